@@ -1,0 +1,54 @@
+# Every target does its own set-up in a private .venv; nothing else on the machine is touched.
+# PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench lock format clean
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+python := .venv/bin/python
+ready := .venv/.ready
+
+# A stamp that names another folder, or a python that no longer starts, means: set up again.
+usable := $(shell test "$$(cat $(ready) 2>/dev/null)" = "$$PWD" && $(python) -c "print('yes')" 2>/dev/null)
+ifneq ($(usable),yes)
+.PHONY: $(ready)
+endif
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(ready) ## start the lab's provider, with a short tour of it
+	@exec .venv/bin/turnbuckle lab serve $(ARGS)
+
+test: check ## make check, then every test
+	@echo "tests"
+	@$(python) -m pytest -n auto -q --durations=5 $(ARGS)
+
+check: $(ready) ## lint, format, types, layers
+	@echo "lint"
+	@$(python) -m ruff check --quiet .
+	@echo "format"
+	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
+	@echo "types"
+	@$(python) -m mypy --no-error-summary
+	@$(python) -m mypy --no-error-summary --cache-dir .mypy_cache/tests --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-any-generics tests
+	@echo "layers"
+	@$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py
+
+bench: $(ready) ## run the benchmarks
+	@$(python) benchmarks/decode.py $(ARGS)
+
+format: $(ready) ## put the code into the house format
+	@$(python) -m ruff check --quiet --fix-only .
+	@$(python) -m ruff format .
+
+lock: ## write requirements.lock again, from the newest versions that the ranges allow
+	@scripts/lock
+
+clean: ## remove .venv and all caches
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(ready): pyproject.toml requirements.lock scripts/set-up
+	@scripts/set-up

@@ -1,0 +1,50 @@
+"""What a script's function may want to know about a request, whatever its protocol."""
+
+from typing import Any
+
+from turnbuckle.lab.script import LabRequest
+
+_RESULT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_result")
+
+
+def brings_results(request: LabRequest) -> bool:
+    """Whether tool results came since the model last spoke."""
+    for item in reversed(_items(request)):
+        if _is_result(item):
+            return True
+        if item.get("role") == "assistant" or item.get("type") in ("function_call", "reasoning"):
+            return False
+    return False
+
+
+def last_user_text(request: LabRequest) -> str:
+    """The newest text of the user."""
+    if isinstance(plain := request.body.get("input"), str):
+        return plain
+    for item in reversed(_items(request)):
+        if item.get("role") == "user" and (text := _text(item.get("content"))):
+            return text
+    return ""
+
+
+def _items(request: LabRequest) -> list[dict[str, Any]]:
+    items = request.body.get("input" if request.protocol == "openai_responses" else "messages")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _is_result(item: dict[str, Any]) -> bool:
+    content = item.get("content")
+    parts = content if isinstance(content, list) else []
+    return (
+        item.get("role") == "tool"
+        or item.get("type") in _RESULT_TYPES
+        or any(isinstance(part, dict) and part.get("type") in _RESULT_TYPES for part in parts)
+    )
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,370 @@
+"""Scripts become actions: what is sent when, in the dialect of the request.
+
+Theory of operation. A `Player` walks the steps of a script for one request and yields actions, lazily, since a
+script may go on for ever. Content steps become the events of `vocab`, which the dialect's own encoder writes; so
+the lab speaks each protocol exactly as our server does. A streamed reply goes out event by event; a plain one is
+folded and goes out as one document when the script finishes, or as half of one where it is cut. Modifiers live in
+the player: they change how later steps are sent. There is no input or output here; `lab.provider` performs it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.lab import script as steps
+from turnbuckle.lab.actions import Action, End, Head, Wait, Write
+from turnbuckle.lab.dialects import Dialect, dialect_of
+from turnbuckle.lab.garbage import garbage_body
+from turnbuckle.lab.lies import error_frame, half_a_character, lie_about_finish, without_terminal
+from turnbuckle.lab.script import Ending, LabRequest, Script, ScriptItem
+from turnbuckle.reply.accumulate import Accumulator
+from turnbuckle.vocab.events import (
+    Alive,
+    BlockClosed,
+    CallArgs,
+    CallClosed,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    FinishNoted,
+    ReasoningDelta,
+    RefusalDelta,
+    Started,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
+from turnbuckle.vocab.failure import RETRYABLE, Failure
+from turnbuckle.wire import failures, sse
+
+CREATED = 1_767_225_600
+"""When every reply of the lab was made, so that the same request gets the same bytes."""
+
+_CHARACTERS_PER_TOKEN = 4
+_DELTAS = {"text": TextDelta, "reasoning": ReasoningDelta, "refusal": RefusalDelta}
+_STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+
+
+class Rehearsal(Struct, frozen=True):
+    """A script as it would be played, without a wire: everything that is sent, how it ends, and how long it takes."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    end: Ending | None
+    seconds: float
+
+
+class Player:
+    """Plays one script for one request. Use it once."""
+
+    def __init__(self, request: LabRequest, *, reply_id: str = "lab-1") -> None:
+        self._request = request
+        self._reply_id = reply_id
+        self._dialect: Dialect = dialect_of(request.protocol)
+        self._encoder = self._dialect.encoder(reply_id, request.model, CREATED)
+        self._plain = not request.stream
+        self._headers = {"content-type": "application/json"} if self._plain else dict(_STREAM_HEADERS)
+        self._folded = Accumulator().add_all([Started(reply_id, request.model)])
+        self._head_sent = self._opened = self._over = False
+        self._next_block = self._calls = self._frames = 0
+        self._open_block: tuple[str, int] | None = None
+        self._sent = {"text": 0, "reasoning": 0, "refusal": 0, "arguments": 0}
+        self._pace: steps.Pace | None = None
+        self._dribble: steps.Dribble | None = None
+        self._kill: steps.KillAfter | None = None
+
+    def play(self, script: Script) -> Iterator[Action]:
+        """All actions of the script, up to exactly one `End`, which is the last."""
+        yield from self._items(script)
+        if not self._over:
+            yield from self._cut(steps.Cut("tidy"))
+
+    def _items(self, items: Iterable[ScriptItem]) -> Iterator[Action]:
+        for item in items:
+            if self._over:
+                return
+            if callable(item):
+                yield from self._items(item(self._request))
+            elif isinstance(item, steps.When):
+                yield from self._items(item.steps if self._request.fits(item.condition) else item.otherwise)
+            else:
+                yield from self._step(item)
+
+    def _step(self, step: steps.Step) -> Iterator[Action]:
+        match step:
+            case steps.Say():
+                yield from self._deltas("text", step.text * step.times, step.pieces)
+            case steps.Reason():
+                yield from self._deltas("reasoning", step.text, step.pieces)
+            case steps.Refuse():
+                yield from self._deltas("refusal", step.text, step.pieces)
+            case steps.Call():
+                yield from self._call(step)
+            case steps.Finish():
+                yield from self._finish(step)
+            case steps.Stall():
+                yield Wait(_seconds(step.seconds))
+            case steps.Comments():
+                yield from self._comments(step)
+            case steps.Cut():
+                yield from self._cut(step)
+            case steps.Error():
+                yield from self._error(step)
+            case steps.Status() | steps.Garbage():
+                yield from self._instead(step)
+            case steps.Open():
+                yield from self._open()
+            case steps.Raw():
+                data = step.data.encode() if isinstance(step.data, str) else step.data
+                yield from self._send(data)
+            case steps.Frame():
+                yield from self._frame(step)
+            case _:
+                self._modify(step)
+
+    def _modify(self, step: steps.Step) -> None:
+        match step:
+            case steps.Pace():
+                self._pace = step
+            case steps.Dribble():
+                self._dribble = step if step.bytes else None
+            case steps.KillAfter():
+                self._kill = step
+            case steps.Plain() if not self._head_sent:
+                self._plain = True
+                self._headers = {"content-type": step.content_type}
+            case _:
+                pass
+
+    # Content
+
+    def _deltas(self, kind: str, text: str, size: int) -> Iterator[Action]:
+        if self._open_block is None or self._open_block[0] != kind:
+            yield from self._close_block()
+            self._open_block = (kind, self._take_block())
+        make = _DELTAS[kind]
+        for piece in self._pieces(kind, text, size):
+            yield from self._emit(make(self._open_block[1], piece))
+            yield from self._after_delta(kind, piece)
+            if self._over:
+                return
+
+    def _call(self, step: steps.Call) -> Iterator[Action]:
+        yield from self._close_block()
+        block = self._take_block()
+        self._calls += 1
+        call_id = step.id or f"call_{self._reply_id}_{self._calls}"
+        yield from self._emit(CallStarted(block, call_id, step.name))
+        text = step.arguments if isinstance(step.arguments, str) else msgspec.json.encode(step.arguments).decode()
+        for piece in self._pieces("arguments", text, step.pieces):
+            yield from self._emit(CallArgs(block, piece))
+            yield from self._after_delta("arguments", piece)
+            if self._over:
+                return
+        if step.closed:
+            yield from self._emit(CallClosed(block))
+
+    def _pieces(self, kind: str, text: str, size: int) -> Iterator[str]:
+        """The deltas of a text; the last one before a kill is shortened so that the count is exact."""
+        size = (self._pace.pieces if self._pace else size) or len(text) or 1
+        for start in range(0, len(text), size):
+            piece = text[start : start + size]
+            room = self._room(kind)
+            yield piece if room is None else piece[:room]
+
+    def _after_delta(self, kind: str, piece: str) -> Iterator[Action]:
+        self._sent[kind] += len(piece)
+        if self._room(kind) == 0 and self._kill is not None:
+            yield from self._end(self._kill.how)
+        elif self._pace and self._pace.every:
+            yield Wait(self._pace.every)
+
+    def _room(self, kind: str) -> int | None:
+        """How many more characters may be sent before the kill. A plain answer is not killed."""
+        if self._kill is None or self._plain:
+            return None
+        limit = self._kill.arguments if kind == "arguments" else self._kill.text if kind == "text" else None
+        return None if limit is None else max(limit - self._sent[kind], 0)
+
+    def _take_block(self) -> int:
+        self._next_block += 1
+        return self._next_block - 1
+
+    def _close_block(self) -> Iterator[Action]:
+        if self._open_block is not None:
+            block = self._open_block[1]
+            self._open_block = None
+            yield from self._emit(BlockClosed(block))
+
+    # The end
+
+    def _finish(self, step: steps.Finish) -> Iterator[Action]:
+        yield from self._close_block()
+        reason = step.reason
+        if reason == "auto":
+            reason = "calls" if self._calls else "refused" if self._sent["refusal"] else "stop"
+        if reason != "none":
+            yield from self._emit(FinishNoted(reason, step.said))
+        usage = step.usage if step.usage is not None else self._honest_usage()
+        if isinstance(usage, Usage):
+            yield from self._emit(UsageNoted(usage))
+        if self._plain:
+            self._folded.add(Ended("lab"))
+            yield from self._send(self._document(step))
+        else:
+            yield from self._open()
+            data = self._encoder.event(Ended("lab"))
+            if step.said or reason == "none":
+                data = lie_about_finish(self._dialect.protocol, data, step.said or None)
+            yield from self._send(data if step.terminal else without_terminal(data))
+        yield from self._end("tidy")
+
+    def _document(self, step: steps.Finish) -> bytes:
+        document = msgspec.json.encode(self._dialect.answer(self._folded.snapshot(), created=CREATED))
+        if step.said or step.reason == "none":
+            document = lie_about_finish(self._dialect.protocol, document, step.said or None)
+        return document
+
+    def _honest_usage(self) -> Usage:
+        asked = len(msgspec.json.encode(self._request.body))
+        reasoning = self._sent["reasoning"] // _CHARACTERS_PER_TOKEN
+        output = sum(self._sent.values()) // _CHARACTERS_PER_TOKEN + 1
+        return Usage(input=asked // _CHARACTERS_PER_TOKEN + 1, output=output, reasoning=reasoning)
+
+    def _cut(self, step: steps.Cut) -> Iterator[Action]:
+        if self._plain and not self._head_sent and self._next_block:
+            whole = msgspec.json.encode(self._dialect.answer(self._folded.snapshot(), created=CREATED))
+            yield from self._send(whole[: len(whole) // 2])
+        elif step.inside and not self._plain:
+            block = self._open_block[1] if self._open_block else self._take_block()
+            yield from self._open()
+            text = "漢字" if step.inside == "character" else "half"
+            frame = self._encoder.event(TextDelta(block, text))
+            yield from self._send(half_a_character(frame) if step.inside == "character" else frame[: len(frame) // 2])
+        elif step.how == "tidy" and not self._head_sent:
+            yield from self._send_head()
+        yield from self._end(step.how)
+
+    def _error(self, step: steps.Error) -> Iterator[Action]:
+        said = Failure(step.kind, step.message, step.kind in RETRYABLE, code=step.code)
+        if self._plain:
+            yield from self._send(msgspec.json.encode(self._dialect.error_body(said)))
+            yield from self._end("tidy")
+            return
+        yield from self._open()
+        if self._dialect.protocol == "openai_responses" and step.shape != "failed":
+            yield from self._send(error_frame(said, step.shape, self._frames))
+        else:
+            yield from self._emit(Cut(said))
+
+    def _instead(self, step: steps.Status | steps.Garbage) -> Iterator[Action]:
+        """Another answer in the place of a reply; once a reply has begun it is too late for one."""
+        if self._head_sent:
+            yield from self._end("fin")
+            return
+        if isinstance(step, steps.Status):
+            status, headers, body = step.code, dict(step.headers), self._error_document(step)
+            headers.setdefault("content-type", "application/json")
+        else:
+            status = step.status
+            content_type, body = garbage_body(step)
+            headers = {"content-type": content_type}
+        self._head_sent = True
+        yield Head(status, headers, len(body))
+        yield from self._dribbled(body)
+        yield from self._end("tidy")
+
+    def _error_document(self, step: steps.Status) -> bytes:
+        if step.body is not None:
+            return step.body.encode()
+        said = failures.from_response(step.code, {}, b"")
+        said = msgspec.structs.replace(said, message=step.message, code=step.error_code, said="")
+        return msgspec.json.encode(self._dialect.error_body(said))
+
+    def _end(self, how: Ending) -> Iterator[Action]:
+        self._over = True
+        yield End(how)
+
+    # The wire
+
+    def _emit(self, event: Event) -> Iterator[Action]:
+        if self._plain:
+            self._folded.add(event)
+            return
+        yield from self._open()
+        data = self._encoder.event(event)
+        self._frames += data.count(b"\n\n")
+        if data:
+            yield from self._send(data)
+
+    def _open(self) -> Iterator[Action]:
+        if not self._opened and not self._plain:
+            self._opened = True
+            data = self._encoder.open()
+            self._frames += data.count(b"\n\n")
+            yield from self._send_head()
+            if data:
+                yield from self._send(data)
+
+    def _send_head(self) -> Iterator[Action]:
+        if not self._head_sent:
+            self._head_sent = True
+            yield Head(200, {**self._headers, "x-request-id": self._reply_id, "request-id": self._reply_id})
+
+    def _send(self, data: bytes) -> Iterator[Action]:
+        yield from self._send_head()
+        yield from self._dribbled(data)
+
+    def _dribbled(self, data: bytes) -> Iterator[Action]:
+        dribble = self._dribble
+        size = dribble.bytes if dribble else len(data) or 1
+        for start in range(0, len(data), size):
+            yield Write(data[start : start + size])
+            if dribble and dribble.every:
+                yield Wait(dribble.every)
+
+    def _frame(self, step: steps.Frame) -> Iterator[Action]:
+        if not self._plain:  # a plain answer has no frames
+            yield from self._open()
+            self._frames += 1
+            yield from self._send(sse.frame(msgspec.json.encode(step.data), step.name))
+
+    def _comments(self, step: steps.Comments) -> Iterator[Action]:
+        left = _seconds(step.seconds)
+        while left > 0:
+            yield Wait(min(step.every, left))
+            left -= step.every
+            if self._plain:
+                yield from self._send(b"\n")  # some hosts keep a plain answer alive by blank lines
+                continue
+            ping = self._encoder.event(Alive("ping")) if step.kind == "ping" else b""
+            self._frames += ping.count(b"\n\n")
+            yield from self._send(ping or sse.comment())  # Chat Completions has no ping
+
+
+def _seconds(value: steps.Seconds) -> float:
+    return math.inf if value == "forever" else value
+
+
+def rehearse(script: Script, request: LabRequest, *, reply_id: str = "lab-1", longest: float = 86_400.0) -> Rehearsal:
+    """Play a script without a wire and without waiting, for at most `longest` seconds of its own time."""
+    status, headers = 0, {}
+    body: list[bytes] = []
+    seconds = 0.0
+    for action in Player(request, reply_id=reply_id).play(script):
+        match action:
+            case Head():
+                status, headers = action.status, action.headers
+            case Write():
+                body.append(action.data)
+            case Wait():
+                seconds += action.seconds
+                if seconds > longest:
+                    break
+            case End():
+                return Rehearsal(status, headers, b"".join(body), action.how, seconds)
+    return Rehearsal(status, headers, b"".join(body), None, seconds)

@@ -1,0 +1,184 @@
+"""Events to a reply, with constant work per event.
+
+Pieces are appended to lists and joined only when somebody asks for a snapshot; arguments are never parsed as
+they grow. Folding the same events twice gives the same reply.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from turnbuckle.vocab.arguments import judge, split_objects
+from turnbuckle.vocab.events import (
+    Alive,
+    BlockClosed,
+    BlockStarted,
+    CallArgs,
+    CallClosed,
+    CallNamed,
+    CallRewritten,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    FinishNoted,
+    LastWord,
+    OpaqueBlock,
+    ReasoningDelta,
+    RefusalDelta,
+    Skipped,
+    Started,
+    StateNoted,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
+from turnbuckle.vocab.reply import (
+    Reply,
+    ReplyBlock,
+    ReplyCall,
+    ReplyOpaque,
+    ReplyReasoning,
+    ReplyRefusal,
+    ReplyText,
+)
+
+
+class _Block:
+    __slots__ = ("call_id", "closed", "data", "kind", "name", "pieces", "state")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+        self.closed = False
+        self.call_id = ""
+        self.name = ""
+        self.state: dict[str, Any] | None = None
+        self.data: dict[str, Any] = {}
+
+
+class Accumulator:
+    """`add` events in order; `snapshot` whenever a value is wanted."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, _Block] = {}
+        self._pieces: dict[int, list[str]] = {}  # of the blocks whose deltas are plain appends
+        self._id = ""
+        self._model = ""
+        self._finish: FinishNoted | None = None
+        self._usage: Usage | None = None
+        self._skipped = 0
+        self._last: LastWord | None = None
+
+    def add(self, event: Event) -> None:
+        """Fold one event in. What comes behind a last word is refused."""
+        self.add_all((event,))
+
+    def add_all(self, events: Iterable[Event]) -> "Accumulator":
+        """Fold events in, in order."""
+        known = self._pieces
+        for event in events:
+            kind = type(event)
+            if kind is TextDelta or kind is CallArgs or kind is ReasoningDelta:
+                pieces = known.get(event.block)  # type: ignore[union-attr]
+                if pieces is not None:
+                    pieces.append(event.text)  # type: ignore[union-attr]
+                    continue
+            if kind is not Alive:
+                self._add_rare(event)
+        return self
+
+    def _add_rare(self, event: Event) -> None:
+        if self._last is not None:
+            raise ValueError(f"{type(event).__name__} after the last word of a stream")
+        match event:
+            case TextDelta(block, text) | ReasoningDelta(block, text) | CallArgs(block, text):
+                self._begin(block, _KINDS[type(event)]).pieces.append(text)
+            case CallStarted(block, call_id, name) | CallNamed(block, call_id, name):
+                call = self._block(block, "call")
+                call.call_id, call.name = call_id, name
+            case CallRewritten(block, arguments):
+                pieces = self._block(block, "call").pieces
+                pieces[:] = [arguments]
+            case BlockStarted(block, kind):
+                self._block(block, kind)
+            case CallClosed(block):
+                self._block(block, "call").closed = True
+            case BlockClosed(block):
+                self._block(block, "text").closed = True
+            case RefusalDelta(block, text):
+                self._block(block, "refusal").pieces.append(text)
+            case StateNoted(block, data):
+                noted = self._block(block, "reasoning")
+                noted.state = {**(noted.state or {}), **data}
+            case OpaqueBlock(block, data):
+                self._block(block, "opaque").data = data
+            case Started(reply_id, model):
+                self._id, self._model = reply_id or self._id, model or self._model
+            case UsageNoted(usage):
+                self._usage = usage
+            case FinishNoted():
+                self._finish = event
+            case Skipped():
+                self._skipped += 1
+            case Ended() | Cut():
+                self._last = event
+                self._pieces = {}  # so that a delta behind it takes the slow way and is refused
+            case Alive():
+                pass
+
+    def snapshot(self) -> Reply:
+        """The reply as far as it came."""
+        finish = self._finish
+        return Reply(
+            blocks=tuple(made for block in self._blocks.values() for made in self._values(block)),
+            id=self._id,
+            model=self._model,
+            finish=finish.finish if finish else None,
+            finish_said=finish.said if finish else "",
+            finish_detail=finish.detail if finish else "",
+            usage=self._usage,
+            skipped=self._skipped,
+            last=self._last,
+        )
+
+    def _block(self, number: int, kind: str) -> _Block:
+        return self._blocks.get(number) or self._begin(number, kind)
+
+    def _begin(self, number: int, kind: str) -> _Block:
+        block = self._blocks[number] = _Block(kind)
+        self._pieces[number] = block.pieces
+        return block
+
+    def _values(self, block: _Block) -> list[ReplyBlock]:
+        if len(block.pieces) > 1:
+            block.pieces[:] = ["".join(block.pieces)]
+        text = block.pieces[0] if block.pieces else ""
+        match block.kind:
+            case "text":
+                return [ReplyText(text, block.closed, block.state)]
+            case "reasoning":
+                return [ReplyReasoning(text, block.closed, block.state)]
+            case "refusal":
+                return [ReplyRefusal(text, block.closed)]
+            case "opaque":
+                return [ReplyOpaque(block.data, block.closed)]
+        return list(_calls(block, text))
+
+
+_KINDS: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallArgs: "call"}
+
+
+def _calls(block: _Block, arguments: str) -> list[ReplyBlock]:
+    """One call, or several: some models put whole objects behind each other into one call's arguments."""
+    texts: tuple[str, ...] = (arguments,)
+    if block.closed and judge(arguments).status == "malformed":
+        texts = split_objects(arguments) or (arguments,)
+    return [
+        ReplyCall(block.call_id if not at else f"{block.call_id}_{at}", block.name, text, block.closed, block.state)
+        for at, text in enumerate(texts)
+    ]
+
+
+def fold(events: list[Event]) -> Reply:
+    """All events of a stream as one reply."""
+    return Accumulator().add_all(events).snapshot()

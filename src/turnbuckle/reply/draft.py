@@ -1,0 +1,151 @@
+"""What a cut call leaves behind: the part of its long text argument that did arrive.
+
+A draft is not a call. Nothing here can run: it becomes arguments again only by a verified join (`splice`), and then
+the caller still checks them against the tool's schema. So these things are kept apart:
+
+- `text`: the decoded beginning of the draftable string. An escape that was cut, or the first half of a surrogate
+  pair, is not part of it: the model sends that character again, whole.
+- `settled`: the other members whose values are known to the end. A number or a word that touches the cut is not
+  settled, since `1` may have been the beginning of `10`.
+- `closed`: the string itself was complete, and the cut came later. Then no text is missing but members may be.
+- `lost`: the name, as far as it arrived, of the member that the cut took away behind a closed string. The model
+  wanted to say something there, so the draft can not be finished without it. None when nothing is known to be lost.
+
+What else the model would have written is unknown. By finishing the draft it confirms that there was nothing more;
+flags whose defaults are not harmless can be guarded (see `splice`), so that silence never stands for consent.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.vocab.arguments import Member, ObjectScan, scan_object
+from turnbuckle.vocab.ids import DraftId
+
+TAIL = 400
+"""How much of a draft's end is shown to the model."""
+MAX_TEXT = 16 * 1024 * 1024
+"""Characters that one draft may hold."""
+
+_STRING_SO_FAR = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+)')
+_BLANK = " \t\r\n"
+
+
+class Draft(Struct, frozen=True):
+    """A cut call's long argument, as far as it arrived, and what is known around it."""
+
+    id: DraftId
+    tool: str
+    argument: str
+    text: str
+    settled: dict[str, Any] = {}
+    closed: bool = False
+    lost: str | None = None
+
+
+class NoDraft(Struct, frozen=True):
+    """Why nothing can be kept. `why` is a plain sentence for the model and the user."""
+
+    kind: Literal["whole", "malformed", "not_begun", "not_text", "too_large"]
+    why: str
+
+
+def draft_of(call_name: str, arguments: str, draftable: str, draft_id: DraftId) -> Draft | NoDraft:
+    """The draft that a cut call leaves. `draftable` names the tool's long text argument."""
+    scan = scan_object(arguments)
+    if scan.status == "whole" and not arguments[scan.at :].strip(_BLANK):
+        return NoDraft("whole", f"the arguments of {call_name} are complete")
+    if scan.status != "cut":
+        return NoDraft("malformed", f"the arguments of {call_name} are not JSON, from character {scan.at} on")
+    lost, named = _lost_member(arguments, scan, draftable)
+    found = last_member(scan, draftable)
+    if found is None or (named and lost == draftable):
+        return NoDraft("not_begun", f"the stream broke before {draftable} began")
+    if arguments[found.start] != '"':
+        return NoDraft("not_text", f"{draftable} is not a text")
+    text = string_at(arguments, found)
+    settled = _settled_members(arguments, scan, {draftable, lost if named else None})
+    if text is None or settled is None:
+        return NoDraft("malformed", f"the arguments of {call_name} hold a value that can not be read")
+    if len(text) > MAX_TEXT:
+        return NoDraft("too_large", f"{draftable} has more than {MAX_TEXT} characters")
+    return Draft(draft_id, call_name, draftable, text, settled, found.end is not None, lost)
+
+
+def grown(draft: Draft, kept: int, added: str) -> Draft:
+    """The draft cut back to its first `kept` characters, with `added` behind them. A journal that holds the first
+    draft and these two values per step can build the newest one again."""
+    return msgspec.structs.replace(draft, text=draft.text[:kept] + added)
+
+
+def tail(draft: Draft, n: int = TAIL) -> str:
+    """The last characters of a draft, to show to the model."""
+    return draft.text[-n:] if n > 0 else ""
+
+
+def absent(draft: Draft, names: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which of a tool's arguments did not arrive, in the tool's own order: what to name in the prompt."""
+    return tuple(name for name in names if name != draft.argument and name not in draft.settled)
+
+
+def last_member(scan: ObjectScan, key: str) -> Member | None:
+    """The member of that name. Of several the last one counts, as it does in a whole object."""
+    return next((member for member in reversed(scan.members) if member.key == key), None)
+
+
+def string_at(text: str, member: Member) -> str | None:
+    """The string value of a member, as far as it is certain. None if it is no string that can be kept."""
+    match = _STRING_SO_FAR.match(text, member.start)
+    return None if match is None else _decoded(match.group(1), may_be_cut=member.end is None)
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text can be written as UTF-8 at all: half a surrogate pair can not."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _decoded(body: str, *, may_be_cut: bool) -> str | None:
+    decoded: str = json.loads(f'"{body}"')  # reads half a surrogate pair, unlike msgspec
+    if may_be_cut and "\ud800" <= decoded[-1:] <= "\udbff":
+        decoded = decoded[:-1]
+    return decoded if is_encodable(decoded) else None
+
+
+def _settled_members(text: str, scan: ObjectScan, but: set[str | None]) -> dict[str, Any] | None:
+    settled: dict[str, Any] = {}
+    for member in scan.members:
+        if member.end is None or member.key in but:
+            continue
+        try:
+            settled[member.key] = msgspec.json.decode(text[member.start : member.end])
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        if not is_encodable(member.key):
+            return None
+    return settled
+
+
+def _lost_member(text: str, scan: ObjectScan, draftable: str) -> tuple[str | None, bool]:
+    """The name of the last member if the cut took its value, and whether the name is whole."""
+    if not scan.members:
+        return None, False
+    last = scan.members[-1]
+    if last.end is None:
+        return (None, False) if last.key == draftable else (last.key, True)
+    rest = text[last.end :].lstrip(_BLANK)
+    if not rest:
+        return None, False
+    name = _STRING_SO_FAR.match(rest[1:].lstrip(_BLANK))  # behind the comma
+    if name is None:
+        return "", False
+    return _decoded(name.group(1), may_be_cut=True) or "", name.end() < len(name.string)

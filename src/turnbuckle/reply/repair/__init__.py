@@ -1,0 +1,74 @@
+"""Any history becomes a legal one for a protocol.
+
+Theory of operation. Repair is a fold of named passes in a fixed order; each is pure, idempotent, and reports what it
+did. What an earlier request already sent (the first `sealed` messages) is never touched, because providers bind
+reasoning and caches to the exact prefix; so a hole in it that only an edit could close stays, and is listed in `left`.
+Nothing of the user is ever dropped, and no result goes without a note. The judge of the outcome, `reply/rules.py`,
+shares no logic with the passes.
+
+Order matters in four places. Parts find their messages before anything is paired. Ids are unique before anything is
+dropped by id. Turns are joined before results are placed, and again after, since a late result may have stood between
+two messages of one turn. Notes that only keep the order legal come last.
+"""
+
+from msgspec import Struct
+
+from turnbuckle.reply.repair.answers import answers, orphan_results
+from turnbuckle.reply.repair.calls import half_calls, legal_call_arguments, nameless_calls, unique_ids
+from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms
+from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns, no_user_after_tools
+from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
+from turnbuckle.reply.rules import Violation, violations
+from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.quirks import Quirks
+
+__all__ = ["PASSES", "RepairNote", "Repaired", "repair"]
+
+PASSES: tuple[Pass, ...] = (
+    parts_in_place,
+    foreign_state,
+    unique_ids,
+    orphan_results,
+    nameless_calls,
+    half_calls,
+    empties,
+    joined_turns,
+    loose_thoughts,
+    legal_call_arguments,
+    answers,
+    joined_turns,
+    first_is_user,
+    no_user_after_tools,
+    ends_open,
+)
+
+
+class Repaired(Struct, frozen=True):
+    """A repaired history, what was done to it, and what is still illegal because it was sent before."""
+
+    messages: History
+    notes: tuple[RepairNote, ...] = ()
+    left: tuple[Violation, ...] = ()
+
+
+def repair(
+    messages: History,
+    protocol: Protocol,
+    *,
+    model: str = "",
+    sealed: int = 0,
+    quirks: Quirks | None = None,
+    to_ask: bool = False,
+) -> Repaired:
+    """Make a history legal for a protocol, changing nothing before message number `sealed`.
+
+    With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
+    assistant's word."""
+    quirks = quirks or Quirks()
+    terms = Terms(protocol, model, max(0, min(sealed, len(messages))), quirks, to_ask)
+    notes: list[RepairNote] = []
+    for run in PASSES:
+        messages, did = run(messages, terms)
+        notes += [RepairNote(run.__name__, index, what) for index, what in did]
+    left = violations(messages, protocol, model=model, quirks=quirks, to_ask=to_ask)
+    return Repaired(messages, tuple(notes), left)

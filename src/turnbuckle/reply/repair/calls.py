@@ -1,0 +1,149 @@
+"""Passes over calls: each has an id of its own, a name, and arguments that are a JSON object."""
+
+import re
+
+from turnbuckle.reply.repair.history import (
+    History,
+    Passed,
+    Seat,
+    Terms,
+    bind,
+    call_at,
+    open_messages,
+    with_parts,
+    without_seats,
+)
+from turnbuckle.reply.stand_in import BAD_ARGUMENTS, legal_arguments, stand_in
+from turnbuckle.vocab.arguments import judge
+from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.messages import CallPart, Message, Part, ProviderState, ResultPart
+
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_ID = 64
+_LONGEST_STEM = 40
+
+
+def unique_ids(messages: History, terms: Terms) -> Passed:
+    """Give a new id to calls whose id is empty, was used before, or is not allowed; their results follow.
+
+    Some hosts count from `call_0` in each round, and ids of one provider may break the rules of another."""
+    did: list[tuple[int, str]] = []
+    bound = bind(messages)
+    namer = _Namer(messages)
+    seen = {call_at(messages, seat).id for seat in bound.results if seat.message < terms.sealed}
+    renamed: dict[Seat, str] = {}
+    for seat, results in bound.results.items():
+        call = call_at(messages, seat)
+        if seat.message < terms.sealed:
+            continue
+        if call.id not in seen and is_legal_id(call.id, terms.protocol):
+            seen.add(call.id)
+            continue
+        fresh = namer.fresh(call.id)
+        did.append((seat.message, f"renamed the call {call.id or '(no id)'} to {fresh}"))
+        renamed |= dict.fromkeys((seat, *results), fresh)
+    if not renamed:
+        return Passed(messages, did)
+    touched = {seat.message for seat in renamed}
+    out = [
+        _renamed(message, index, renamed, terms.protocol) if index in touched else message
+        for index, message in enumerate(messages)
+    ]
+    return Passed(tuple(out), did)
+
+
+def is_legal_id(call_id: str, protocol: Protocol) -> bool:
+    """Whether the provider takes this id. Chat hosts take any; some put data into it that they want back."""
+    if protocol == "anthropic":
+        return _PLAIN_ID.fullmatch(call_id) is not None
+    return bool(call_id.strip()) and (protocol != "openai_responses" or len(call_id) <= _LONGEST_ID)
+
+
+def nameless_calls(messages: History, terms: Terms) -> Passed:
+    """Drop calls without a name, and what claims to be their result: no provider takes them back."""
+    did: list[tuple[int, str]] = []
+    gone: set[Seat] = set()
+    for seat, results in bind(messages).results.items():
+        call = call_at(messages, seat)
+        if seat.message < terms.sealed or call.name.strip():
+            continue
+        did.append((seat.message, f"dropped the call {call.id}: it has no name"))
+        did += [(result.message, f"dropped a result of {call.id}: its call has no name") for result in results]
+        gone |= {seat, *results}
+    return Passed(without_seats(messages, gone) if gone else messages, did)
+
+
+def half_calls(messages: History, terms: Terms) -> Passed:
+    """Drop unfinished calls of cut replies. One that somebody answered stays: its arguments are mended next."""
+    did: list[tuple[int, str]] = []
+    gone: set[Seat] = set()
+    for seat, results in bind(messages).results.items():
+        if seat.message < terms.sealed or results or not messages[seat.message].partial:
+            continue
+        call = call_at(messages, seat)
+        if not call.arguments.strip() or judge(call.arguments).status != "whole":
+            did.append((seat.message, f"dropped the half call {call.id} of a cut reply"))
+            gone.add(seat)
+    return Passed(without_seats(messages, gone) if gone else messages, did)
+
+
+def legal_call_arguments(messages: History, terms: Terms) -> Passed:
+    """Arguments that are no JSON object become one that shows what was received. Such a call did not work, so
+    it gets a failed result unless somebody answered it."""
+    did: list[tuple[int, str]] = []
+    bound = bind(messages)
+    out = list(messages[: terms.sealed])
+    for index, message in open_messages(messages, terms):
+        parts: list[Part] = []
+        failed: list[Part] = []
+        for place, part in enumerate(message.parts):
+            if not isinstance(part, CallPart) or (mended := legal_arguments(part.arguments)) == part.arguments:
+                parts.append(part)
+                continue
+            did.append((index, f"made the arguments of {part.id} a JSON object"))
+            parts.append(CallPart(part.id, part.name, mended, _kept_state(part, terms.protocol)))
+            if mended != "{}" and not bound.results[Seat(index, place)]:
+                failed.append(stand_in(part.id, BAD_ARGUMENTS))
+        changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
+        out.append(with_parts(message, tuple(parts)) if changed else message)
+        if failed:
+            out.append(Message("tool", tuple(failed)))
+    return Passed(tuple(out), did)
+
+
+class _Namer:
+    """New ids that nobody in the history uses, the same ones for the same history."""
+
+    def __init__(self, messages: History) -> None:
+        parts = [part for message in messages for part in message.parts]
+        self._used = {part.id for part in parts if isinstance(part, CallPart)}
+        self._used |= {part.call_id for part in parts if isinstance(part, ResultPart)}
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, old: str) -> str:
+        stem = _NOT_PLAIN.sub("_", old.strip())[:_LONGEST_STEM] or "call"
+        count = self._counts.get(stem, 1)
+        while (name := f"{stem}_{count}") in self._used:
+            count += 1
+        self._counts[stem] = count + 1
+        self._used.add(name)
+        return name
+
+
+def _renamed(message: Message, index: int, names: dict[Seat, str], protocol: Protocol) -> Message:
+    parts: list[Part] = []
+    for place, part in enumerate(message.parts):
+        name = names.get(Seat(index, place))
+        if name is not None and isinstance(part, CallPart):
+            parts.append(CallPart(name, part.name, part.arguments, _kept_state(part, protocol)))
+        elif name is not None and isinstance(part, ResultPart):
+            parts.append(ResultPart(name, part.content, part.failed))
+        else:
+            parts.append(part)
+    return with_parts(message, tuple(parts))
+
+
+def _kept_state(call: CallPart, protocol: Protocol) -> ProviderState | None:
+    # A Responses item is known by its id; a changed call must not pretend to be that item.
+    return None if protocol == "openai_responses" else call.state

@@ -1,0 +1,151 @@
+"""Passes over the parts of single messages: each part in a message that may hold it, none that a provider refuses."""
+
+from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages, with_parts
+from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
+from turnbuckle.vocab.messages import (
+    CallPart,
+    Message,
+    Part,
+    ReasoningPart,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+)
+
+
+def parts_in_place(messages: History, terms: Terms) -> Passed:
+    """Results into tool messages, words of people out of them, calls and reasoning only from the assistant.
+
+    Results stand before the text of the same message: text in front of them teaches models to answer nothing."""
+    did: list[tuple[int, str]] = []
+    out = list(messages[: terms.sealed])
+    for index, message in open_messages(messages, terms):
+        results = tuple(part for part in message.parts if isinstance(part, ResultPart))
+        others = tuple(part for part in message.parts if not isinstance(part, ResultPart))
+        if message.role != "assistant":
+            people = tuple(part for part in others if not isinstance(part, CallPart | ReasoningPart | RefusalPart))
+            did += [(index, f"dropped {_name(part)} from a {message.role} message") for part in _lost(others, people)]
+            others = people
+        if message.role == "tool":
+            if others:
+                did.append((index, "moved what is no result out of a tool message"))
+                split = [Message("tool", results)] if results else []
+                out += [*split, Message("user", others, note=message.note)]
+            else:
+                out.append(message if len(results) == len(message.parts) else with_parts(message, results))
+            continue
+        rest = [message if len(others) == len(message.parts) else with_parts(message, others)]
+        if results:
+            did.append((index, f"moved results out of the {message.role} message"))
+            moved = [Message("tool", results)]
+            rest = rest if others else []
+            # The user answers a turn: results first. Anybody else's results came behind what was said.
+            rest = [*moved, *rest] if message.role == "user" else [*rest, *moved]
+        out += rest
+    return Passed(tuple(out), did)
+
+
+def foreign_state(messages: History, terms: Terms) -> Passed:
+    """Drop reasoning and opaque parts that this provider would refuse; take foreign state off all others.
+
+    A Responses item remembers the reasoning that led to it, so with the reasoning goes that memory."""
+    did: list[tuple[int, str]] = []
+    out = list(messages[: terms.sealed])
+    for index, message in open_messages(messages, terms):
+        parts: list[Part] = []
+        bereft = False
+        for part in message.parts:
+            if not can_return(part, terms.protocol, terms.model, terms.quirks):
+                did.append((index, f"dropped {_name(part)} that this provider would refuse"))
+                bereft = terms.protocol == "openai_responses"
+                continue
+            bereft = bereft and not is_thought(part)
+            if _has_foreign_state(part, terms) or (bereft and _stateless(part) != part):
+                did.append((index, f"took provider state off {_name(part)}"))
+                parts.append(_stateless(part))
+            else:
+                parts.append(part)
+        same = len(parts) == len(message.parts) and all(a is b for a, b in zip(parts, message.parts, strict=True))
+        out.append(message if same else with_parts(message, tuple(parts)))
+    return Passed(tuple(out), did)
+
+
+def loose_thoughts(messages: History, terms: Terms) -> Passed:
+    """Drop reasoning that nothing follows in its message, and messages that are nothing but reasoning.
+
+    Chat Completions has reasoning beside the text, not in an order with it, so there only the second matters."""
+    did: list[tuple[int, str]] = []
+    out = list(messages[: terms.sealed])
+    for index, message in open_messages(messages, terms):
+        parts = message.parts
+        end = len(parts)
+        while end and is_thought(parts[end - 1]) and terms.protocol != "openai_chat":
+            end -= 1
+        if all(is_thought(part) or _is_blank(part) for part in parts[:end]):
+            did.append((index, "dropped a message of nothing but reasoning"))
+        elif end < len(parts):
+            did.append((index, "dropped reasoning that nothing follows"))
+            out.append(with_parts(message, parts[:end]))
+        else:
+            out.append(message)
+    return Passed(tuple(out), did)
+
+
+def empties(messages: History, terms: Terms) -> Passed:
+    """Drop empty parts and messages that say nothing. Anthropic also refuses texts of nothing but white space."""
+    did: list[tuple[int, str]] = []
+    out = list(messages[: terms.sealed])
+    for index, message in open_messages(messages, terms):
+        blank_too = terms.protocol == "anthropic"
+        parts = tuple(_trimmed(part, blank_too) for part in message.parts if not _is_empty(part, blank_too))
+        if all(_is_blank(part) for part in parts):
+            did.append((index, f"dropped an empty {message.role} message"))
+        elif parts != message.parts:
+            did.append((index, "dropped empty text"))
+            out.append(with_parts(message, parts))
+        else:
+            out.append(message)
+    return Passed(tuple(out), did)
+
+
+def _is_blank(part: Part) -> bool:
+    return isinstance(part, TextPart | RefusalPart) and not part.text.strip()
+
+
+def _is_empty(part: Part, blank_too: bool) -> bool:
+    if isinstance(part, ReasoningPart):
+        return not part.text and part.state is None
+    if isinstance(part, TextPart | RefusalPart):
+        return not (part.text.strip() if blank_too else part.text)
+    return False
+
+
+def _trimmed(part: Part, blank_too: bool) -> Part:
+    if not blank_too or not isinstance(part, ResultPart):
+        return part
+    content = tuple(piece for piece in part.content if not _is_empty(piece, blank_too))
+    return part if len(content) == len(part.content) else ResultPart(part.call_id, content, part.failed)
+
+
+def _has_foreign_state(part: Part, terms: Terms) -> bool:
+    if not isinstance(part, TextPart | CallPart) or part.state is None:
+        return False
+    return is_foreign(part.state, terms.protocol, terms.model)
+
+
+def _stateless(part: Part) -> Part:
+    if isinstance(part, TextPart):
+        return TextPart(part.text)
+    return CallPart(part.id, part.name, part.arguments) if isinstance(part, CallPart) else part
+
+
+def _lost(before: tuple[Part, ...], after: tuple[Part, ...]) -> list[Part]:
+    return [part for part in before if not any(part is kept for kept in after)]
+
+
+def _name(part: Part) -> str:
+    if isinstance(part, CallPart):
+        return f"the call {part.id or '(no id)'}"
+    if isinstance(part, ReasoningPart):
+        return "reasoning"
+    return "a refusal" if isinstance(part, RefusalPart) else "text" if isinstance(part, TextPart) else "an opaque part"

@@ -1,0 +1,214 @@
+"""The judge: which rules of a protocol a history breaks.
+
+It knows nothing of how histories are repaired. Each rule is one small function over the messages as they are, and
+says what the provider would refuse. Tests, the lab and the server ask it; so does repair, to report what it may not
+touch.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
+from turnbuckle.vocab.arguments import judge
+from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, RefusalPart, ResultPart, TextPart
+from turnbuckle.vocab.quirks import Quirks
+
+Rule = Literal[
+    "misplaced_part",
+    "empty_message",
+    "blank_text",
+    "bad_call_id",
+    "repeated_call_id",
+    "nameless_call",
+    "bad_arguments",
+    "unanswered_call",
+    "stray_result",
+    "refused_reasoning",
+    "foreign_state",
+    "loose_reasoning",
+    "first_not_user",
+    "user_after_tools",
+    "assistant_last",
+]
+_ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_RESPONSES_ID_LENGTH = 64
+_FORBIDDEN: dict[str, tuple[type, ...]] = {
+    "system": (CallPart, ResultPart, ReasoningPart, RefusalPart),
+    "user": (CallPart, ResultPart, ReasoningPart, RefusalPart),
+    "assistant": (ResultPart,),
+}
+
+
+class Violation(Struct, frozen=True):
+    """One broken rule, and the message that breaks it."""
+
+    rule: Rule
+    index: int
+    what: str
+
+
+class _Case(Struct, frozen=True):
+    messages: tuple[Message, ...]
+    protocol: Protocol
+    model: str
+    quirks: Quirks
+    to_ask: bool
+
+
+def violations(
+    messages: tuple[Message, ...],
+    protocol: Protocol,
+    *,
+    model: str = "",
+    quirks: Quirks | None = None,
+    to_ask: bool = False,
+) -> tuple[Violation, ...]:
+    """Every rule of this protocol that these messages break, in the order of the messages."""
+    case = _Case(messages, protocol, model, quirks or Quirks(), to_ask)
+    pairing = _pairing_anywhere if protocol == "openai_responses" else _pairing_behind
+    rules = (_placing, _emptiness, _call_shape, pairing, _reasoning, _followers, _speakers)
+    found = [violation for rule in rules for violation in rule(case)]
+    return tuple(sorted(found, key=lambda violation: violation.index))
+
+
+def _placing(case: _Case) -> Iterator[Violation]:
+    for index, message in enumerate(case.messages):
+        for part in message.parts:
+            wrong = (
+                not isinstance(part, ResultPart)
+                if message.role == "tool"
+                else isinstance(part, _FORBIDDEN[message.role])
+            )
+            if wrong:
+                yield Violation("misplaced_part", index, f"{type(part).__name__} in a {message.role} message")
+
+
+def _emptiness(case: _Case) -> Iterator[Violation]:
+    for index, message in enumerate(case.messages):
+        texts = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
+        solid = [
+            part for part in message.parts if not isinstance(part, TextPart | RefusalPart) and not is_thought(part)
+        ]
+        if not solid and not any(text.strip() for text in texts):
+            yield Violation("empty_message", index, f"a {message.role} message says nothing")
+        if case.protocol == "anthropic":
+            inner = [piece for part in message.parts if isinstance(part, ResultPart) for piece in part.content]
+            texts += [piece.text for piece in inner if isinstance(piece, TextPart)]
+            if any(not text.strip() for text in texts):
+                yield Violation("blank_text", index, "a text of nothing but white space")
+
+
+def _call_shape(case: _Case) -> Iterator[Violation]:
+    seen: set[str] = set()
+    for index, call in _calls(case.messages):
+        if not _takes_id(call.id, case.protocol):
+            yield Violation("bad_call_id", index, f"the id {call.id!r}")
+        elif call.id in seen:
+            yield Violation("repeated_call_id", index, f"the id {call.id!r} again")
+        seen.add(call.id)
+        if not call.name.strip():
+            yield Violation("nameless_call", index, f"the call {call.id!r} has no name")
+        judged = judge(call.arguments)
+        if judged.status != "whole" or not call.arguments.strip().startswith("{"):
+            yield Violation("bad_arguments", index, f"the arguments of {call.id!r} are not a JSON object")
+
+
+def _takes_id(call_id: str, protocol: Protocol) -> bool:
+    if protocol == "anthropic":
+        return bool(_ANTHROPIC_ID.fullmatch(call_id))
+    too_long = protocol == "openai_responses" and len(call_id) > _RESPONSES_ID_LENGTH
+    return bool(call_id.strip()) and not too_long
+
+
+def _pairing_behind(case: _Case) -> Iterator[Violation]:
+    """Chat and Anthropic: directly behind a message with calls stand its results, all of them and no others.
+    Anthropic reads assistant messages behind each other as one."""
+    messages = case.messages
+    asked: list[tuple[int, CallPart]] = []
+    results: list[tuple[int, ResultPart]] = []
+    before = ""
+    for index, message in enumerate(messages):
+        goes_on = message.role == before == "assistant" and case.protocol == "anthropic"
+        if message.role != "tool" and not goes_on:
+            yield from _match(asked, results)
+            asked, results = [], []
+        asked += [(index, part) for part in message.parts if isinstance(part, CallPart)]
+        results += [(index, part) for part in message.parts if isinstance(part, ResultPart)]
+        before = message.role
+    yield from _match(asked, results)
+
+
+def _match(asked: list[tuple[int, CallPart]], results: list[tuple[int, ResultPart]]) -> Iterator[Violation]:
+    wanted = Counter(call.id for _, call in asked)
+    for index, result in results:
+        if wanted[result.call_id] > 0:
+            wanted[result.call_id] -= 1
+        else:
+            yield Violation("stray_result", index, f"a result of {result.call_id!r} that nothing waits for")
+    for index, call in asked:
+        if wanted[call.id] > 0:
+            wanted[call.id] -= 1
+            yield Violation("unanswered_call", index, f"the call {call.id!r} has no result behind it")
+
+
+def _pairing_anywhere(case: _Case) -> Iterator[Violation]:
+    """Responses: each call has one output with its id, anywhere behind it."""
+    waiting: dict[str, list[int]] = {}
+    for index, message in enumerate(case.messages):
+        for part in message.parts:
+            if isinstance(part, CallPart):
+                waiting.setdefault(part.id, []).append(index)
+            elif isinstance(part, ResultPart):
+                if waiting.get(part.call_id):
+                    waiting[part.call_id].pop(0)
+                else:
+                    yield Violation("stray_result", index, f"a result of {part.call_id!r} that nothing waits for")
+    for call_id, indexes in waiting.items():
+        for index in indexes:
+            yield Violation("unanswered_call", index, f"the call {call_id!r} has no result")
+
+
+def _reasoning(case: _Case) -> Iterator[Violation]:
+    for index, message in enumerate(case.messages):
+        for part in message.parts:
+            if not can_return(part, case.protocol, case.model, case.quirks):
+                yield Violation("refused_reasoning", index, f"{type(part).__name__} that cannot go back")
+                continue
+            state = part.state if isinstance(part, TextPart | CallPart) else None
+            if state is not None and is_foreign(state, case.protocol, case.model):
+                yield Violation("foreign_state", index, f"state of {state.protocol} {state.model}")
+
+
+def _followers(case: _Case) -> Iterator[Violation]:
+    """Reasoning leads to something in its own turn. Chat keeps reasoning beside the text, so nothing can follow it."""
+    if case.protocol == "openai_chat":
+        return
+    for index, message in enumerate(case.messages):
+        goes_on = index + 1 < len(case.messages) and case.messages[index + 1].role == "assistant"
+        if message.role == "assistant" and message.parts and is_thought(message.parts[-1]) and not goes_on:
+            yield Violation("loose_reasoning", index, "reasoning that nothing follows")
+
+
+def _speakers(case: _Case) -> Iterator[Violation]:
+    spoken = [(index, message.role) for index, message in enumerate(case.messages) if message.role != "system"]
+    if case.protocol == "anthropic" and spoken and spoken[0][1] != "user":
+        yield Violation("first_not_user", spoken[0][0], f"the first word is the {spoken[0][1]}'s")
+    if case.to_ask and spoken and spoken[-1][1] == "assistant":
+        yield Violation("assistant_last", spoken[-1][0], "the last word is the assistant's")
+    if case.quirks.text_after_tools:
+        return
+    for index in range(1, len(case.messages)):
+        if case.messages[index].role in ("user", "system") and case.messages[index - 1].role == "tool":
+            yield Violation("user_after_tools", index, "directly behind results")
+
+
+def _calls(messages: tuple[Message, ...]) -> Iterator[tuple[int, CallPart]]:
+    for index, message in enumerate(messages):
+        for part in message.parts:
+            if isinstance(part, CallPart):
+                yield index, part

@@ -1,0 +1,94 @@
+"""A conversation as values: messages made of parts.
+
+Text is normalised; what only its provider understands (signatures, encrypted reasoning, item ids) rides
+beside it as `ProviderState`, untouched, and goes back only to the protocol that it came from.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.vocab.ids import Protocol
+
+
+class ProviderState(Struct, frozen=True):
+    """Opaque data of one provider. `data` is JSON as it arrived; nobody above `wire` looks inside."""
+
+    protocol: Protocol
+    model: str
+    data: dict[str, Any]
+
+
+class TextPart(Struct, frozen=True, tag_field="kind", tag="text"):
+    text: str
+    state: ProviderState | None = None
+
+
+class ImagePart(Struct, frozen=True, tag_field="kind", tag="image"):
+    """An image by address (`url`) or by content (`data`, base64, with its media type)."""
+
+    url: str = ""
+    data: str = ""
+    media_type: str = ""
+    detail: str = ""
+
+
+class FilePart(Struct, frozen=True, tag_field="kind", tag="file"):
+    """A document by address, by content (base64), or by the id that a provider gave it."""
+
+    name: str = ""
+    url: str = ""
+    data: str = ""
+    media_type: str = ""
+    file_id: str = ""
+
+
+class ReasoningPart(Struct, frozen=True, tag_field="kind", tag="reasoning"):
+    text: str
+    state: ProviderState | None = None
+
+
+class RefusalPart(Struct, frozen=True, tag_field="kind", tag="refusal"):
+    text: str
+
+
+class CallPart(Struct, frozen=True, tag_field="kind", tag="call"):
+    """A tool call that a model made. `arguments` is its JSON text, as received."""
+
+    id: str
+    name: str
+    arguments: str
+    state: ProviderState | None = None
+
+
+class ResultPart(Struct, frozen=True, tag_field="kind", tag="result"):
+    """What a call gave back. `failed` tells the model that it did not work."""
+
+    call_id: str
+    content: tuple[TextPart | ImagePart | FilePart, ...]
+    failed: bool = False
+
+
+class OpaquePart(Struct, frozen=True, tag_field="kind", tag="opaque"):
+    """A block that only its provider understands, kept whole and in its place."""
+
+    state: ProviderState
+
+
+Part = TextPart | ImagePart | FilePart | ReasoningPart | RefusalPart | CallPart | ResultPart | OpaquePart
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Message(Struct, frozen=True):
+    """One message. `note` marks what the runtime itself wrote to the model, so that nobody takes it
+    for the user's words. `partial` marks an assistant message whose reply was cut."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    note: bool = False
+    partial: bool = False
+
+
+def text_of(parts: tuple[Part, ...]) -> str:
+    """The plain text of some parts, in order, and nothing else."""
+    return "".join(part.text for part in parts if isinstance(part, TextPart))

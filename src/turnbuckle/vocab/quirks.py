@@ -1,0 +1,46 @@
+"""How one endpoint differs from its protocol's book. Data, set per route; the defaults are the book."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Quirks(Struct, frozen=True):
+    """Every field is one way in which real servers differ. See `docs/quirks.md`."""
+
+    # Reading
+    think: Literal["auto", "open", "off"] = "auto"
+    """Inline think tags in content: found when they appear, assumed open from the first character
+    (the template swallowed the opening tag), or left alone."""
+    finishless: bool = False
+    """The host never says why it stopped, nor `[DONE]`: a tidy end of the body is its terminal event."""
+
+    # Asking, all protocols
+    eager_arguments: bool = True
+    """Ask for arguments as they are generated, where the protocol has a way to ask."""
+
+    # Asking, Chat Completions
+    output_cap_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    stream_usage: bool = True
+    """Send `stream_options.include_usage`; Gemini's compatible endpoint refuses it."""
+    system_role: Literal["system", "developer"] = "system"
+    reasoning_field: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
+    """Where this host wants earlier reasoning back. Empty: it does not want it."""
+    reasoning_with_calls: bool = False
+    """DeepSeek: every assistant message with calls must carry its reasoning, even if empty."""
+    short_call_ids: bool = False
+    """Mistral: call ids are nine letters or digits."""
+    signature_fallback: bool = False
+    """Gemini: a call from elsewhere needs a stand-in thought signature."""
+    text_after_tools: bool = True
+    """False for Mistral: no user message directly behind a tool message."""
+
+    # Asking, Anthropic
+    anthropic_version: str = "2026-10-21"
+    sampling: bool = False
+    """Send temperature and top_p. From version 2026-10-21 on the API refuses them."""
+    anthropic_auth: Literal["bearer", "x-api-key"] = "bearer"
+
+    # Asking, Responses
+    stored: bool = False
+    """Let the provider store the response. Off: encrypted reasoning is asked for and sent back."""

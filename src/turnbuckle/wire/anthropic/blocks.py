@@ -1,0 +1,267 @@
+"""The content blocks of one message: begun, grown and closed, each under a number of our own.
+
+The wire's `index` is the block's place in the final content, and blocks come one after another. Gateways reuse
+indexes, leave out starts and stops, or repeat them, so the index only finds the block that is open there now.
+The three maps (`texts`, `thoughts`, `calls`: index to number) hold what takes plain deltas; the dialect reads
+them itself, because every streamed token passes there. All else comes through `delta`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from turnbuckle.vocab.arguments import judge
+from turnbuckle.vocab.events import (
+    Alive,
+    BlockClosed,
+    BlockStarted,
+    CallArgs,
+    CallClosed,
+    CallStarted,
+    Event,
+    OpaqueBlock,
+    ReasoningDelta,
+    Skipped,
+    StateNoted,
+    TextDelta,
+)
+from turnbuckle.wire.anthropic.frames import Delta
+from turnbuckle.wire.payload import SAMPLE, sample
+
+UNPARSED = "_unparsed_input"
+"""Marks a provider's own call whose input is not JSON. Never sent back."""
+
+_ALIVE = Alive("lifecycle")
+_TAKES = {
+    "text": ("text_delta", "citations_delta"),
+    "thinking": ("thinking_delta", "signature_delta"),
+    "call": ("input_json_delta",),
+    "opaque": ("input_json_delta", "compaction_delta"),
+}
+_CONTENT = ("text_delta", "thinking_delta", "input_json_delta")
+_CALL_FIELDS = frozenset({"type", "id", "name", "input"})
+
+
+class OpenBlock:
+    """A block between its start and its stop. `data` is what will be its state, or all of it if it is opaque."""
+
+    __slots__ = ("call_id", "citations", "data", "given", "kind", "number", "pieces")
+
+    def __init__(self, number: int, kind: str, data: dict[str, Any]) -> None:
+        self.number = number
+        self.kind = kind
+        self.data = data
+        self.call_id = ""
+        self.given: Any = None  # a call's input that came whole, in its start
+        self.pieces: list[str] = []  # of an opaque block's input
+        self.citations: list[Any] = []
+
+
+class Blocks:
+    """All blocks of one message."""
+
+    def __init__(self) -> None:
+        self.reply_id = ""
+        self.texts: dict[int | None, int] = {}
+        self.thoughts: dict[int | None, int] = {}
+        self.calls: dict[int | None, int] = {}
+        self._open: dict[int, OpenBlock] = {}
+        self._closed: set[int] = set()
+        self._numbers = 0
+        self._latest = 0
+
+    # Beginning
+
+    def start(self, index: int | None, found: dict[str, Any] | None, out: list[Event]) -> None:
+        """A `content_block_start`, or a block of a plain answer."""
+        kind = found.get("type") if found else None
+        if found is None or not isinstance(kind, str):
+            out.append(Skipped("a content block without a type", _shown(found)))
+            return
+        if index is None:
+            index = self._latest + 1 if self._numbers else 0
+        if self._is_repeated(index, kind, found):
+            out.append(_ALIVE)
+            return
+        self._forget(index)
+        self._latest = index
+        match kind:
+            case "text":
+                self._start_text(index, found, out)
+            case "thinking" | "redacted_thinking":
+                self._start_thought(index, kind, found, out)
+            case "tool_use":
+                self._start_call(index, found, out)
+            case _:
+                block = self._begin(index, "opaque", dict(found))
+                out.append(OpaqueBlock(block.number, block.data))
+
+    def _start_text(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
+        block = self._begin(index, "text", {})
+        self.texts[index] = block.number
+        out.append(BlockStarted(block.number, "text"))
+        if text := _text(found.get("text")):
+            out.append(TextDelta(block.number, text))
+        if isinstance(found.get("citations"), list):
+            block.citations.extend(found["citations"])
+
+    def _start_thought(self, index: int, kind: str, found: dict[str, Any], out: list[Event]) -> None:
+        block = self._begin(index, "thinking", {name: found[name] for name in found if name != "thinking"})
+        self.thoughts[index] = block.number
+        out.append(BlockStarted(block.number, "reasoning"))
+        if text := _text(found.get("thinking")):
+            out.append(ReasoningDelta(block.number, text))
+        if kind == "redacted_thinking" or found.get("signature"):
+            out.append(StateNoted(block.number, block.data))
+
+    def _start_call(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
+        block = self._begin(index, "call", {name: found[name] for name in found if name not in _CALL_FIELDS})
+        block.call_id = _text(found.get("id"))
+        call_id = block.call_id or f"call_{self.reply_id or 'reply'}_{block.number}"
+        out.append(CallStarted(block.number, call_id, _text(found.get("name"))))
+        if block.data:
+            out.append(StateNoted(block.number, block.data))
+        if found.get("input"):
+            block.given = found["input"]  # stands only if no delta comes
+        else:
+            self.calls[index] = block.number
+
+    def _begin(self, index: int, kind: str, data: dict[str, Any]) -> OpenBlock:
+        block = self._open[index] = OpenBlock(self._numbers, kind, data)
+        self._numbers += 1
+        self._closed.discard(index)
+        return block
+
+    def _is_repeated(self, index: int, kind: str, found: dict[str, Any]) -> bool:
+        """The same start again, while its block is open."""
+        block = self._open.get(index)
+        if block is None:
+            return False
+        match block.kind:
+            case "text" | "thinking":
+                return kind == block.kind and not found.get(kind)
+            case "call":
+                return kind == "tool_use" and bool(block.call_id) and found.get("id") == block.call_id
+        return found == block.data
+
+    # Growing
+
+    def delta(self, index: int | None, delta: Delta | None, out: list[Event]) -> None:
+        """A delta that is not plain text, thought or arguments of a block that is open for it."""
+        if delta is None:
+            out.append(_ALIVE)
+            return
+        if index is None:
+            index = self._latest
+        kind = delta.type or _type_of(delta)
+        block = self._open.get(index)
+        if block is None and index not in self._closed:
+            block = self._start_unannounced(index, kind, out)
+        if block is None or kind not in _TAKES[block.kind]:
+            self._refuse(index, kind, delta, out)
+            return
+        before = len(out)
+        match kind:
+            case "text_delta" if delta.text:
+                out.append(TextDelta(block.number, delta.text))
+            case "thinking_delta" if delta.thinking:
+                out.append(ReasoningDelta(block.number, delta.thinking))
+            case "input_json_delta" if delta.partial_json:
+                self._grow_input(index, block, delta.partial_json, out)
+            case "signature_delta" if delta.signature:
+                block.data = {**block.data, "signature": delta.signature}  # the last one counts
+                out.append(StateNoted(block.number, block.data))
+            case "citations_delta":
+                block.citations.append(delta.citation)
+            case "compaction_delta":
+                block.data = {**block.data, "content": delta.content}
+                if delta.encrypted_content is not None:
+                    block.data["encrypted_content"] = delta.encrypted_content
+        if len(out) == before:
+            out.append(_ALIVE)
+
+    def _grow_input(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
+        if block.kind == "opaque":
+            block.pieces.append(text)
+        else:
+            block.given = None
+            self.calls[index] = block.number
+            out.append(CallArgs(block.number, text))
+
+    def _start_unannounced(self, index: int, kind: str, out: list[Event]) -> OpenBlock | None:
+        """Text and thoughts can do without their start. A call cannot: its id and name were in it."""
+        if kind == "text_delta":
+            self.start(index, {"type": "text"}, out)
+        elif kind == "thinking_delta":
+            self.start(index, {"type": "thinking"}, out)
+        return self._open.get(index)
+
+    def _refuse(self, index: int, kind: str, delta: Delta, out: list[Event]) -> None:
+        if kind in _CONTENT:
+            lost = delta.text or delta.thinking or delta.partial_json or ""
+            out.append(Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE]))
+        else:
+            out.append(Alive("unknown"))
+
+    # Closing
+
+    def stop(self, index: int | None, out: list[Event]) -> None:
+        """A `content_block_stop`, or the end of a block of a plain answer."""
+        if index is None:
+            index = self._latest
+        block = self._open.get(index)
+        if block is None:
+            out.append(_ALIVE)  # a stop that is repeated, or of a block that never began
+            return
+        self._forget(index)
+        self._closed.add(index)
+        match block.kind:
+            case "call":
+                if block.given is not None:
+                    out.append(CallArgs(block.number, _argument_text(block.given)))
+                out.append(CallClosed(block.number))
+                return
+            case "opaque":
+                if not self._finish_opaque(block, out):
+                    return
+            case "text" if block.citations:
+                out.append(StateNoted(block.number, {"citations": block.citations}))
+        out.append(BlockClosed(block.number))
+
+    def _finish_opaque(self, block: OpenBlock, out: list[Event]) -> bool:
+        """Say the block again, now whole. Not so if its input can not be read: then it stays open."""
+        data, whole = block.data, True
+        if block.pieces:
+            text = "".join(block.pieces)
+            judged = judge(text)
+            whole = judged.status == "whole"
+            data = {**data, "input": judged.value} if whole else {**data, UNPARSED: text}
+        out.append(OpaqueBlock(block.number, data))
+        return whole
+
+    def _forget(self, index: int) -> None:
+        self._open.pop(index, None)
+        self.texts.pop(index, None)
+        self.thoughts.pop(index, None)
+        self.calls.pop(index, None)
+
+
+def _type_of(delta: Delta) -> str:
+    """What a delta without a type must be, by its fields."""
+    if delta.text is not None:
+        return "text_delta"
+    if delta.partial_json is not None:
+        return "input_json_delta"
+    return "thinking_delta" if delta.thinking is not None else ""
+
+
+def _argument_text(given: Any) -> str:
+    return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _shown(found: object) -> str:
+    return sample(msgspec.json.encode(found))

@@ -1,0 +1,252 @@
+"""Anthropic Messages: frames to events.
+
+The terminal event. A stream has ended at `message_stop` and nowhere else. The reason to stop comes before it, in
+`message_delta`; a body that ends between the two is cut, since more than one `message_delta` is allowed. Blocks
+without their own stop stay open, whatever the message says.
+
+Which event. The `type` inside the JSON rules, and the name of the SSE event stands in where it is missing; some
+gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know are signs of
+life: the protocol reserves the right to add them.
+"""
+
+from typing import Any
+
+import msgspec
+
+from turnbuckle.vocab.events import (
+    Alive,
+    CallArgs,
+    Cut,
+    Ended,
+    Event,
+    Finish,
+    FinishNoted,
+    LastWord,
+    ReasoningDelta,
+    Skipped,
+    Started,
+    TextDelta,
+    UsageNoted,
+)
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.wire import failures
+from turnbuckle.wire.anthropic.blocks import Blocks
+from turnbuckle.wire.anthropic.frames import FRAME, Delta, Frame
+from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.usage import usage_from_anthropic
+
+_FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "calls",
+    "pause_turn": "paused",
+    "refusal": "refused",
+    "model_context_window_exceeded": "window",
+    "compaction": "compacted",
+}
+_TYPES = frozenset(
+    """message_start content_block_start content_block_delta content_block_stop message_delta message_stop ping
+    error message""".split()
+)
+_PING = Alive("ping")
+_UNKNOWN = Alive("unknown")
+_LIFECYCLE = Alive("lifecycle")
+
+
+class AnthropicDialect:
+    """One stream's state. See the module's text for the rules."""
+
+    def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
+        self.loose = False
+        self._decode = FRAME.decode
+        self._quirks = quirks
+        self._blocks = blocks = Blocks()
+        self._texts, self._thoughts, self._calls = blocks.texts, blocks.thoughts, blocks.calls
+        self._model = ""
+        self._usage: dict[str, Any] = {}
+
+    def frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        try:
+            frame = self._decode(data)
+        except Unreadable as problem:
+            frame_or_last = self._read_again(name, data, problem, out)
+            if not isinstance(frame_or_last, Frame):
+                return frame_or_last
+            frame = frame_or_last
+        delta = frame.delta
+        if delta is not None and frame.type == "content_block_delta":
+            kind = delta.type
+            if kind == "text_delta":
+                block = self._texts.get(frame.index)
+                if block is not None and delta.text:
+                    out.append(TextDelta(block, delta.text))
+                    return None
+            elif kind == "input_json_delta":
+                block = self._calls.get(frame.index)
+                if block is not None and delta.partial_json:
+                    out.append(CallArgs(block, delta.partial_json))
+                    return None
+            elif kind == "thinking_delta":
+                block = self._thoughts.get(frame.index)
+                if block is not None and delta.thinking:
+                    out.append(ReasoningDelta(block, delta.thinking))
+                    return None
+            self._blocks.delta(frame.index, delta, out)
+            return None
+        return self._rare(frame, name, data, out)
+
+    def answer(self, document: object, out: list[Event]) -> LastWord:
+        error = failures.error_in(document)
+        if error is not None:
+            return Cut(failures.from_error(document))
+        content = document.get("content") if isinstance(document, dict) else None
+        if not isinstance(document, dict) or not isinstance(content, list):
+            return Cut(failure("garbage", "an answer without content", said=_shown(document)))
+        self._note_start(document, out)
+        for place, block in enumerate(content):
+            self._blocks.start(place, block if isinstance(block, dict) else None, out)
+            self._blocks.stop(place, out)
+        try:
+            self._note_finish(msgspec.convert(document, Delta), out)
+        except Unreadable as problem:
+            out.append(Skipped(str(problem), _shown(document.get("stop_reason"))))
+        return Ended("answer")
+
+    def end(self, out: list[Event]) -> LastWord:
+        if self._quirks.finishless:
+            return Ended("end of body")
+        return Cut(failures.incomplete("the stream ended without message_stop"))
+
+    def cut(self, out: list[Event]) -> None:
+        """Nothing: what is held back could have become something else."""
+
+    # All but plain deltas
+
+    def _rare(self, frame: Frame, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        match _type_of(frame, name):
+            case "content_block_delta":
+                self._blocks.delta(frame.index, frame.delta, out)
+            case "content_block_start":
+                self._blocks.start(frame.index, frame.content_block, out)
+            case "content_block_stop":
+                self._blocks.stop(frame.index, out)
+            case "message_start":
+                self._note_start(frame.message or {}, out)
+            case "message_delta":
+                self._note_delta(frame, out)
+            case "message_stop":
+                self._note_metrics(frame, out)
+                return Ended("message_stop")
+            case "message":
+                return self.answer(read_any(data), out)  # a whole answer, sent as one event
+            case "ping":
+                out.append(_PING)
+            case "error":
+                return Cut(failures.from_error(_error_document(name, data)))
+            case _:
+                out.append(_UNKNOWN)
+        return None
+
+    def _note_start(self, message: dict[str, Any], out: list[Event]) -> None:
+        blocks = self._blocks
+        reply_id, model = _text(message.get("id")) or blocks.reply_id, _text(message.get("model")) or self._model
+        if (reply_id, model) != (blocks.reply_id, self._model):
+            blocks.reply_id, self._model = reply_id, model
+            out.append(Started(reply_id, model))
+        else:
+            out.append(_LIFECYCLE)
+        self._note_usage(message.get("usage"), out)
+
+    def _note_delta(self, frame: Frame, out: list[Event]) -> None:
+        before = len(out)
+        if frame.delta is not None:
+            self._note_finish(frame.delta, out)
+        self._note_usage(frame.usage, out)
+        if len(out) == before:
+            out.append(_LIFECYCLE)
+
+    def _note_finish(self, delta: Delta, out: list[Event]) -> None:
+        said = delta.stop_reason
+        if said:
+            out.append(FinishNoted(_FINISHES.get(said, "other"), said, _detail(delta)))
+
+    def _note_usage(self, found: object, out: list[Event]) -> None:
+        """Counts are totals so far. Those that are left out keep their earlier value."""
+        if isinstance(found, dict):
+            fresh = {key: value for key, value in found.items() if value is not None}
+            if fresh:
+                self._usage.update(fresh)
+                out.append(UsageNoted(usage_from_anthropic(self._usage)))
+
+    def _note_metrics(self, frame: Frame, out: list[Event]) -> None:
+        """Bedrock repeats the counts at the end. They matter only if nothing gave them before."""
+        if frame.metrics:
+            spelled = {"input_tokens": "inputTokenCount", "output_tokens": "outputTokenCount"}
+            missing = {ours: frame.metrics.get(theirs) for ours, theirs in spelled.items() if ours not in self._usage}
+            self._note_usage(missing, out)
+
+    # What can not be read
+
+    def _read_again(self, name: bytes, data: bytes, problem: Exception, out: list[Event]) -> Frame | LastWord | None:
+        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
+        try:
+            frame = reread(FRAME, data, problem)
+        except Unreadable as again:
+            problem = again
+        else:
+            self.loose = True
+            return frame
+        if data.strip() == b"[DONE]" or name == b"ping":
+            out.append(_UNKNOWN)  # other protocols' word; it ends nothing here
+            return None
+        document = _error_document(name, data)
+        if name == b"error" or failures.error_in(document) is not None:
+            return Cut(failures.from_error(document))
+        out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
+        return None
+
+
+def _type_of(frame: Frame, name: bytes) -> str:
+    """The type in the JSON, else the event's name, else what the fields leave no doubt about."""
+    found = frame.type or name.decode("ascii", "replace")
+    if found in _TYPES:
+        return found
+    # llama.cpp sends the bare error object, with its own type, under the name `error`.
+    if frame.error or name == b"error" or found.endswith("Exception"):
+        return "error"
+    if found:
+        return found
+    if frame.content_block is not None:
+        return "content_block_start"
+    if frame.message is not None:
+        return "message_start"
+    if frame.delta is not None:
+        return "content_block_delta" if frame.delta.stop_reason is None and frame.usage is None else "message_delta"
+    return ""
+
+
+def _error_document(name: bytes, data: bytes) -> Any:
+    try:
+        document = read_any(data)
+    except Unreadable:
+        return data.decode("utf-8", "replace")
+    if name.endswith(b"Exception") and isinstance(document, dict):
+        return {"type": name.decode("ascii", "replace"), **document}
+    return document
+
+
+def _detail(delta: Delta) -> str:
+    """Why it declined, or which stop sequence it met."""
+    details = delta.stop_details or {}
+    words = [_text(details.get(key)) for key in ("category", "explanation")]
+    return ": ".join(word for word in words if word) or delta.stop_sequence or ""
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _shown(document: object) -> str:
+    return sample(msgspec.json.encode(document))

@@ -1,0 +1,40 @@
+"""The fields that we read of a Messages event, in one struct for all event types.
+
+Unknown fields are skipped by the parser without cost. Content blocks stay plain dicts: what is in them goes back
+to the provider as it came, whether we know it or not.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Delta(Struct, gc=False):
+    """Of a content block, or of the message: the two share the name but no field."""
+
+    type: str | None = None
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    citation: Any = None
+    content: Any = None
+    encrypted_content: Any = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: dict[str, Any] | None = None
+
+
+class Frame(Struct, gc=False):
+    type: str | None = None
+    index: int | None = None
+    delta: Delta | None = None
+    content_block: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    metrics: dict[str, Any] | None = msgspec.field(default=None, name="amazon-bedrock-invocationMetrics")
+
+
+FRAME: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)

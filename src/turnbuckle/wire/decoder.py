@@ -1,0 +1,168 @@
+"""One body, whatever it turns out to be, becomes events with exactly one last word.
+
+The body itself decides how it is read, the headers only hint: an error status is collected and classified; a
+body that begins like JSON or a page is read whole at its end, also where a stream was expected; anything else
+is an event stream. What a frame means is the dialect's business.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from turnbuckle.vocab.events import Alive, Cut, Ended, Event, LastWord
+from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.wire import failures
+from turnbuckle.wire.payload import Mender, Unreadable, read_any, sample
+from turnbuckle.wire.sse import MAX_EVENT, MAX_LINE, SseDecoder
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+_ALIVE_COMMENT = Alive("comment")
+_ALIVE_EMPTY = Alive("empty")
+
+
+class Limits(Struct, frozen=True):
+    """Caps on what one reply may make us hold. The numbers leave room for the largest real replies:
+    128,000 tokens are about half a megabyte of text and two of it as JSON frames."""
+
+    line: int = MAX_LINE
+    event: int = MAX_EVENT
+    payload: int = 64 * 1024 * 1024
+    """All bytes of one reply together."""
+    error: int = 256 * 1024
+    """An error body; the rest of it is not read."""
+
+
+class Dialect(Protocol):
+    """What one protocol adds: how to read a frame, a whole answer, and the end of the body."""
+
+    loose: bool
+    """A frame had to be read by the slow path, so texts may hold surrogate halves from now on."""
+
+    def frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+        """Read one frame into `out`; a last word if this frame ends the stream. Never raises."""
+
+    def answer(self, document: object, out: list[Event]) -> LastWord:
+        """Read a plain JSON answer into `out`. Never raises."""
+
+    def end(self, out: list[Event]) -> LastWord:
+        """The body ended tidily without a last word: what that means here."""
+
+    def cut(self, out: list[Event]) -> None:
+        """The stream is cut: emit what is safely known and nothing that is held back."""
+
+
+class ReplyDecoder:
+    """`feed` bytes and `close` once. No exception, one last word, nothing after it."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.last: LastWord | None = None
+        self._dialect = dialect
+        self._status = status
+        self._headers = {name.lower(): value for name, value in (headers or {}).items()}
+        self._limits = limits or Limits()
+        self._sse = SseDecoder(self._limits.line, self._limits.event)
+        self._mode = "error" if status >= 400 else ""  # then "stream" or "document"
+        self._body: list[bytes] = []
+        self._size = 0
+        self._framed = False
+        self._mender = Mender()
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that these bytes complete."""
+        if self.last is not None:
+            return []
+        if self._mode != "stream":
+            return self._feed_unsure(chunk)
+        out: list[Event] = []
+        dialect = self._dialect
+        frame = dialect.frame
+        last: LastWord | None = None
+        for name, data in self._sse.feed(chunk):
+            if data is None:
+                out.append(_ALIVE_COMMENT if name == b"comment" else _ALIVE_EMPTY)
+            else:
+                self._framed = True
+                last = frame(name, data, out)
+                if last is not None:
+                    break
+        if dialect.loose:
+            self._mender.mend(out, 0)
+        if last is not None:
+            return self._end_with(last, out)
+        self._size += len(chunk)
+        if self._size > self._limits.payload:
+            return self._oversize("reply", self._limits.payload, out)
+        overflow = self._sse.overflow
+        if overflow is not None:
+            return self._oversize(overflow.what, overflow.limit, out)
+        return out
+
+    def close(self, broken: Failure | None = None) -> list[Event]:
+        """The body is over: tidily, or broken by a failure of the transport (or of our own clocks)."""
+        if self.last is not None:
+            return []
+        out: list[Event] = []
+        if self._mode == "error":
+            said = failures.from_response(self._status, self._headers, b"".join(self._body))
+            return self._end_with(Cut(said), out)
+        if self._mode == "document":
+            return self._close_document(broken, out)
+        if broken is not None:
+            return self._end_with(Cut(broken), out)
+        if self._mode == "":
+            return self._end_with(Cut(failure("incomplete", "the body was empty")), out)
+        if not self._framed and (rest := self._sse.rest()):
+            said = failure("garbage", "the body is not an event stream", said=sample(rest))
+            return self._end_with(Cut(said), out)
+        return self._end_with(self._dialect.end(out), out)
+
+    def _feed_unsure(self, chunk: bytes) -> list[Event]:
+        if self._mode == "":
+            begun = chunk.lstrip(_BLANK)
+            if not begun:
+                return []  # blank lines before a JSON answer are some servers' keepalive
+            if begun[:1] not in b'{[<"':
+                self._mode = "stream"
+                return self.feed(begun)
+            self._mode = "document"
+            chunk = begun
+        if self._mode == "error":
+            room = self._limits.error - self._size
+            chunk = chunk[: max(room, 0)]
+        elif self._size + len(chunk) > self._limits.payload:
+            return self._oversize("answer", self._limits.payload, [])
+        self._body.append(chunk)
+        self._size += len(chunk)
+        return []
+
+    def _close_document(self, broken: Failure | None, out: list[Event]) -> list[Event]:
+        body = b"".join(self._body)
+        if body[:1] == b"<":
+            page = failure("garbage", "a page arrived where an answer was expected", said=sample(body))
+            return self._end_with(Cut(broken or page), out)
+        try:
+            document = read_any(body)
+        except Unreadable as error:
+            text = f"the body began like JSON but is not whole: {error}"
+            return self._end_with(Cut(broken or failure("incomplete", text, said=sample(body))), out)
+        return self._end_with(self._dialect.answer(document, out), out)
+
+    def _oversize(self, what: str, limit: int, out: list[Event]) -> list[Event]:
+        return self._end_with(Cut(failure("oversize", f"{what} of more than {limit} bytes")), out)
+
+    def _end_with(self, last: LastWord, out: list[Event]) -> list[Event]:
+        if not isinstance(last, Ended):
+            self._dialect.cut(out)
+            last = Cut(failures.with_request_id(last.failure, self._headers))
+        self.last = last
+        self._body = []
+        out.append(last)
+        return out

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions, as OpenAI and everybody who claims to be compatible speak it."""

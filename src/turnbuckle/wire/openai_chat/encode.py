@@ -1,0 +1,229 @@
+"""Events to Chat Completions, in the form that no known client trips over.
+
+One kind of payload per chunk; role, id and name exactly once; finish reasons only from the five known words; a
+failure is an error event and never a normal finish. `said_finish` is for the lab, which must be able to lie.
+"""
+
+from typing import Any
+
+import msgspec
+
+from turnbuckle.vocab.events import (
+    CallArgs,
+    CallNamed,
+    CallRewritten,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    Finish,
+    FinishNoted,
+    ReasoningDelta,
+    RefusalDelta,
+    StateNoted,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
+from turnbuckle.vocab.failure import Failure, FailureKind
+from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyReasoning
+from turnbuckle.wire.sse import DONE, frame
+from turnbuckle.wire.usage import usage_to_chat
+
+_FINISHES: dict[Finish, str] = {
+    "stop": "stop",
+    "length": "length",
+    "calls": "tool_calls",
+    "filtered": "content_filter",
+    "refused": "content_filter",
+    "window": "length",
+}
+_ERROR_TYPES: dict[FailureKind, str] = {
+    "auth": "authentication_error",
+    "permission": "permission_error",
+    "not_found": "not_found_error",
+    "rate_limited": "rate_limit_error",
+    "billing": "insufficient_quota",
+    "invalid": "invalid_request_error",
+    "context": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "pairing": "invalid_request_error",
+    "filtered": "invalid_request_error",
+}
+_json = msgspec.json.encode
+
+
+class _OpenCall:
+    __slots__ = ("begun", "index", "waiting", "written")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.begun = False
+        self.waiting: list[str] = []  # arguments that came before the name
+        self.written = False
+
+
+class StreamEncoder:
+    """`open` once, then `event` for each event; the bytes are whole frames."""
+
+    def __init__(
+        self, reply_id: str, model: str, created: int, *, usage: bool = True, said_finish: bool = False
+    ) -> None:
+        self._base: dict[str, Any] = {
+            "id": reply_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        self._with_usage = usage
+        self._said_finish = said_finish
+        head = _json({**self._base, "choices": []})[:-2]
+        tail = b',"usage":null}\n\n' if usage else b"}\n\n"
+        self._before = b"data: " + head + b'{"index":0,"delta":{'
+        self._after = b'},"logprobs":null,"finish_reason":null}]' + tail
+        self._calls: dict[int, _OpenCall] = {}
+        self._finish: FinishNoted | None = None
+        self._usage: Usage | None = None
+
+    def open(self) -> bytes:
+        return self._delta(b'"role":"assistant","content":""')
+
+    def event(self, event: Event) -> bytes:
+        match event:
+            case TextDelta(_, text):
+                return self._before + b'"content":' + _json(text) + self._after
+            case CallArgs(block, text):
+                return self._arguments(block, text)
+            case ReasoningDelta(_, text):
+                return self._before + b'"reasoning_content":' + _json(text) + self._after
+            case RefusalDelta(_, text):
+                return self._delta(b'"refusal":' + _json(text))
+            case CallStarted(block, call_id, name) | CallNamed(block, call_id, name):
+                return self._call(block, call_id, name)
+            case CallRewritten(block, arguments):
+                if self._calls[block].written:
+                    raise ValueError("arguments that were written cannot be taken back")
+                return self._arguments(block, arguments)
+            case StateNoted(block, data):
+                return self._state(block, data)
+            case FinishNoted():
+                self._finish = event
+            case UsageNoted(usage):
+                self._usage = usage
+            case Ended():
+                return self._end()
+            case Cut(failure):
+                return frame(_json(error_body(failure)))
+            case _:
+                pass  # the wire has no word for it
+        return b""
+
+    def _delta(self, fields: bytes) -> bytes:
+        return self._before + fields + self._after
+
+    def _call(self, block: int, call_id: str, name: str) -> bytes:
+        call = self._calls.setdefault(block, _OpenCall(len(self._calls)))
+        if call.begun or not name:
+            return b""
+        call.begun = True
+        function = {"name": name, "arguments": ""}
+        fragment = {"index": call.index, "id": call_id, "type": "function", "function": function}
+        begun = self._delta(b'"tool_calls":' + _json([fragment]))
+        waiting, call.waiting = call.waiting, []
+        return begun + (self._arguments(block, "".join(waiting)) if waiting else b"")
+
+    def _arguments(self, block: int, text: str) -> bytes:
+        call = self._calls[block]
+        if not call.begun:
+            call.waiting.append(text)
+            return b""
+        call.written = True
+        return (
+            self._before
+            + b'"tool_calls":[{"index":%d,"function":{"arguments":' % call.index
+            + _json(text)
+            + b"}}]"
+            + self._after
+        )
+
+    def _state(self, block: int, data: dict[str, Any]) -> bytes:
+        call = self._calls.get(block)
+        if call is not None and "extra_content" in data:
+            fragment = {"index": call.index, "function": {"arguments": ""}, "extra_content": data["extra_content"]}
+            return self._delta(b'"tool_calls":' + _json([fragment]))
+        if "reasoning_details" in data:
+            return self._delta(b'"reasoning_details":' + _json(data["reasoning_details"]))
+        return b""
+
+    def _end(self) -> bytes:
+        word = self._finish_word()
+        written = b""
+        if word is not None:
+            choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": word}
+            written = frame(_json({**self._base, "choices": [choice]}))
+        if self._with_usage and self._usage is not None:
+            written += frame(_json({**self._base, "choices": [], "usage": usage_to_chat(self._usage)}))
+        return written + DONE
+
+    def _finish_word(self) -> str | None:
+        if self._said_finish:
+            return self._finish.said if self._finish is not None else None
+        return finish_word(self._finish.finish if self._finish is not None else None, bool(self._calls))
+
+
+def finish_word(finish: Finish | None, has_calls: bool) -> str:
+    """One of the five words that clients know."""
+    if finish in (None, "stop", "calls"):
+        return "tool_calls" if has_calls else "stop"
+    return _FINISHES.get(finish, "stop")
+
+
+def answer(reply: Reply, *, created: int) -> dict[str, Any]:
+    """A whole reply as a plain answer. Usage is always there: some clients fall over without it."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": reply.refusal or None}
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
+    details = [
+        detail
+        for block in reply.blocks
+        if isinstance(block, ReplyReasoning) and block.state
+        for detail in block.state.get("reasoning_details", [])
+    ]
+    if details:
+        message["reasoning_details"] = details
+    if reply.calls:
+        message["tool_calls"] = [_plain_call(call) for call in reply.calls]
+    elif message["content"] is None and not reply.refusal:
+        message["content"] = ""
+    word = finish_word(reply.finish, bool(reply.calls))
+    return {
+        "id": reply.id,
+        "object": "chat.completion",
+        "created": created,
+        "model": reply.model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": word}],
+        "usage": usage_to_chat(reply.usage or Usage()),
+    }
+
+
+def _plain_call(call: ReplyCall) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments or "{}"},
+    }
+    if call.state and "extra_content" in call.state:
+        made["extra_content"] = call.state["extra_content"]
+    return made
+
+
+def error_body(failure: Failure) -> dict[str, Any]:
+    """The OpenAI error shape: also what stands in a stream when it fails after its first byte."""
+    return {
+        "error": {
+            "message": failure.message,
+            "type": _ERROR_TYPES.get(failure.kind, "server_error"),
+            "param": failure.param or None,
+            "code": failure.code or failure.kind,
+        }
+    }

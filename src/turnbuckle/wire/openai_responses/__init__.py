@@ -1,0 +1,1 @@
+"""OpenAI Responses, and Open Responses, its vendor-neutral form."""

@@ -1,0 +1,89 @@
+"""Token counts in every provider's spelling become one `Usage`."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from turnbuckle.vocab.events import Usage
+
+
+def usage_from_openai(found: Mapping[str, Any]) -> Usage:
+    """Chat Completions and Responses: input counts include cached tokens."""
+    given = _inner(found, "prompt_tokens_details", "input_tokens_details")
+    made = _inner(found, "completion_tokens_details", "output_tokens_details")
+    return Usage(
+        input=_count(found, "prompt_tokens", "input_tokens"),
+        output=_count(found, "completion_tokens", "output_tokens"),
+        cached=_count(given, "cached_tokens") or _count(found, "prompt_cache_hit_tokens") or 0,
+        cache_written=_count(given, "cache_write_tokens") or 0,
+        reasoning=_count(made, "reasoning_tokens") or 0,
+        cost=_cost(found.get("cost")),
+    )
+
+
+def usage_from_anthropic(found: Mapping[str, Any]) -> Usage:
+    """Messages: `input_tokens` leaves out what was read from or written to the cache; ours includes it."""
+    cached = _count(found, "cache_read_input_tokens") or 0
+    written = _count(found, "cache_creation_input_tokens") or 0
+    fresh = _count(found, "input_tokens")
+    made = _inner(found, "output_tokens_details")
+    return Usage(
+        input=None if fresh is None else fresh + cached + written,
+        output=_count(found, "output_tokens"),
+        cached=cached,
+        cache_written=written,
+        reasoning=_count(made, "reasoning_tokens", "thinking_tokens") or 0,
+    )
+
+
+def usage_to_chat(usage: Usage) -> dict[str, Any]:
+    given, made = usage.input or 0, usage.output or 0
+    return {
+        "prompt_tokens": given,
+        "completion_tokens": made,
+        "total_tokens": given + made,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+def usage_to_responses(usage: Usage) -> dict[str, Any]:
+    given, made = usage.input or 0, usage.output or 0
+    return {
+        "input_tokens": given,
+        "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": given + made,
+    }
+
+
+def usage_to_anthropic(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": max((usage.input or 0) - usage.cached - usage.cache_written, 0),
+        "output_tokens": usage.output or 0,
+        "cache_read_input_tokens": usage.cached,
+        "cache_creation_input_tokens": usage.cache_written,
+    }
+
+
+def _inner(found: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        value = found.get(key)
+        if isinstance(value, dict):
+            return value
+    return {}
+
+
+def _count(found: Mapping[str, Any], *keys: str) -> int | None:
+    for key in keys:
+        value = found.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return int(value)
+    return None
+
+
+def _cost(value: Any) -> float | None:
+    if isinstance(value, dict):
+        value = value.get("total_cost", value.get("total"))
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

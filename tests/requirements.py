@@ -1,0 +1,92 @@
+"""What Turnbuckle must do, one line for each id. Tests name the ids that they prove:
+
+    @pytest.mark.requirement("B1")
+    def test_a_cut_reply_never_looks_finished(): ...
+
+`tests/test_requirements.py` ties both ways: a due id that no test names fails, and so does a test that names
+an id which is not here. An id becomes due with the work that is to fulfil it, and stays due.
+"""
+
+REQUIREMENTS: dict[str, str] = {
+    # Receiving a model's stream
+    "A1": "A streamed text folds to the same reply as the plain answer.",
+    "A2": "Pieces of calls fold to id, name and arguments, for one call and for several side by side.",
+    "A3": "Provider state of calls and reasoning is kept untouched and goes back to where it belongs.",
+    "A4": "Text, reasoning and calls may share a reply, and their order is kept.",
+    "A5": "Listeners get deltas in order, the first one is announced once, and every event counts as activity.",
+    "A6": "A reply of calls alone shows no text; text around a call is shown live.",
+    "A7": "Reasoning in any spelling has its own field, and its tags never show in the text.",
+    "A8": "A route that says it cannot stream is asked without streaming, for a limited time.",
+    "A9": "Broken transport is tried again while nothing was shown; what a retry cannot change is not.",
+    "A10": "All three protocols take one path.",
+    "A11": "A body with status 200 that is no event stream is read as the answer or the error that it is.",
+    "A12": "Every known quirk of a provider has a recorded case.",
+    # When the stream breaks
+    "B1": "A cut reply never looks finished: its text is kept and none of its calls runs.",
+    "B2": "A cut before anything was shown is repaired silently.",
+    "B3": "A cut in plain text is continued behind a clean seam.",
+    "B4": "A cut inside a call is told live, recorded, and leads to a continuation.",
+    "B5": "Three kinds of cut have three different prompts to go on.",
+    "B6": "Continuation is bounded, progress resets the count, and the whole turn has a cap.",
+    "B7": "Repeated cuts on one tool escalate; a prompt that cannot help is not sent again.",
+    "B8": "Arguments of a cut call are kept as a draft that the model finishes behind a checked seam.",
+    "B9": "Open drafts are listed in the outcome and can be read.",
+    "B10": "A stall falls back like any other failure, with the right client.",
+    "B11": "A failing route rests and is probed again; all sessions share that knowledge.",
+    "B12": "One retry budget covers every layer.",
+    # The turn
+    "C1": "Arguments that were cut are refused at once, whatever the finish reason says.",
+    "C2": "That thinking used up the budget is said only if reasoning came and no visible text.",
+    "C3": "Arguments that are malformed but not cut are asked for again at most 3 times, and leave no trace.",
+    "C4": "The finish reason is evidence; one verdict weighs it and records why.",
+    "C5": "Every request has a legal history for its protocol, and nothing already sent is edited.",
+    "C6": "A turn has exactly one outcome, and every surface tells the same one.",
+    "C7": "Exceeding a budget ends the turn cleanly.",
+    "C8": "What cuts have wasted is counted, with causes.",
+    # Tools
+    "D1": "A tool runs only from a complete reply, with strictly read arguments that fit its schema.",
+    "D2": "Intents and results are durable before what follows them.",
+    "D3": "After a crash a started tool is unknown, and runs again only if that is declared safe.",
+    "D4": "Never started, unknown, killed and finished are told apart.",
+    "D5": "Each call has a time limit, can be cancelled, has capped output and one outcome.",
+    "D6": "Independent calls run together, and each end is published when it happens.",
+    "D7": "File, shell, web and question tools are built in; file tools stay inside the workspace.",
+    "D8": "Approvals are stored things, bound to exact arguments, that any client can answer.",
+    # The journal
+    "E1": "An event is in the journal before any reader sees it.",
+    "E2": "A killed process loses nothing seen, repeats no effect and leaves a usable session.",
+    "E3": "Power loss keeps everything up to the last intent, result or end.",
+    "E4": "Every kind of reading is the same read: after a cursor, then live.",
+    "E5": "A reader that does not read is dropped, costs no memory and can come back.",
+    "E6": "A session has one writer; one that lost its lease can do nothing.",
+    "E7": "The embedded journal needs no set-up; another engine fits behind the same port.",
+    "E8": "A damaged journal is found, cut and reported.",
+    # The server
+    "F1": "Chat completions and models, streamed and plain, with errors in the known shape.",
+    "F2": "Streams start at once and stay alive while silent.",
+    "F3": "Tool progress rides on chat streams without tripping any client.",
+    "F4": "The responses endpoint, in full, with resuming.",
+    "F5": "The runs endpoint: create, read, follow, stop, approve, drafts.",
+    "F6": "Idempotency keys are durable and belong to their owner.",
+    "F7": "What a disconnect means is chosen by request.",
+    "F8": "Heartbeats say what is being waited for.",
+    "F9": "Keys are stored hashed, strangers see nothing, and there are limits.",
+    "F10": "Official clients and known agents work unchanged.",
+    "F11": "A relay heals the streams of other agents, and hands over whole calls only.",
+    # Sessions
+    "G1": "A session has one active run; a second message is queued, steers, interrupts or is refused.",
+    "G2": "Stop ends a turn within a second and says what it did.",
+    "G3": "New and reset work while a run is active.",
+    "G4": "Reset rules are told to the model and to the user.",
+    "G5": "At start exactly the runs in flight are recovered, and a restart cannot loop.",
+    "G6": "What is pending survives a restart.",
+    "G7": "Sessions can be listed, searched, renamed, forked, exported and deleted.",
+    # People
+    "H1": "Two commands on a fresh machine: one runs it, one proves it.",
+    "H2": "A command line that teaches, shows progress and exits honestly.",
+    "H3": "A web console over the live run.",
+    "H4": "A lab that plays broken streams for any client, and grades servers.",
+    "H5": "Metrics, traces and logs, with secrets removed.",
+}
+
+DUE: frozenset[str] = frozenset({"A1", "A2", "A3", "A4", "A6", "A7", "A10", "A11", "A12", "B1", "C1", "C2", "C4", "C5"})

@@ -1,0 +1,83 @@
+"""The pages tell the truth: their examples run, and what they point to exists."""
+
+import contextlib
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import fields
+
+from tidy import ROOT
+from turnbuckle.vocab.quirks import Quirks
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)[^)]*\)")
+TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
+COMMAND = re.compile(r"(?:^ {4}|`)make ([a-z]+)\b", re.MULTILINE)
+MODULE = re.compile(r"`((?:\w+/)*(?:\w+\.py|\w+/))`")
+
+
+class Example(NamedTuple):
+    page: Path
+    line: int
+    code: str
+    output: str | None
+
+
+def examples(page: Path) -> list[Example]:
+    """The Python blocks of a page, each with the block of output that follows it, if any."""
+    text = page.read_text("utf-8")
+    blocks = [(match.group(1), match.group(2), match.start()) for match in FENCE.finditer(text)]
+    found = []
+    for (kind, code, at), (next_kind, output, _) in pairwise([*blocks, ("", "", 0)]):
+        if kind == "python":
+            found.append(Example(page, text.count("\n", 0, at) + 2, code, output if next_kind == "text" else None))
+    return found
+
+
+def page_name(page: object) -> str | None:
+    return str(page.relative_to(ROOT)) if isinstance(page, Path) else None
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=page_name)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: Path):
+    names: dict[str, object] = {"__name__": "example"}
+    for example in examples(page):
+        printed = io.StringIO()
+        padded = "\n" * (example.line - 1) + example.code  # so that a traceback names the page's own line
+        with contextlib.redirect_stdout(printed):
+            exec(compile(padded, str(page), "exec"), names)
+        if example.output is not None:
+            assert printed.getvalue() == example.output
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_link_of_a_page_leads_somewhere(page: Path):
+    links = LINK.findall(FENCE.sub("", page.read_text("utf-8")))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_make_command_of_a_page_exists(page: Path):
+    targets = set(TARGET.findall((ROOT / "Makefile").read_text("utf-8")))
+    assert set(COMMAND.findall(page.read_text("utf-8"))) - targets == set()
+
+
+def test_every_file_that_the_architecture_names_exists():
+    named = set(MODULE.findall((ROOT / "docs/architecture.md").read_text("utf-8")))
+    places = (ROOT / "src/turnbuckle", ROOT)
+    assert named
+    assert sorted(name for name in named if not any((place / name).exists() for place in places)) == []
+
+
+def test_the_page_of_quirks_has_every_quirk_with_its_default():
+    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", (ROOT / "docs/quirks.md").read_text("utf-8"), re.MULTILINE)
+    assert rows == [(field.name, repr(field.default)) for field in fields(Quirks)]
+
+
+def test_the_readme_shows_an_example_with_its_output():
+    assert [example.output is not None for example in examples(ROOT / "README.md")] == [True]

@@ -1,0 +1,128 @@
+"""The house rules hold everywhere, and each of them can fail."""
+
+from collections import Counter
+
+import pytest
+
+import tidy
+from tidy import Rule, Source
+
+WIRE = "src/turnbuckle/wire/sse.py"
+CHAT = "src/turnbuckle/wire/openai_chat/decode.py"
+LAB = "src/turnbuckle/lab/provider.py"
+CLI = "src/turnbuckle/cli/main.py"
+TEST = "tests/wire/test_sse.py"
+HERE = "/".join(("", "root", "secret"))
+HOST = ".".join(("pypi", "org"))
+
+BROKEN: list[tuple[Rule, str, str]] = [
+    (tidy.imports_go_down, WIRE, "from turnbuckle.lab import script"),
+    (tidy.imports_go_down, WIRE, "import turnbuckle.reply.seam"),
+    (tidy.imports_go_down, WIRE, "from turnbuckle import reply"),
+    (tidy.imports_go_down, WIRE, "from turnbuckle import __version__"),
+    (tidy.imports_go_down, "src/turnbuckle/vocab/ids.py", "from turnbuckle.wire.sse import frame"),
+    (tidy.imports_go_down, "src/turnbuckle/reply/seam.py", "from turnbuckle.wire.sse import frame"),
+    (tidy.imports_go_down, LAB, "def late():\n    from turnbuckle.cli.main import main"),
+    (tidy.imports_go_down, "src/turnbuckle/attic/box.py", ""),
+    (tidy.protocols_stand_alone, CHAT, "from turnbuckle.wire.anthropic.decode import x"),
+    (tidy.protocols_stand_alone, CHAT, "from turnbuckle.wire import anthropic"),
+    (tidy.pure_layers_touch_nothing, WIRE, "import asyncio"),
+    (tidy.pure_layers_touch_nothing, WIRE, "import os.path"),
+    (tidy.pure_layers_touch_nothing, WIRE, "from time import monotonic"),
+    (tidy.pure_layers_touch_nothing, WIRE, "from urllib import request"),
+    (tidy.pure_layers_touch_nothing, WIRE, "from datetime import datetime\nstamp = datetime.now()"),
+    (tidy.pure_layers_touch_nothing, WIRE, "data = open('x').read()"),
+    (tidy.imports_stand_at_the_top, LAB, "def late():\n    import json"),
+    (tidy.only_the_command_line_prints, LAB, "print('hello')"),
+    (tidy.modules_have_a_noun, "src/turnbuckle/wire/utils.py", ""),
+    (tidy.modules_have_a_noun, "src/turnbuckle/common/ids.py", ""),
+    (tidy.modules_say_what_they_are, WIRE, "import json"),
+    (tidy.nothing_is_unfinished, WIRE, "# TO" + "DO: the rest"),
+    (tidy.nothing_is_unfinished, WIRE, "# good enough for" + " now"),
+    (tidy.functions_are_short, TEST, "def long():\n" + "    x = 1\n" * 70),
+    (tidy.functions_are_short, LAB, "async def long():\n" + "    x = 1\n" * 70),
+    (tidy.files_are_short, LAB, "x = 1\n" * 501),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept Exception:\n    pass"),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept:\n    y()"),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept Exception as error:\n    y()"),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept (OSError, builtins.BaseException):\n    y()"),
+    (tidy.tests_never_sleep_skip_or_mock, TEST, "time.sleep(1)"),
+    (tidy.tests_never_sleep_skip_or_mock, TEST, "async def test_x():\n    await asyncio.sleep(0.1)"),
+    (tidy.tests_never_sleep_skip_or_mock, TEST, "from unittest import mock"),
+    (tidy.tests_never_sleep_skip_or_mock, TEST, "@pytest.mark.skipif(True, reason='')\ndef test_x(): ..."),
+    (tidy.no_machine_is_named, "README.md", f"see {HERE}"),
+    (tidy.no_machine_is_named, "Makefile", f"--index https://{HOST}/simple"),
+    (tidy.pages_need_no_network, "docs/a.md", "Open https://example.org/page first."),
+]
+
+SOUND: list[tuple[Rule, str, str]] = [
+    (
+        tidy.imports_go_down,
+        WIRE,
+        "import json\nfrom turnbuckle.vocab.ids import CallId\nfrom turnbuckle.wire import think",
+    ),
+    (tidy.imports_go_down, LAB, "from turnbuckle.wire.sse import frame\nfrom turnbuckle.reply.seam import Seam"),
+    (tidy.imports_go_down, CLI, "from turnbuckle import __version__\nfrom turnbuckle.lab import script"),
+    (tidy.imports_go_down, TEST, "from turnbuckle.lab import script"),
+    (
+        tidy.protocols_stand_alone,
+        CHAT,
+        "from turnbuckle.wire.openai_chat import shapes\nfrom turnbuckle.wire.sse import frame",
+    ),
+    (tidy.pure_layers_touch_nothing, WIRE, "import re\nfrom email.utils import parsedate_to_datetime"),
+    (tidy.pure_layers_touch_nothing, LAB, "import asyncio, time"),
+    (tidy.imports_stand_at_the_top, CLI, "def late():\n    import json"),
+    (tidy.only_the_command_line_prints, CLI, "print('hello')"),
+    (tidy.modules_have_a_noun, WIRE, ""),
+    (tidy.modules_say_what_they_are, WIRE, '"""Framing."""'),
+    (tidy.nothing_is_unfinished, WIRE, "# a stubborn server"),
+    (tidy.functions_are_short, LAB, "def short():\n" + "    x = 1\n" * 69),
+    (tidy.files_are_short, LAB, "x = 1\n" * 500),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept Exception:\n    close()\n    raise"),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept (OSError, ValueError):\n    pass"),
+    (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept Exception as error:\n    found.append(error)"),
+    (tidy.tests_never_sleep_skip_or_mock, TEST, "asyncio.sleep(0)\nclock.sleep(5)"),
+    (tidy.no_machine_is_named, "README.md", "make run, then docs/architecture.md or src/work/x"),
+    (tidy.pages_need_no_network, "README.md", "curl http://127.0.0.1:8089/v1/models"),
+]
+
+
+def name(value: object) -> str | None:
+    return getattr(value, "__name__", None)
+
+
+@pytest.mark.parametrize("rule", tidy.CODE_RULES, ids=name)
+def test_the_code_keeps_the_rule(rule: Rule):
+    assert [complaint for source in tidy.python_files() for complaint in rule(source)] == []
+
+
+@pytest.mark.parametrize("rule", tidy.TEXT_RULES, ids=name)
+def test_every_text_keeps_the_rule(rule: Rule):
+    assert [complaint for source in tidy.all_files() for complaint in rule(source)] == []
+
+
+@pytest.mark.parametrize("rule, path, text", BROKEN, ids=name)
+def test_the_rule_finds_what_breaks_it(rule: Rule, path: str, text: str):
+    complaints = list(rule(Source(path, text)))
+    assert len(complaints) == 1
+    assert complaints[0].startswith(f"{path}:")
+
+
+@pytest.mark.parametrize("rule, path, text", SOUND, ids=name)
+def test_the_rule_lets_sound_code_pass(rule: Rule, path: str, text: str):
+    assert list(rule(Source(path, text))) == []
+
+
+def test_every_rule_is_tried_on_sound_and_on_broken_code():
+    rules = {*tidy.CODE_RULES, *tidy.TEXT_RULES}
+    assert rules == {rule for rule, _, _ in BROKEN} == {rule for rule, _, _ in SOUND}
+
+
+def test_the_walk_finds_the_package_and_its_tests():
+    paths = {source.path for source in tidy.all_files()}
+    assert {"src/turnbuckle/vocab/events.py", "tests/test_tidy.py", "README.md", ".ci/run"} <= paths
+
+
+def test_test_files_have_unique_names_and_no_packages():
+    names = Counter(file.name for file in (tidy.ROOT / "tests").rglob("*.py"))
+    assert [name for name, count in names.items() if count > 1 or name == "__init__.py"] == []

@@ -1,0 +1,274 @@
+"""The house rules as functions: one source file in, complaints out. `test_tidy.py` runs them and tests them.
+
+A rule that concerns only a part of the tree looks at the path itself, so each can be tried on a made-up file.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).parent.parent
+MAX_FUNCTION = 70
+MAX_FILE = 500
+
+# From the top down; names in one row never import each other.
+LAYERS = (
+    ("cli",),
+    ("lab",),
+    ("app",),
+    ("server", "gateway", "console"),
+    ("runtime",),
+    ("call", "tools", "journal", "observe"),
+    ("turn",),
+    ("reply", "wire"),
+    ("vocab",),
+)
+DEPTH = {name: depth for depth, row in enumerate(LAYERS) for name in row}
+MAY_IMPORT_ROOT = ("cli", "lab", "app", "server")  # for the version and the public names
+PURE = ("vocab", "wire", "reply", "turn")
+NETWORK = {"aiohttp", "http.client", "http.server", "httpx", "httpx2", "requests", "socket", "ssl", "urllib.request"}
+WAITING = {"anyio", "asyncio", "concurrent", "multiprocessing", "select", "selectors", "threading", "trio", "uvloop"}
+CHANCE = {"random", "sched", "secrets", "time", "uuid"}
+MACHINE = {"io", "logging", "os", "pathlib", "shutil", "signal", "sqlite3", "subprocess", "tempfile", "warnings"}
+IMPURE_MODULES = NETWORK | WAITING | CHANCE | MACHINE
+IMPURE_CALLS = frozenset({"now", "utcnow", "today"})
+IMPURE_NAMES = frozenset({"open", "input", "print"})
+NAMELESS_MODULES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "shared"})
+UNFINISHED = re.compile(
+    r"\b(?:TODO|FIXME|XXX|HACK|placeholder|not implemented|for now)\b|\bstub(?:bed)?\b", re.IGNORECASE
+)
+MACHINE_PATH = re.compile(r"(?<![\w.*])/(?:work|root|Users/\w+|home/\w+|opt|mnt)/\w")
+PACKAGE_HOST = re.compile(r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|debian\.org|conda\.anaconda\.org)\b")
+ADDRESS = re.compile(r"https?://\[?([\w.-]+)")
+OWN_HOSTS = frozenset({"127.0.0.1", "localhost"})
+SWALLOWED = frozenset({"Exception", "BaseException"})
+
+AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Source:
+    """One file by its path under the root, with `/` between the names."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        parts = PurePosixPath(path).parts
+        inside = parts[2:] if parts[:2] == ("src", "turnbuckle") else ()
+        self.in_package = bool(inside)
+        self.layer = "" if not inside else inside[0].removesuffix(".py")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    def at(self, node: ast.AST, complaint: str) -> str:
+        return f"{self.path}:{getattr(node, 'lineno', 1)}: {complaint}"
+
+
+Rule = Callable[[Source], Iterator[str]]
+
+
+def python_files() -> list[Source]:
+    files = [file for folder in ("src", "tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))]
+    return [_source(file) for file in files]
+
+
+def all_files() -> list[Source]:
+    """Every text that is part of the project, found without asking git, so that an unpacked archive is checked too."""
+    folders = ("src", "tests", "benchmarks", "docs", "scripts", ".ci")
+    inside = [file for folder in folders for file in sorted((ROOT / folder).rglob("*"))]
+    beside = [ROOT / name for name in ("Makefile", "pyproject.toml", "requirements.lock", ".gitignore")]
+    files = [*inside, *beside, *sorted(ROOT.glob("*.md"))]
+    return [_source(file) for file in files if file.is_file() and "__pycache__" not in file.parts]
+
+
+def _source(file: Path) -> Source:
+    return Source(file.relative_to(ROOT).as_posix(), file.read_bytes().decode("utf-8", "replace"))
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """Every import as (statement, dotted name); `from a import b` counts as `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+# Rules for the package
+
+
+def imports_go_down(source: Source) -> Iterator[str]:
+    if not source.in_package or source.layer in ("__init__", "__main__"):
+        return
+    if source.layer not in DEPTH:
+        yield f"{source.path}:1: {source.layer} belongs to no layer; tests/tidy.py lists them"
+        return
+    for node, name in imports(source.tree):
+        target = name.split(".")
+        if target[0] != "turnbuckle" or target[1] == source.layer:
+            continue
+        if target[1] not in DEPTH:
+            if source.layer not in MAY_IMPORT_ROOT:
+                yield source.at(node, f"{source.layer} imports the package's own root")
+        elif DEPTH[target[1]] <= DEPTH[source.layer]:
+            yield source.at(node, f"{source.layer} imports {target[1]}, which is not below it")
+
+
+def protocols_stand_alone(source: Source) -> Iterator[str]:
+    """The three protocols share what lies beside them in `wire`, never each other."""
+    protocols = ("openai_chat", "openai_responses", "anthropic")
+    own = PurePosixPath(source.path).parts[3:4]
+    if source.layer != "wire" or own[0] not in protocols:
+        return
+    for node, name in imports(source.tree):
+        target = name.split(".")
+        if target[:2] == ["turnbuckle", "wire"] and target[2] in protocols and target[2] != own[0]:
+            yield source.at(node, f"{own[0]} imports {target[2]}")
+
+
+def pure_layers_touch_nothing(source: Source) -> Iterator[str]:
+    if source.layer not in PURE or not source.in_package:
+        return
+    for node, name in imports(source.tree):
+        parents = {name.rsplit(".", cut)[0] for cut in range(name.count(".") + 1)}
+        if found := parents & IMPURE_MODULES:
+            yield source.at(node, f"{source.layer} imports {min(found)}; time, ids and bytes are handed in")
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_CALLS:
+            yield source.at(node, f"{source.layer} asks for the time by {node.func.attr}()")
+        if isinstance(node.func, ast.Name) and node.func.id in IMPURE_NAMES:
+            yield source.at(node, f"{source.layer} calls {node.func.id}()")
+
+
+def imports_stand_at_the_top(source: Source) -> Iterator[str]:
+    if not source.in_package or source.layer == "cli":
+        return
+    for function in _functions(source.tree):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield source.at(node, f"import inside {function.name}")
+
+
+def only_the_command_line_prints(source: Source) -> Iterator[str]:
+    if not source.in_package or source.layer == "cli":
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield source.at(node, "print outside cli")
+
+
+def modules_have_a_noun(source: Source) -> Iterator[str]:
+    for part in PurePosixPath(source.path).with_suffix("").parts:
+        if source.in_package and part in NAMELESS_MODULES:
+            yield f"{source.path}:1: {part} says nothing about what is inside"
+
+
+def modules_say_what_they_are(source: Source) -> Iterator[str]:
+    if source.in_package and not ast.get_docstring(source.tree):
+        yield f"{source.path}:1: no docstring at the top"
+
+
+def nothing_is_unfinished(source: Source) -> Iterator[str]:
+    if not source.in_package:
+        return
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := UNFINISHED.search(line):
+            yield f"{source.path}:{number}: {found.group()!r}"
+
+
+# Rules for all code
+
+
+def functions_are_short(source: Source) -> Iterator[str]:
+    for function in _functions(source.tree):
+        length = (function.end_lineno or function.lineno) - function.lineno + 1
+        if length > MAX_FUNCTION:
+            yield source.at(function, f"{function.name} has {length} lines")
+
+
+def files_are_short(source: Source) -> Iterator[str]:
+    length = source.text.count("\n")
+    if length > MAX_FILE:
+        yield f"{source.path}:{length}: {length} lines"
+
+
+def no_error_is_swallowed(source: Source) -> Iterator[str]:
+    """Whoever catches everything must raise, or keep the error as a value."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+        broad = any(kind is None or ast.unparse(kind).rpartition(".")[2] in SWALLOWED for kind in kinds)
+        inside = [inner for statement in node.body for inner in ast.walk(statement)]
+        raises = any(isinstance(inner, ast.Raise) for inner in inside)
+        keeps = any(isinstance(inner, ast.Name) and inner.id == node.name for inner in inside)
+        if broad and not raises and not keeps:
+            yield source.at(node, "catches everything and forgets it")
+
+
+# Rules for tests
+
+
+def tests_never_sleep_skip_or_mock(source: Source) -> Iterator[str]:
+    if not source.path.startswith("tests/"):
+        return
+    for node, name in imports(source.tree):
+        if name.startswith("unittest.mock"):
+            yield source.at(node, "mocks")
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("time.sleep", "asyncio.sleep"):
+            if [ast.unparse(argument) for argument in node.args] != ["0"]:
+                yield source.at(node, "sleeps")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in (
+            "pytest.mark.skip",
+            "pytest.mark.skipif",
+            "pytest.mark.xfail",
+            "pytest.skip",
+            "pytest.xfail",
+        ):
+            yield source.at(node, f"{node.attr}: a test passes or fails")
+
+
+# Rules for every text
+
+
+def no_machine_is_named(source: Source) -> Iterator[str]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := MACHINE_PATH.search(line) or PACKAGE_HOST.search(line):
+            yield f"{source.path}:{number}: {found.group()}"
+
+
+def pages_need_no_network(source: Source) -> Iterator[str]:
+    """What a page asks the reader to do or open is in the project or on the reader's own machine."""
+    if not source.path.endswith(".md"):
+        return
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for host in ADDRESS.findall(line):
+            if host not in OWN_HOSTS:
+                yield f"{source.path}:{number}: {host}"
+
+
+def _functions(tree: ast.AST) -> Iterator[AnyFunction]:
+    return (node for node in ast.walk(tree) if isinstance(node, AnyFunction))
+
+
+CODE_RULES: tuple[Rule, ...] = (
+    imports_go_down,
+    protocols_stand_alone,
+    pure_layers_touch_nothing,
+    imports_stand_at_the_top,
+    only_the_command_line_prints,
+    modules_have_a_noun,
+    modules_say_what_they_are,
+    nothing_is_unfinished,
+    functions_are_short,
+    files_are_short,
+    no_error_is_swallowed,
+    tests_never_sleep_skip_or_mock,
+)
+TEXT_RULES: tuple[Rule, ...] = (no_machine_is_named, pages_need_no_network)
