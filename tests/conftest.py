@@ -8,3 +8,16 @@ _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
+
+_COUNTED = ("splits tried", "cuts tried", "mutants tried")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say how much the enumerations tried, over all workers."""
+    counts = dict.fromkeys(_COUNTED, 0)
+    for report in terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", []):
+        for name, value in getattr(report, "user_properties", []):
+            if name in counts and report.when == "call":
+                counts[name] += value
+    if any(counts.values()):
+        terminalreporter.write_line(", ".join(f"{name}: {count:,}" for name, count in counts.items()))

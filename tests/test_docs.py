@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import fields
-
 from tidy import ROOT
+
+from turnbuckle.lab.cases import CASES
+from turnbuckle.lab.script_text import STEPS, parse_case
 from turnbuckle.vocab.quirks import Quirks
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,6 +20,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)[^)]*\)")
 TARGET = re.compile(r"^([a-z-]+):", re.MULTILINE)
 COMMAND = re.compile(r"(?:^ {4}|`)make ([a-z]+)\b", re.MULTILINE)
+CASE_NAME = re.compile(r"(?:lab:|--case |x-lab-case: )([a-z][\w-]*)")
 MODULE = re.compile(r"`((?:\w+/)*(?:\w+\.py|\w+/))`")
 
 
@@ -81,3 +84,17 @@ def test_the_page_of_quirks_has_every_quirk_with_its_default():
 
 def test_the_readme_shows_an_example_with_its_output():
     assert [example.output is not None for example in examples(ROOT / "README.md")] == [True]
+
+
+def test_every_case_that_a_page_names_exists():
+    known = {case.name for case in CASES}
+    named = {name for page in PAGES for name in CASE_NAME.findall(page.read_text("utf-8"))}
+    assert named
+    assert named - known == set()
+
+
+def test_the_page_of_the_lab_has_every_step_and_scripts_that_can_be_played():
+    text = (ROOT / "docs/lab.md").read_text("utf-8")
+    scripts = [code for kind, code in FENCE.findall(text) if kind == "toml"]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(STEPS)
+    assert [len(parse_case(code).requests) for code in scripts] == [2]

@@ -1,14 +1,15 @@
 """The house rules hold everywhere, and each of them can fail."""
 
+import re
+import sys
+import tomllib
 from collections import Counter
 
 import pytest
-
 import tidy
 from tidy import Rule, Source
 
 WIRE = "src/turnbuckle/wire/sse.py"
-CHAT = "src/turnbuckle/wire/openai_chat/decode.py"
 LAB = "src/turnbuckle/lab/provider.py"
 CLI = "src/turnbuckle/cli/main.py"
 TEST = "tests/wire/test_sse.py"
@@ -24,8 +25,6 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (tidy.imports_go_down, "src/turnbuckle/reply/seam.py", "from turnbuckle.wire.sse import frame"),
     (tidy.imports_go_down, LAB, "def late():\n    from turnbuckle.cli.main import main"),
     (tidy.imports_go_down, "src/turnbuckle/attic/box.py", ""),
-    (tidy.protocols_stand_alone, CHAT, "from turnbuckle.wire.anthropic.decode import x"),
-    (tidy.protocols_stand_alone, CHAT, "from turnbuckle.wire import anthropic"),
     (tidy.pure_layers_touch_nothing, WIRE, "import asyncio"),
     (tidy.pure_layers_touch_nothing, WIRE, "import os.path"),
     (tidy.pure_layers_touch_nothing, WIRE, "from time import monotonic"),
@@ -64,11 +63,6 @@ SOUND: list[tuple[Rule, str, str]] = [
     (tidy.imports_go_down, LAB, "from turnbuckle.wire.sse import frame\nfrom turnbuckle.reply.seam import Seam"),
     (tidy.imports_go_down, CLI, "from turnbuckle import __version__\nfrom turnbuckle.lab import script"),
     (tidy.imports_go_down, TEST, "from turnbuckle.lab import script"),
-    (
-        tidy.protocols_stand_alone,
-        CHAT,
-        "from turnbuckle.wire.openai_chat import shapes\nfrom turnbuckle.wire.sse import frame",
-    ),
     (tidy.pure_layers_touch_nothing, WIRE, "import re\nfrom email.utils import parsedate_to_datetime"),
     (tidy.pure_layers_touch_nothing, LAB, "import asyncio, time"),
     (tidy.imports_stand_at_the_top, CLI, "def late():\n    import json"),
@@ -82,6 +76,11 @@ SOUND: list[tuple[Rule, str, str]] = [
     (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept (OSError, ValueError):\n    pass"),
     (tidy.no_error_is_swallowed, LAB, "try:\n    x()\nexcept Exception as error:\n    found.append(error)"),
     (tidy.tests_never_sleep_skip_or_mock, TEST, "asyncio.sleep(0)\nclock.sleep(5)"),
+    (
+        tidy.tests_never_sleep_skip_or_mock,
+        TEST,
+        "from turnbuckle.lab.clock import VirtualClock\nasyncio.sleep(5)",
+    ),
     (tidy.no_machine_is_named, "README.md", "make run, then docs/architecture.md or src/work/x"),
     (tidy.pages_need_no_network, "README.md", "curl http://127.0.0.1:8089/v1/models"),
 ]
@@ -126,3 +125,12 @@ def test_the_walk_finds_the_package_and_its_tests():
 def test_test_files_have_unique_names_and_no_packages():
     names = Counter(file.name for file in (tidy.ROOT / "tests").rglob("*.py"))
     assert [name for name, count in names.items() if count > 1 or name == "__init__.py"] == []
+
+
+def test_the_package_declares_exactly_what_it_imports():
+    """A dependency that nobody imports is dropped; one that only tests need stands under dev."""
+    project = tomllib.loads((tidy.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    declared = {re.split(r"[^\w-]", line)[0] for line in project["dependencies"]}
+    inside = [source for source in tidy.python_files() if source.in_package]
+    imported = {name.split(".")[0] for source in inside for _, name in tidy.imports(source.tree)}
+    assert imported - sys.stdlib_module_names - {"turnbuckle"} == declared

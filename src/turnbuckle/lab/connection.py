@@ -16,7 +16,16 @@ from msgspec import Struct
 
 from turnbuckle.lab.actions import Action, End, Head, Wait, Write
 from turnbuckle.lab.clock import Clock
-from turnbuckle.lab.http import CONTINUE, LAST_CHUNK, Problem, Request, RequestReader, chunk_bytes, head_bytes
+from turnbuckle.lab.http1 import (
+    CONTINUE,
+    LAST_CHUNK,
+    MAX_HEAD,
+    Problem,
+    Request,
+    RequestReader,
+    chunk_bytes,
+    head_bytes,
+)
 
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
@@ -40,9 +49,7 @@ class Exchange(Struct):
 class Connection(asyncio.Protocol):
     """`serve` says what to do for a request. `connections` holds this one while it is open."""
 
-    def __init__(
-        self, serve: Callable[[Request], Exchange], clock: Clock, connections: "set[Connection]"
-    ) -> None:
+    def __init__(self, serve: Callable[[Request], Exchange], clock: Clock, connections: "set[Connection]") -> None:
         self._serve = serve
         self._clock = clock
         self._connections = connections
@@ -64,6 +71,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)
         self._serve_next()
+        if self._task is not None and self._reader.waiting > MAX_HEAD and self._transport is not None:
+            self._transport.pause_reading()  # requests that are sent ahead wait in the kernel
 
     def pause_writing(self) -> None:
         self._drained.clear()
@@ -133,6 +142,8 @@ class Connection(asyncio.Protocol):
             self._note_over("script failed")
             self._refuse(500, self._exchange.progress.problem)
         self._exchange = None
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
         self._serve_next()
 
     def _send_head(self, transport: asyncio.Transport, head: Head, request: Request) -> None:

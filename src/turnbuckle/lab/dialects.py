@@ -1,4 +1,4 @@
-"""The three protocols as the lab speaks them: one encoder each, and the paths where clients look for it."""
+"""The three protocols as the lab speaks them: an encoder each, and the path where clients look for it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -19,6 +19,7 @@ from turnbuckle.lab.dialects import Dialect, dialect_of
 from turnbuckle.lab.garbage import garbage_body
 from turnbuckle.lab.lies import error_frame, half_a_character, lie_about_finish, without_terminal
 from turnbuckle.lab.script import Ending, LabRequest, Script, ScriptItem
+from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.vocab.events import (
     Alive,
@@ -44,7 +45,11 @@ CREATED = 1_767_225_600
 """When every reply of the lab was made, so that the same request gets the same bytes."""
 
 _CHARACTERS_PER_TOKEN = 4
-_DELTAS = {"text": TextDelta, "reasoning": ReasoningDelta, "refusal": RefusalDelta}
+_DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "refusal": RefusalDelta,
+}
 _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
@@ -72,6 +77,7 @@ class Player:
         self._head_sent = self._opened = self._over = False
         self._next_block = self._calls = self._frames = 0
         self._open_block: tuple[str, int] | None = None
+        self._open_call: int | None = None
         self._sent = {"text": 0, "reasoning": 0, "refusal": 0, "arguments": 0}
         self._pace: steps.Pace | None = None
         self._dribble: steps.Dribble | None = None
@@ -104,6 +110,8 @@ class Player:
                 yield from self._deltas("refusal", step.text, step.pieces)
             case steps.Call():
                 yield from self._call(step)
+            case steps.More():
+                yield from self._more(step)
             case steps.Finish():
                 yield from self._finish(step)
             case steps.Stall():
@@ -160,12 +168,20 @@ class Player:
         call_id = step.id or f"call_{self._reply_id}_{self._calls}"
         yield from self._emit(CallStarted(block, call_id, step.name))
         text = step.arguments if isinstance(step.arguments, str) else msgspec.json.encode(step.arguments).decode()
-        for piece in self._pieces("arguments", text, step.pieces):
+        self._open_call = block
+        yield from self._more(steps.More(text, step.pieces, step.closed))
+
+    def _more(self, step: steps.More) -> Iterator[Action]:
+        block = self._open_call
+        if block is None:
+            raise ScriptError("more: there is no open call that could get more arguments")
+        for piece in self._pieces("arguments", step.arguments, step.pieces):
             yield from self._emit(CallArgs(block, piece))
             yield from self._after_delta("arguments", piece)
             if self._over:
                 return
         if step.closed:
+            self._open_call = None
             yield from self._emit(CallClosed(block))
 
     def _pieces(self, kind: str, text: str, size: int) -> Iterator[str]:
@@ -281,8 +297,8 @@ class Player:
     def _error_document(self, step: steps.Status) -> bytes:
         if step.body is not None:
             return step.body.encode()
-        said = failures.from_response(step.code, {}, b"")
-        said = msgspec.structs.replace(said, message=step.message, code=step.error_code, said="")
+        error = {"message": step.message, "code": step.error_code}
+        said = msgspec.structs.replace(failures.from_error(error, status=step.code), code=step.error_code)
         return msgspec.json.encode(self._dialect.error_body(said))
 
     def _end(self, how: Ending) -> Iterator[Action]:

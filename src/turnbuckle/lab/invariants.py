@@ -128,6 +128,7 @@ class _Blocks:
         self._problems = problems
         self._kinds: dict[int, str] = {}
         self._closed: set[int] = set()
+        self._only_state: set[int] = set()
 
     def take(self, event: Event) -> None:
         match event:
@@ -147,18 +148,24 @@ class _Blocks:
             case OpaqueBlock():
                 self._in_block(event.block, "opaque", event, may_begin=True)
             case StateNoted():
-                # Reasoning that is kept secret has state and no text; state may also come behind the close.
-                self._kinds.setdefault(event.block, "reasoning")
+                self._note_state(event.block)
             case _:
                 pass
 
+    def _note_state(self, block: int) -> None:
+        # Reasoning that is kept secret has state and no text; state may come before the start or behind the close.
+        if block not in self._kinds:
+            self._kinds[block] = "reasoning"
+            self._only_state.add(block)
+
     def _begin(self, block: int, kind: str, event: Event) -> None:
-        if block in self._kinds:
+        if block in self._kinds and block not in self._only_state:
             self._problem(event, "begins a block that had begun")
         self._in_block(block, kind, event, may_begin=True)
 
     def _in_block(self, block: int, kind: str, event: Event, *, may_begin: bool = False) -> None:
         known = self._kinds.get(block)
+        self._only_state.discard(block)
         if known is None and not may_begin:
             self._problem(event, "names a block that has not begun")
         elif known is None:

@@ -11,14 +11,26 @@ from turnbuckle.wire import sse
 
 WORDS: dict[Protocol, dict[str, str]] = {
     "openai_chat": {"calls": "tool_calls", "filtered": "content_filter", "window": "length", "failed": "error"},
-    "openai_responses": {"stop": "completed", "calls": "completed", "length": "max_output_tokens",
-                         "filtered": "content_filter"},
-    "anthropic": {"stop": "end_turn", "calls": "tool_use", "length": "max_tokens", "refused": "refusal",
-                  "filtered": "refusal", "paused": "pause_turn", "window": "model_context_window_exceeded"},
+    "openai_responses": {
+        "stop": "completed",
+        "calls": "completed",
+        "length": "max_output_tokens",
+        "filtered": "content_filter",
+    },
+    "anthropic": {
+        "stop": "end_turn",
+        "calls": "tool_use",
+        "length": "max_tokens",
+        "refused": "refusal",
+        "filtered": "refusal",
+        "paused": "pause_turn",
+        "window": "model_context_window_exceeded",
+    },
 }
 """Our words for a finish in the protocol's, where they differ. Any other word goes out as it is."""
 
 _RESPONSE_STATUSES = ("completed", "failed", "in_progress", "cancelled", "queued", "incomplete")
+_RESPONSE_ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CHARACTER = "漢".encode()
 
 
@@ -28,18 +40,19 @@ def lie_about_finish(protocol: Protocol, data: bytes, said: str | None) -> bytes
     if said is not None:
         said = WORDS[protocol].get(said, said)
 
-    def changed(document: bytes) -> bytes:
-        value = msgspec.json.decode(document)
+    if data[:1] == b"{":
+        value = msgspec.json.decode(data)
         change(value, said)
         return msgspec.json.encode(value)
-
-    if data[:1] == b"{":
-        return changed(data)
     frames = data.split(b"\n\n")
     for place, frame in enumerate(frames):
         head, marker, document = frame.partition(b"data: ")
         if document[:1] == b"{":
-            frames[place] = head + marker + changed(document)
+            value = msgspec.json.decode(document)
+            before = value.get("type", "")
+            change(value, said)
+            head = head.replace(before.encode(), value.get("type", "").encode())
+            frames[place] = head + marker + msgspec.json.encode(value)
     return b"\n\n".join(frames)
 
 
@@ -56,9 +69,9 @@ def half_a_character(frame: bytes) -> bytes:
 
 def error_frame(said: Failure, shape: Literal["flat", "nested", "failed"], number: int) -> bytes:
     """The two shapes of an error in a Responses stream that are not a failed response."""
-    error = {"code": said.code or None, "message": said.message, "param": None}
+    error: dict[str, Any] = {"code": said.code or None, "message": said.message, "param": None}
     if shape == "flat":
-        event = {"type": "error", **error, "sequence_number": number}
+        event: dict[str, Any] = {"type": "error", **error, "sequence_number": number}
     else:
         event = {"type": "error", "sequence_number": number, "error": {"type": said.kind, **error}}
     return sse.frame(msgspec.json.encode(event), "error")
@@ -86,6 +99,8 @@ def _change_responses(value: dict[str, Any], said: str | None) -> None:
     else:
         response["status"] = "incomplete"
         response["incomplete_details"] = {"reason": said}
+    if value.get("type") in _RESPONSE_ENDS and said is not None:
+        value["type"] = f"response.{response['status']}"
 
 
 _CHANGES: dict[Protocol, Callable[[dict[str, Any], str | None], None]] = {

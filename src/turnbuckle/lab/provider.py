@@ -5,7 +5,7 @@ Each case counts its requests, so that a second try can go otherwise than the fi
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,13 +20,14 @@ from turnbuckle.lab.clock import Clock, RealClock
 from turnbuckle.lab.connection import Connection, Exchange, Progress
 from turnbuckle.lab.dialects import DIALECTS, Dialect, dialect_at
 from turnbuckle.lab.dialogue import CREATED, Player
-from turnbuckle.lab.http import Request
+from turnbuckle.lab.http1 import Request
 from turnbuckle.lab.script import Case, LabRequest, Script
 from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.vocab.failure import failure
 
 MODEL_PREFIX = "lab:"
 CASE_HEADER = "x-lab-case"
+REMEMBERED = 1000  # requests; a lab that runs for weeks forgets older ones
 
 
 class Received(Struct):
@@ -54,7 +55,7 @@ class Provider:
         port: int = 0,
         clock: Clock | None = None,
     ) -> None:
-        self.requests: list[Received] = []
+        self.requests: deque[Received] = deque(maxlen=REMEMBERED)
         self._cases = {known.name: known for known in cases}
         self._default = case if isinstance(case, Case) else find_case(case, self._cases)
         self._cases[self._default.name] = self._default
@@ -168,8 +169,8 @@ def models_document(cases: Iterable[Case]) -> dict[str, Any]:
 
 
 def _refusal(dialect: Dialect, status: int, message: str) -> Iterator[Action]:
-    kind = "not_found" if status == 404 else "invalid"
-    return _document(status, dialect.error_body(failure(kind, message)))
+    said = failure("not_found" if status == 404 else "invalid", message)
+    return _document(status, dialect.error_body(said))
 
 
 def _document(status: int, document: dict[str, Any]) -> Iterator[Action]:

@@ -61,6 +61,14 @@ class Call(Struct, frozen=True):
     closed: bool = True
 
 
+class More(Struct, frozen=True):
+    """More arguments for a call that was left open."""
+
+    arguments: str
+    pieces: Count = 12
+    closed: bool = True
+
+
 class Finish(Struct, frozen=True):
     """The end of the reply. `said` lies: one of our words in the protocol's spelling, or any word as it is.
 
@@ -178,6 +186,7 @@ Step = (
     | Reason
     | Refuse
     | Call
+    | More
     | Finish
     | Raw
     | Frame

@@ -34,6 +34,7 @@ STEPS: dict[str, type[Step]] = {
     "reason": script.Reason,
     "refuse": script.Refuse,
     "call": script.Call,
+    "more": script.More,
     "finish": script.Finish,
     "raw": script.Raw,
     "frame": script.Frame,

@@ -122,17 +122,15 @@ def _decoded(body: str, *, may_be_cut: bool) -> str | None:
 
 
 def _settled_members(text: str, scan: ObjectScan, but: set[str | None]) -> dict[str, Any] | None:
-    settled: dict[str, Any] = {}
-    for member in scan.members:
-        if member.end is None or member.key in but:
-            continue
-        try:
-            settled[member.key] = msgspec.json.decode(text[member.start : member.end])
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
-        if not is_encodable(member.key):
-            return None
-    return settled
+    """The members with whole values. They are read together, as the object that they would have been."""
+    ends = [member.end for member in scan.members if member.end is not None]
+    if not ends:
+        return {}
+    try:
+        settled: dict[str, Any] = msgspec.json.decode("".join((text[: ends[-1]], "}")))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return {key: value for key, value in settled.items() if key not in but}
 
 
 def _lost_member(text: str, scan: ObjectScan, draftable: str) -> tuple[str | None, bool]:

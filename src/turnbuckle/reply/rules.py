@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from turnbuckle.reply.stand_in import takes_free_text
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import Protocol
@@ -113,8 +114,8 @@ def _call_shape(case: _Case) -> Iterator[Violation]:
         seen.add(call.id)
         if not call.name.strip():
             yield Violation("nameless_call", index, f"the call {call.id!r} has no name")
-        judged = judge(call.arguments)
-        if judged.status != "whole" or not call.arguments.strip().startswith("{"):
+        is_object = judge(call.arguments).status == "whole" and call.arguments.strip().startswith("{")
+        if not is_object and not takes_free_text(call, case.protocol):
             yield Violation("bad_arguments", index, f"the arguments of {call.id!r} are not a JSON object")
 
 
@@ -137,8 +138,11 @@ def _pairing_behind(case: _Case) -> Iterator[Violation]:
         if message.role != "tool" and not goes_on:
             yield from _match(asked, results)
             asked, results = [], []
-        asked += [(index, part) for part in message.parts if isinstance(part, CallPart)]
-        results += [(index, part) for part in message.parts if isinstance(part, ResultPart)]
+        # Calls and results in messages of any other role are misplaced: they ask and answer nothing.
+        if message.role == "assistant":
+            asked += [(index, part) for part in message.parts if isinstance(part, CallPart)]
+        if message.role == "tool":
+            results += [(index, part) for part in message.parts if isinstance(part, ResultPart)]
         before = message.role
     yield from _match(asked, results)
 
@@ -161,9 +165,9 @@ def _pairing_anywhere(case: _Case) -> Iterator[Violation]:
     waiting: dict[str, list[int]] = {}
     for index, message in enumerate(case.messages):
         for part in message.parts:
-            if isinstance(part, CallPart):
+            if isinstance(part, CallPart) and message.role == "assistant":
                 waiting.setdefault(part.id, []).append(index)
-            elif isinstance(part, ResultPart):
+            elif isinstance(part, ResultPart) and message.role == "tool":
                 if waiting.get(part.call_id):
                     waiting[part.call_id].pop(0)
                 else:

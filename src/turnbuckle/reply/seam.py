@@ -18,10 +18,12 @@ characters on. Two: they begin with a word of the shown text and both sides woul
 Spaces. Nothing is ever added inside a line: whether "and" + "new" is one word can not be known. One space is
 dropped where two meet between words of plain prose; indents, aligned columns, tables and fenced code stay as they are.
 
+A top that says the same again and again (equal rows) is no sign of a restart, so such text is not held for long.
+
 How it works. Two matchers read the continuation character by character while it is undecided. One compares with the
-top, by index alone. The other finds the longest end of the shown text that begins the continuation, by Knuth, Morris and
-Pratt, so the work is linear and the text held is never longer than the window. When neither can match any more, the
-choice is made, and from then on every delta passes through untouched.
+top, by index alone. The other finds the longest end of the shown text that begins the continuation, in the way of
+Knuth, Morris and Pratt: the work is linear, and no more text is kept than the window is long. When neither can match
+any more, the choice is made, and from then on every delta passes through untouched.
 """
 
 from typing import Literal
@@ -89,7 +91,7 @@ class Seam:
         dropped; if it ended, what is held is all that the model wanted to say."""
         if self.how != "held":
             return ""
-        if cut and self._top.open and self._count >= SURE:
+        if cut and self._top.open and self._count >= SURE and not self._top.is_periodic():
             return self._drop("restarted", self._count)
         if cut and any(tail.open and self._is_echo(tail.passage) for tail in self._tails):
             return self._drop("repeated", self._count)
@@ -99,6 +101,9 @@ class Seam:
         """Read until it is decided. Returns how many characters were read."""
         for at, char in enumerate(delta):
             if self._count >= _FAR:
+                if self._held and self._top.is_periodic():
+                    self._top.open = False
+                    return at
                 self._held.clear()
                 read = self._top.take_many(delta, at)
                 self._count += read
@@ -127,9 +132,9 @@ class Seam:
         if self._top.matched == whole and self._is_repeat(whole):
             return self._drop("restarted", whole)
         for tail in self._tails:
-            if not tail.open and self._is_repeat(tail.matched):
+            if not tail.open and self._is_repeat(tail.matched, tail.skip > 0):
                 return self._drop("restarted" if tail.matched == whole else "repeated", tail.skip + tail.matched)
-        if _RESTART_LEAST <= self._top.matched < whole and self._top.matched >= min(_RESTART_ENOUGH, whole // 2):
+        if self._is_restart():
             return "".join((_paragraph_break(self._shown), self._drop("diverged", 0)))
         held = self._drop("clean", 0)
         if self._no_second_space and held[:1] == " " and held[1:2].isalpha():
@@ -146,7 +151,13 @@ class Seam:
         self._tails.clear()
         return held[count:]
 
-    def _is_repeat(self, length: int) -> bool:
+    def _is_restart(self) -> bool:
+        """Whether the continuation began from the top for too long to be chance, and then left it."""
+        whole, matched = len(self._shown), self._top.matched
+        enough = max(_RESTART_LEAST, min(_RESTART_ENOUGH, whole // 2))
+        return enough <= matched < whole and not self._top.is_periodic()
+
+    def _is_repeat(self, length: int, behind_ellipsis: bool = False) -> bool:
         passage = self._shown[-length:] if length else ""
         if length >= SURE:
             return not is_habit(self._shown, passage)
@@ -154,6 +165,8 @@ class Seam:
             return False
         if length == len(self._shown) and length >= WHOLE:
             return True
+        if behind_ellipsis:
+            return False  # nothing is glued there
         before = self._shown[-length - 1 : -length]
         return passage[0].isalpha() and passage[-1].isalpha() and not (before.isalnum() or before == "_")
 
@@ -168,6 +181,10 @@ class _TopMatch:
         self.matched = 0
         self.open = bool(shown)
         self._shown = shown
+
+    def is_periodic(self) -> bool:
+        """Whether what matched is one piece again and again, which tells nothing about the top."""
+        return has_short_period(self._shown[: self.matched][-WINDOW:])
 
     def take_many(self, delta: str, at: int) -> int:
         """How many characters of `delta` from `at` on still match."""

@@ -7,7 +7,8 @@ later takes the stand-in's place as long as nobody has sent it.
 import msgspec
 
 from turnbuckle.vocab.arguments import judge
-from turnbuckle.vocab.messages import ResultPart, TextPart
+from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.messages import CallPart, ProviderState, ResultPart, TextPart
 
 NO_RESULT = "No result was recorded for this call. It is not known whether it ran."
 CUT_CALL = "The reply with this call was cut as it arrived. The call did not run."
@@ -16,6 +17,7 @@ BAD_ARGUMENTS = "The arguments of this call are not a JSON object, and no result
 KEPT_RAW = 4096
 """How many characters of unusable arguments are shown to the model again."""
 
+_FREE_TEXT = "custom_tool_call"
 _TEXTS = frozenset({NO_RESULT, CUT_CALL, BAD_ARGUMENTS})
 
 
@@ -43,3 +45,21 @@ def legal_arguments(raw: str) -> str:
     if len(raw) > KEPT_RAW:
         shown["_characters"] = len(raw)
     return msgspec.json.encode(shown).decode("utf-8")
+
+
+def takes_free_text(call: CallPart, protocol: Protocol) -> bool:
+    """Whether this call's input is text of any kind: a custom tool of Responses, going back to Responses."""
+    state = call.state
+    if protocol != "openai_responses" or state is None or state.protocol != protocol:
+        return False
+    return state.data.get("type") == _FREE_TEXT
+
+
+def state_once_changed(call: CallPart, protocol: Protocol) -> ProviderState | None:
+    """What a call that we changed may keep of its state. A Responses item is known by its id, and a changed call must
+    not pretend to be that item; only its kind stays."""
+    if protocol != "openai_responses" or call.state is None:
+        return call.state
+    if not takes_free_text(call, protocol):
+        return None
+    return ProviderState(call.state.protocol, call.state.model, {"type": _FREE_TEXT})

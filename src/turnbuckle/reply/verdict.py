@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turnbuckle.vocab.arguments import Judged, judge
 from turnbuckle.vocab.events import Cut
-from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyReasoning
+from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyOpaque, ReplyReasoning
 
 VerdictKind = Literal[
     "complete",
@@ -51,15 +51,27 @@ def verdict(reply: Reply, *, cap: int | None = None) -> Verdict:
         return Verdict("filtered", tuple(evidence))
     if reply.finish == "refused" or reply.refusal:
         return Verdict("refused", tuple(evidence))
-    if reply.finish in ("length", "window") or (at_cap and not reply.calls):
+    if reply.finish in ("length", "window") or _is_declared_incomplete(reply) or (at_cap and not reply.calls):
         return _judge_length(reply, evidence)
     if reply.finish in ("paused", "compacted"):
         return Verdict("paused", tuple(evidence))
     if reply.finish == "malformed":
         return Verdict("malformed", tuple(evidence))
-    if reply.calls:
-        return _judge_calls(reply, at_cap, evidence)
+    calls = _ours_to_run(reply)
+    if calls:
+        return _judge_calls(calls, reply, at_cap, evidence)
     return _judge_text(reply, evidence)
+
+
+def _ours_to_run(reply: Reply) -> tuple[ReplyCall, ...]:
+    """The calls without those that the provider ran itself: their results stand in the same reply."""
+    answered = {block.data.get("call_id") for block in reply.blocks if isinstance(block, ReplyOpaque)}
+    return tuple(call for call in reply.calls if call.id not in answered)
+
+
+def _is_declared_incomplete(reply: Reply) -> bool:
+    """The Responses protocol can end a reply tidily and call it incomplete, for reasons that we do not know."""
+    return reply.finish == "other" and reply.finish_said == "incomplete"
 
 
 def _judge_cut(reply: Reply, evidence: list[str]) -> Verdict:
@@ -75,8 +87,8 @@ def _judge_length(reply: Reply, evidence: list[str]) -> Verdict:
     return Verdict("cut_by_length", tuple(evidence))
 
 
-def _judge_calls(reply: Reply, at_cap: bool, evidence: list[str]) -> Verdict:
-    judged = [(call, judge(call.arguments)) for call in reply.calls]
+def _judge_calls(calls: tuple[ReplyCall, ...], reply: Reply, at_cap: bool, evidence: list[str]) -> Verdict:
+    judged = [(call, judge(call.arguments)) for call in calls]
     cut = [call for call, found in judged if found.status == "cut" or not call.closed]
     if cut:
         evidence.extend(f"the arguments of {_named(call)} are not whole" for call in cut)

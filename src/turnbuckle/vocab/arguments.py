@@ -12,9 +12,7 @@ import msgspec
 from msgspec import Struct
 
 _BODY = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+'
-_TOKEN = re.compile(
-    rf'"{_BODY}"|-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null|[{{}}\[\],:]', re.ASCII
-)
+_TOKEN = re.compile(rf'"{_BODY}"|-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null|[{{}}\[\],:]', re.ASCII)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _OPEN_STRING = re.compile(rf'"{_BODY}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?')
 _EXPONENT = r"[eE][+-]?\d*+"

@@ -16,6 +16,7 @@ FailureKind = Literal[
     "garbage",  # a body that is neither a stream nor an answer
     "oversize",  # a line, an event or a reply over its cap
     "cancelled",  # we closed it ourselves
+    "repeated",  # we closed it because the model went round in circles
     # What the provider said
     "rate_limited",
     "overloaded",

@@ -13,7 +13,7 @@ class Quirks(Struct, frozen=True):
     """Inline think tags in content: found when they appear, assumed open from the first character
     (the template swallowed the opening tag), or left alone."""
     finishless: bool = False
-    """The host never says why it stopped, nor `[DONE]`: a tidy end of the body is its terminal event."""
+    """The host never says why it stopped, nor `[DONE]`: a tidy end of the body ends a reply, if it has no calls."""
 
     # Asking, all protocols
     eager_arguments: bool = True

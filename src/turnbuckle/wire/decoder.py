@@ -14,11 +14,11 @@ from turnbuckle.vocab.events import Alive, Cut, Ended, Event, LastWord
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.wire import failures
 from turnbuckle.wire.payload import Mender, Unreadable, read_any, sample
-from turnbuckle.wire.sse import MAX_EVENT, MAX_LINE, SseDecoder
+from turnbuckle.wire.sse import COMMENT, EMPTY, MAX_EVENT, MAX_LINE, Frame, SseDecoder
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-_ALIVE_COMMENT = Alive("comment")
-_ALIVE_EMPTY = Alive("empty")
+ALIVE: dict[bytes, Event] = {COMMENT[0]: Alive("comment"), EMPTY[0]: Alive("empty")}
+"""What a frame without data says, by its name."""
 
 
 class Limits(Struct, frozen=True):
@@ -39,8 +39,10 @@ class Dialect(Protocol):
     loose: bool
     """A frame had to be read by the slow path, so texts may hold surrogate halves from now on."""
 
-    def frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
-        """Read one frame into `out`; a last word if this frame ends the stream. Never raises."""
+    def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
+        """Read frames into `out`, up to the one that ends the stream: its last word. Never raises.
+
+        It takes a burst, because a call per frame would cost as much as reading it."""
 
     def answer(self, document: object, out: list[Event]) -> LastWord:
         """Read a plain JSON answer into `out`. Never raises."""
@@ -83,16 +85,10 @@ class ReplyDecoder:
             return self._feed_unsure(chunk)
         out: list[Event] = []
         dialect = self._dialect
-        frame = dialect.frame
-        last: LastWord | None = None
-        for name, data in self._sse.feed(chunk):
-            if data is None:
-                out.append(_ALIVE_COMMENT if name == b"comment" else _ALIVE_EMPTY)
-            else:
-                self._framed = True
-                last = frame(name, data, out)
-                if last is not None:
-                    break
+        frames = self._sse.feed(chunk)
+        if frames:
+            self._framed = True
+        last = dialect.frames(frames, out)
         if dialect.loose:
             self._mender.mend(out, 0)
         if last is not None:
@@ -122,7 +118,10 @@ class ReplyDecoder:
         if not self._framed and (rest := self._sse.rest()):
             said = failure("garbage", "the body is not an event stream", said=sample(rest))
             return self._end_with(Cut(said), out)
-        return self._end_with(self._dialect.end(out), out)
+        last = self._dialect.end(out)
+        if self._dialect.loose:
+            self._mender.mend(out, 0)
+        return self._end_with(last, out)
 
     def _feed_unsure(self, chunk: bytes) -> list[Event]:
         if self._mode == "":

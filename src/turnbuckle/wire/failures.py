@@ -65,7 +65,8 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "unstreamable",
         re.compile(
-            r"stream(?:ing|ed)?\b[^.]{0,60}\b(?:not (?:be )?support|unsupported|not (?:available|allowed))"
+            r"verified to stream"
+            r"|stream(?:ing|ed)?\b[^.]{0,60}\b(?:not (?:be )?support|unsupported|not (?:available|allowed))"
             r"|(?:not|n't) support\w*[^.]{0,30}\bstream|invokemodelwithresponsestream"
         ),
     ),
@@ -162,7 +163,7 @@ def error_in(document: Any) -> Any | None:
     base = document.get("base_resp")
     if isinstance(base, dict) and base.get("status_code"):
         return {"code": base["status_code"], "message": base.get("status_msg", "")}
-    return document if document.get("type") == "error" else None
+    return document if "error" in (document.get("type"), document.get("object")) else None
 
 
 def with_request_id(said: Failure, headers: Mapping[str, str]) -> Failure:

@@ -11,9 +11,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from turnbuckle.vocab.events import CallArgs, Event, ReasoningDelta, RefusalDelta, TextDelta
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    CallArgs,
+    CallClosed,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
 
 T = TypeVar("T")
+_Delta = TextDelta | ReasoningDelta | RefusalDelta | CallArgs
 
 Unreadable = (ValueError, RecursionError)
 """What decoding can raise, whatever the bytes."""
@@ -61,7 +70,7 @@ class Mender:
     """Joins surrogate halves that arrive in neighbouring deltas of one block, and replaces lone ones."""
 
     def __init__(self) -> None:
-        self._held: dict[int, str] = {}
+        self._held: dict[int, _Delta] = {}  # per block, a delta of one half
 
     def mend(self, events: list[Event], start: int) -> None:
         """Make the events from `start` on fit to be shown. A half at the end of a delta waits for the next."""
@@ -69,16 +78,20 @@ class Mender:
         del events[start:]
         for event in fresh:
             if isinstance(event, TextDelta | ReasoningDelta | RefusalDelta | CallArgs):
-                text = self._join(event.block, event.text)
+                text = self._join(event)
                 if text:
                     events.append(type(event)(event.block, text))
-            else:
-                events.append(_mended(event))
+                continue
+            if isinstance(event, BlockClosed | CallClosed) and event.block in self._held:
+                half = self._held.pop(event.block)
+                events.append(type(half)(half.block, "\ufffd"))
+            events.append(_mended(event))
 
-    def _join(self, block: int, text: str) -> str:
-        text = self._held.pop(block, "") + text
+    def _join(self, delta: "_Delta") -> str:
+        held = self._held.pop(delta.block, None)
+        text = delta.text if held is None else held.text + delta.text
         if text and "\ud800" <= text[-1] <= "\udbff":
-            self._held[block] = text[-1]
+            self._held[delta.block] = type(delta)(delta.block, text[-1])
             text = text[:-1]
         return whole_text(text)
 

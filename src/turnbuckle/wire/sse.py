@@ -10,6 +10,7 @@ standard does not dispatch but which prove that the peer is there.
 """
 
 from itertools import repeat
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ MAX_LINE = 16 * 1024 * 1024
 MAX_EVENT = 16 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+_data_of = itemgetter(1)
 
 
 class Overflow(Struct, frozen=True):
@@ -49,15 +51,15 @@ class SseDecoder:
         self._bom: bytes | None = b""  # None: the start of the stream is behind us
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        if (
-            self._settled
-            and chunk[:6] == b"data: "
-            and chunk[-2:] == b"\n\n"
-            and chunk.count(b"\n") == 2
-            and b"\r" not in chunk
-            and 8 < len(chunk) <= self._short
-        ):
-            return [(b"", chunk[6:-2])]  # the usual read of a paced stream: one whole event of one line
+        if self._settled and chunk[-2:] == b"\n\n" and b"\r" not in chunk and len(chunk) <= self._short:
+            # The usual read of a paced stream: one whole event.
+            if chunk[:6] == b"data: ":
+                if chunk.count(b"\n") == 2 and len(chunk) > 8:
+                    return [(b"", chunk[6:-2])]
+            elif chunk[:7] == b"event: " and chunk.count(b"\n") == 3:
+                name, _, data = chunk[7:-2].partition(b"\ndata: ")
+                if data:
+                    return [(name, data)]
         frames = self._feed(chunk)
         self._settled = not (self._kept or self._after_cr or self.overflow or self._bom is not None)
         return frames
@@ -99,9 +101,16 @@ class SseDecoder:
             pieces = text[6:].split(b"\n\ndata: ")
             if text.count(b"\n") == 2 * len(pieces) - 2 and all(pieces):
                 return list(zip(repeat(b""), pieces))
+        elif len(text) <= limit and text[:7] == b"event: ":
+            # The same with names: n events have n - 1 blank lines and n line ends inside.
+            pieces = text[7:].split(b"\n\nevent: ")
+            if text.count(b"\n") == 3 * len(pieces) - 2:
+                named = [(name, data) for name, _, data in [piece.partition(b"\ndata: ") for piece in pieces]]
+                if all(map(_data_of, named)):
+                    return named  # type: ignore[return-value]
         frames: list[Frame] = []
         for block in text.split(b"\n\n"):
-            if len(block) > limit and self._too_large(block):
+            if len(block) > limit and self._is_too_large(block):
                 break
             if block[:6] == b"data: ":
                 if b"\n" not in block and len(block) > 6:
@@ -122,26 +131,26 @@ class SseDecoder:
         newline = piece.rfind(b"\n")
         self._line_size = self._line_size + len(piece) if newline < 0 else len(piece) - newline - 1
         self._ends_in_newline = newline == len(piece) - 1
-        # A trailing line end may turn out to close the event, so it does not count yet.
-        size = self._kept_size - self._ends_in_newline
-        if self._line_size > self._max_line or size > self._max_event or (newline >= 0 and self._long_line(piece)):
-            self._note_overflow("event" if size > self._max_event else "line")
+        closed_a_line = newline >= 0 and self._kept_size > self._max_line
+        if closed_a_line or self._line_size > self._max_line or self._kept_size > self._max_event:
+            self._is_too_large(b"".join(self._kept))
 
-    def _long_line(self, piece: bytes) -> bool:
-        """Whether a line that was just closed is too long; only the pieces of this event are looked at."""
-        return self._kept_size > self._max_line and any(
-            len(line) > self._max_line for line in b"".join(self._kept).split(b"\n")
-        )
-
-    def _too_large(self, block: bytes) -> bool:
-        if len(block) > self._max_event:
-            self._note_overflow("event")
-        elif any(len(line) > self._max_line for line in block.split(b"\n")):
-            self._note_overflow("line")
+    def _is_too_large(self, event: bytes) -> bool:
+        """Note which cap the event runs over first, byte by byte, so that the split does not matter. Line ends at
+        its end do not count: the next byte may turn out to close it."""
+        event = event.strip(b"\n")
+        start = 0
+        for line in event.split(b"\n"):
+            if len(line) > self._max_line and start + self._max_line < self._max_event:
+                self._note_overflow("line", self._max_line)
+                return True
+            start += len(line) + 1
+        if len(event) > self._max_event:
+            self._note_overflow("event", self._max_event)
         return self.overflow is not None
 
-    def _note_overflow(self, what: str) -> None:
-        self.overflow = Overflow(what, self._max_event if what == "event" else self._max_line)
+    def _note_overflow(self, what: str, limit: int) -> None:
+        self.overflow = Overflow(what, limit)
         self._kept = []
         self._kept_size = 0
 

@@ -2,8 +2,8 @@
 
 Rules. `<think>` and its unmistakable relatives open anywhere; words that an ordinary XML answer could use
 (`<reason>`, `<thought>` and so on) only at the very beginning. A tag inside code (behind an odd number of
-backticks) is text. White space around the reasoning belongs to nobody. At most the beginning of a possible tag
-is held back; a cut never releases it, because the rest could have made it a tag.
+backticks) is text. White space before a first tag and behind any tag belongs to nobody. At most the beginning of
+a possible tag is held back; a cut never releases it, because the rest could have made it a tag.
 """
 
 import re
@@ -63,6 +63,7 @@ class ThinkSplitter:
     def end(self) -> list[Piece]:
         """What was held back and, as the stream is whole, turned out to be no tag."""
         held, self._held = self._held, ""
+        self._begun = self._begun or bool(held and not self._closing)
         return [("reasoning" if self._closing else "text", held)] if held else []
 
     def _split(self, text: str) -> Iterator[Piece]:
@@ -87,7 +88,7 @@ class ThinkSplitter:
                     self._held = before + self._held
                 before = ""
             self.count_code(before)
-            self._begun = self._begun or bool(before.strip())
+            self._begun = self._begun or bool(before)
             yield "text", before
             if tag:
                 self._closing = _CLOSES.get(tag, "")
@@ -106,7 +107,7 @@ class ThinkSplitter:
     def _hold(self, text: str, tags: tuple[str, ...]) -> str:
         """Keep the end of the text if it may be the beginning of a tag; give back the rest."""
         start = max(text.rfind("<", -_LONGEST), text.rfind("◁", -_LONGEST))
-        if start >= 0 and any(tag.startswith(text[start:]) for tag in tags):
+        if start >= 0 and any(tag.startswith(text[start:]) and len(tag) > len(text) - start for tag in tags):
             self._held = text[start:]
             return text[:start]
         return text

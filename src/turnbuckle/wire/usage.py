@@ -42,7 +42,7 @@ def usage_to_chat(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": given,
         "completion_tokens": made,
         "total_tokens": given + made,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "prompt_tokens_details": _cache_counts(usage),
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
 
@@ -51,20 +51,28 @@ def usage_to_responses(usage: Usage) -> dict[str, Any]:
     given, made = usage.input or 0, usage.output or 0
     return {
         "input_tokens": given,
-        "input_tokens_details": {"cached_tokens": usage.cached},
+        "input_tokens_details": _cache_counts(usage),
         "output_tokens": made,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning},
         "total_tokens": given + made,
     }
 
 
+def _cache_counts(usage: Usage) -> dict[str, int]:
+    written = {"cache_write_tokens": usage.cache_written} if usage.cache_written else {}
+    return {"cached_tokens": usage.cached, **written}
+
+
 def usage_to_anthropic(usage: Usage) -> dict[str, Any]:
-    return {
+    made: dict[str, Any] = {
         "input_tokens": max((usage.input or 0) - usage.cached - usage.cache_written, 0),
         "output_tokens": usage.output or 0,
         "cache_read_input_tokens": usage.cached,
         "cache_creation_input_tokens": usage.cache_written,
     }
+    if usage.reasoning:
+        made["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return made
 
 
 def _inner(found: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ A result that came late is moved to its place while nothing of that was sent. On
 a stand-in), and providers bind what they made later to it: then the late result is told as a note instead.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from turnbuckle.reply.repair.history import (
@@ -19,7 +20,7 @@ from turnbuckle.reply.repair.history import (
     without_seats,
 )
 from turnbuckle.reply.stand_in import CUT_CALL, NO_RESULT, is_stand_in, stand_in
-from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
+from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart, TextPart
 
 _BOUNDARY = -1
 """The home of results whose calls were sent already: directly behind the sealed part."""
@@ -27,7 +28,7 @@ _BOUNDARY = -1
 
 def orphan_results(messages: History, terms: Terms) -> Passed:
     """Drop results that no call before them asked for."""
-    gone = {seat for seat in bind(messages).orphans if seat.message >= terms.sealed}
+    gone = {seat for seat in bind(messages, terms).orphans if seat.message >= terms.sealed}
     did = [
         (seat.message, f"dropped a result of {result_at(messages, seat).call_id or '(no id)'}: nothing called for it")
         for seat in sorted(gone)
@@ -60,14 +61,15 @@ def answers(messages: History, terms: Terms) -> Passed:
 def _plan(messages: History, terms: Terms) -> _Plan:
     plan = _Plan({}, {}, [])
     answerable = _first_answerable(messages, terms)
-    for seat, results in bind(messages).results.items():
+    bound = bind(messages, terms)
+    for seat, results in bound.results.items():
         call = call_at(messages, seat)
         sent = [result for result in results if result.message < terms.sealed]
         movable = results[len(sent) :]
         if seat.message >= terms.sealed:
             unknown = CUT_CALL if messages[seat.message].partial else NO_RESULT
             _settle(messages, call, _Home(seat.message, seat.message + 1, unknown), movable, plan)
-        elif not sent and seat.message >= answerable:
+        elif not sent and seat.message >= answerable and seat in bound.takers[call.id]:
             _settle(messages, call, _Home(_BOUNDARY, terms.sealed, NO_RESULT), movable, plan)
         else:
             known = [result_at(messages, result) for result in sent]
@@ -82,11 +84,10 @@ def _first_answerable(messages: History, terms: Terms) -> int:
     first = terms.sealed
     while first and messages[first - 1].role == "tool":
         first -= 1
-    if first and messages[first - 1].role == "assistant":
+    while first and messages[first - 1].role == "assistant":
         first -= 1
-    # Anthropic joins messages of one role, so the turn may have gone on before its results began.
-    while terms.protocol == "anthropic" and first and messages[first - 1].role == messages[first].role == "assistant":
-        first -= 1
+        if terms.protocol == "openai_chat":
+            break  # only Anthropic joins assistant messages behind each other to one turn
     return first
 
 
@@ -121,10 +122,19 @@ def _tell(messages: History, call: CallPart, known: list[ResultPart], late: list
         if is_stand_in(result) or any(_says_same(result, other) for other in known):
             plan.did.append((seat.message, f"dropped a result of {call.id}: it says nothing new"))
             continue
-        failed = " It failed." if result.failed else ""
-        words = TextPart(f"A late result of the earlier call {call.id} to {call.name}:{failed}")
-        plan.told.setdefault(seat.message, []).append(Message("user", (words, *result.content), note=True))
+        how = "failed" if result.failed else "worked"
+        words = TextPart(f"A late result of the earlier call {call.id} to {call.name}, which {how}:")
+        plan.told.setdefault(seat.message, []).append(Message("user", (words, *_told(result)), note=True))
         plan.did.append((seat.message, f"told the late result of {call.id} as a note"))
+
+
+def _told(result: ResultPart) -> Iterator[Part]:
+    """The content of a result as parts of a message: texts bare, and none that are blank."""
+    for piece in result.content:
+        if not isinstance(piece, TextPart):
+            yield piece
+        elif piece.text.strip():
+            yield TextPart(piece.text)
 
 
 def _says_same(one: ResultPart, other: ResultPart) -> bool:

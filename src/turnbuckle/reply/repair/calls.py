@@ -13,10 +13,10 @@ from turnbuckle.reply.repair.history import (
     with_parts,
     without_seats,
 )
-from turnbuckle.reply.stand_in import BAD_ARGUMENTS, legal_arguments, stand_in
+from turnbuckle.reply.stand_in import BAD_ARGUMENTS, legal_arguments, stand_in, state_once_changed, takes_free_text
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import Protocol
-from turnbuckle.vocab.messages import CallPart, Message, Part, ProviderState, ResultPart
+from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
@@ -29,9 +29,10 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
 
     Some hosts count from `call_0` in each round, and ids of one provider may break the rules of another."""
     did: list[tuple[int, str]] = []
-    bound = bind(messages)
+    bound = bind(messages, terms)
     namer = _Namer(messages)
-    seen = {call_at(messages, seat).id for seat in bound.results if seat.message < terms.sealed}
+    sent = messages[: terms.sealed]
+    seen = {part.id for message in sent for part in message.parts if isinstance(part, CallPart)}
     renamed: dict[Seat, str] = {}
     for seat, results in bound.results.items():
         call = call_at(messages, seat)
@@ -64,7 +65,7 @@ def nameless_calls(messages: History, terms: Terms) -> Passed:
     """Drop calls without a name, and what claims to be their result: no provider takes them back."""
     did: list[tuple[int, str]] = []
     gone: set[Seat] = set()
-    for seat, results in bind(messages).results.items():
+    for seat, results in bind(messages, terms).results.items():
         call = call_at(messages, seat)
         if seat.message < terms.sealed or call.name.strip():
             continue
@@ -78,11 +79,13 @@ def half_calls(messages: History, terms: Terms) -> Passed:
     """Drop unfinished calls of cut replies. One that somebody answered stays: its arguments are mended next."""
     did: list[tuple[int, str]] = []
     gone: set[Seat] = set()
-    for seat, results in bind(messages).results.items():
+    for seat, results in bind(messages, terms).results.items():
         if seat.message < terms.sealed or results or not messages[seat.message].partial:
             continue
         call = call_at(messages, seat)
-        if not call.arguments.strip() or judge(call.arguments).status != "whole":
+        # Free text cannot be told whole from half, so in a cut reply it counts as half.
+        free = takes_free_text(call, terms.protocol)
+        if free or not call.arguments.strip() or judge(call.arguments).status != "whole":
             did.append((seat.message, f"dropped the half call {call.id} of a cut reply"))
             gone.add(seat)
     return Passed(without_seats(messages, gone) if gone else messages, did)
@@ -92,17 +95,21 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
     """Arguments that are no JSON object become one that shows what was received. Such a call did not work, so
     it gets a failed result unless somebody answered it."""
     did: list[tuple[int, str]] = []
-    bound = bind(messages)
+    bound = bind(messages, terms)
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
         parts: list[Part] = []
         failed: list[Part] = []
         for place, part in enumerate(message.parts):
-            if not isinstance(part, CallPart) or (mended := legal_arguments(part.arguments)) == part.arguments:
+            if not isinstance(part, CallPart) or takes_free_text(part, terms.protocol):
+                parts.append(part)
+                continue
+            mended = legal_arguments(part.arguments)
+            if mended == part.arguments:
                 parts.append(part)
                 continue
             did.append((index, f"made the arguments of {part.id} a JSON object"))
-            parts.append(CallPart(part.id, part.name, mended, _kept_state(part, terms.protocol)))
+            parts.append(CallPart(part.id, part.name, mended, state_once_changed(part, terms.protocol)))
             if mended != "{}" and not bound.results[Seat(index, place)]:
                 failed.append(stand_in(part.id, BAD_ARGUMENTS))
         changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
@@ -136,14 +143,9 @@ def _renamed(message: Message, index: int, names: dict[Seat, str], protocol: Pro
     for place, part in enumerate(message.parts):
         name = names.get(Seat(index, place))
         if name is not None and isinstance(part, CallPart):
-            parts.append(CallPart(name, part.name, part.arguments, _kept_state(part, protocol)))
+            parts.append(CallPart(name, part.name, part.arguments, state_once_changed(part, protocol)))
         elif name is not None and isinstance(part, ResultPart):
             parts.append(ResultPart(name, part.content, part.failed))
         else:
             parts.append(part)
     return with_parts(message, tuple(parts))
-
-
-def _kept_state(call: CallPart, protocol: Protocol) -> ProviderState | None:
-    # A Responses item is known by its id; a changed call must not pretend to be that item.
-    return None if protocol == "openai_responses" else call.state

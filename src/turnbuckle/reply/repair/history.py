@@ -52,39 +52,46 @@ class Seat(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Which results belong to which call, in order of arrival, and which belong to none."""
+    """Which results belong to which call, in order of arrival, and which belong to none. `takers` are the calls that
+    a further result of an id would belong to."""
 
     results: dict[Seat, list[Seat]]
     orphans: list[Seat]
+    takers: dict[str, list[Seat]]
 
 
-def bind(messages: History) -> Bound:
+def bind(messages: History, terms: Terms) -> Bound:
     """A result belongs to the latest turn before it that made a call of its id; in it, to the first such call
-    that has none yet, else to the last one. Assistant messages behind each other are one turn."""
-    results: dict[Seat, list[Seat]] = {}
-    orphans: list[Seat] = []
-    latest: dict[str, tuple[int, list[Seat]]] = {}
+    that has none yet, else to the last one.
+
+    Assistant messages behind each other are one turn, except where they were sent to a provider that does not join
+    them. Calls and results in messages of any other role are none."""
+    bound = Bound({}, [], {})
+    turns: dict[str, int] = {}
     turn = 0
     for index, message in enumerate(messages):
-        if message.role != "assistant":
-            turn = index + 1
+        stands_alone = message.role != "assistant" or (terms.protocol == "openai_chat" and index < terms.sealed)
+        turn += stands_alone
         for place, part in enumerate(message.parts):
-            seat = Seat(index, place)
-            if isinstance(part, CallPart):
-                results[seat] = []
-                known_turn, seats = latest.get(part.id, (-1, []))
-                if known_turn == turn:
-                    seats.append(seat)
-                else:
-                    latest[part.id] = (turn, [seat])
-            elif isinstance(part, ResultPart):
-                _, seats = latest.get(part.call_id, (-1, []))
-                if not seats:
-                    orphans.append(seat)
-                    continue
-                owner = next((call for call in seats if not results[call]), seats[-1])
-                results[owner].append(seat)
-    return Bound(results, orphans)
+            if isinstance(part, CallPart) and message.role == "assistant":
+                if turns.get(part.id) != turn:
+                    turns[part.id] = turn
+                    bound.takers[part.id] = []
+                bound.takers[part.id].append(Seat(index, place))
+                bound.results[Seat(index, place)] = []
+            elif isinstance(part, ResultPart) and message.role == "tool":
+                _bind_result(part.call_id, Seat(index, place), bound)
+        turn += message.role != "assistant"
+    return bound
+
+
+def _bind_result(call_id: str, seat: Seat, bound: Bound) -> None:
+    takers = bound.takers.get(call_id)
+    if not takers:
+        bound.orphans.append(seat)
+        return
+    owner = next((call for call in takers if not bound.results[call]), takers[-1])
+    bound.results[owner].append(seat)
 
 
 def call_at(messages: History, seat: Seat) -> CallPart:

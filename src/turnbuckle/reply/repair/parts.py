@@ -1,6 +1,7 @@
 """Passes over the parts of single messages: each part in a message that may hold it, none that a provider refuses."""
 
 from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages, with_parts
+from turnbuckle.reply.stand_in import state_once_changed
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
 from turnbuckle.vocab.messages import (
     CallPart,
@@ -60,11 +61,10 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
                 bereft = terms.protocol == "openai_responses"
                 continue
             bereft = bereft and not is_thought(part)
-            if _has_foreign_state(part, terms) or (bereft and _stateless(part) != part):
+            bare = _stateless(part) if _has_foreign_state(part, terms) else _unbound(part) if bereft else part
+            if bare != part:
                 did.append((index, f"took provider state off {_name(part)}"))
-                parts.append(_stateless(part))
-            else:
-                parts.append(part)
+            parts.append(part if bare == part else bare)
         same = len(parts) == len(message.parts) and all(a is b for a, b in zip(parts, message.parts, strict=True))
         out.append(message if same else with_parts(message, tuple(parts)))
     return Passed(tuple(out), did)
@@ -137,6 +137,12 @@ def _stateless(part: Part) -> Part:
     if isinstance(part, TextPart):
         return TextPart(part.text)
     return CallPart(part.id, part.name, part.arguments) if isinstance(part, CallPart) else part
+
+
+def _unbound(part: Part) -> Part:
+    if isinstance(part, CallPart):
+        return CallPart(part.id, part.name, part.arguments, state_once_changed(part, "openai_responses"))
+    return _stateless(part)
 
 
 def _lost(before: tuple[Part, ...], after: tuple[Part, ...]) -> list[Part]:

@@ -26,7 +26,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
 )
 from turnbuckle.wire.anthropic.frames import Delta
-from turnbuckle.wire.payload import SAMPLE, sample
+from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
 
 UNPARSED = "_unparsed_input"
 """Marks a provider's own call whose input is not JSON. Never sent back."""
@@ -156,7 +156,7 @@ class Blocks:
         kind = delta.type or _type_of(delta)
         block = self._open.get(index)
         if block is None and index not in self._closed:
-            block = self._start_unannounced(index, kind, out)
+            block = self._start_unannounced(index, kind, delta, out)
         if block is None or kind not in _TAKES[block.kind]:
             self._refuse(index, kind, delta, out)
             return
@@ -188,17 +188,17 @@ class Blocks:
             self.calls[index] = block.number
             out.append(CallArgs(block.number, text))
 
-    def _start_unannounced(self, index: int, kind: str, out: list[Event]) -> OpenBlock | None:
+    def _start_unannounced(self, index: int, kind: str, delta: Delta, out: list[Event]) -> OpenBlock | None:
         """Text and thoughts can do without their start. A call cannot: its id and name were in it."""
-        if kind == "text_delta":
+        if kind == "text_delta" and delta.text:
             self.start(index, {"type": "text"}, out)
-        elif kind == "thinking_delta":
+        elif (kind == "thinking_delta" and delta.thinking) or (kind == "signature_delta" and delta.signature):
             self.start(index, {"type": "thinking"}, out)
         return self._open.get(index)
 
     def _refuse(self, index: int, kind: str, delta: Delta, out: list[Event]) -> None:
-        if kind in _CONTENT:
-            lost = delta.text or delta.thinking or delta.partial_json or ""
+        lost = delta.text or delta.thinking or delta.partial_json
+        if lost and kind in _CONTENT:
             out.append(Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE]))
         else:
             out.append(Alive("unknown"))
@@ -232,7 +232,7 @@ class Blocks:
         """Say the block again, now whole. Not so if its input can not be read: then it stays open."""
         data, whole = block.data, True
         if block.pieces:
-            text = "".join(block.pieces)
+            text = whole_text("".join(block.pieces))
             judged = judge(text)
             whole = judged.status == "whole"
             data = {**data, "input": judged.value} if whole else {**data, UNPARSED: text}
@@ -256,7 +256,7 @@ def _type_of(delta: Delta) -> str:
 
 
 def _argument_text(given: Any) -> str:
-    return given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    return given if isinstance(given, str) else msgspec.json.encode(mend_all(given)).decode()
 
 
 def _text(value: Any) -> str:
@@ -264,4 +264,4 @@ def _text(value: Any) -> str:
 
 
 def _shown(found: object) -> str:
-    return sample(msgspec.json.encode(found))
+    return sample(msgspec.json.encode(mend_all(found)))

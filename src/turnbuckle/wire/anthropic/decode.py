@@ -19,7 +19,6 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
-    Finish,
     FinishNoted,
     LastWord,
     ReasoningDelta,
@@ -32,23 +31,24 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.anthropic.blocks import Blocks
-from turnbuckle.wire.anthropic.frames import FRAME, Delta, Frame
+from turnbuckle.wire.anthropic.frames import FINISHES, FRAME, Delta, Frame
+from turnbuckle.wire.decoder import ALIVE
 from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.sse import Frame as SseFrame
 from turnbuckle.wire.usage import usage_from_anthropic
 
-_FINISHES: dict[str, Finish] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "calls",
-    "pause_turn": "paused",
-    "refusal": "refused",
-    "model_context_window_exceeded": "window",
-    "compaction": "compacted",
-}
 _TYPES = frozenset(
-    """message_start content_block_start content_block_delta content_block_stop message_delta message_stop ping
-    error message""".split()
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "message",
+        "ping",
+        "error",
+    }
 )
 _PING = Alive("ping")
 _UNKNOWN = Alive("unknown")
@@ -67,35 +67,46 @@ class AnthropicDialect:
         self._model = ""
         self._usage: dict[str, Any] = {}
 
-    def frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
-        try:
-            frame = self._decode(data)
-        except Unreadable as problem:
-            frame_or_last = self._read_again(name, data, problem, out)
-            if not isinstance(frame_or_last, Frame):
-                return frame_or_last
-            frame = frame_or_last
-        delta = frame.delta
-        if delta is not None and frame.type == "content_block_delta":
-            kind = delta.type
-            if kind == "text_delta":
-                block = self._texts.get(frame.index)
-                if block is not None and delta.text:
-                    out.append(TextDelta(block, delta.text))
-                    return None
-            elif kind == "input_json_delta":
-                block = self._calls.get(frame.index)
-                if block is not None and delta.partial_json:
-                    out.append(CallArgs(block, delta.partial_json))
-                    return None
-            elif kind == "thinking_delta":
-                block = self._thoughts.get(frame.index)
-                if block is not None and delta.thinking:
-                    out.append(ReasoningDelta(block, delta.thinking))
-                    return None
-            self._blocks.delta(frame.index, delta, out)
-            return None
-        return self._rare(frame, name, data, out)
+    def frames(self, batch: list[SseFrame], out: list[Event]) -> LastWord | None:
+        decode, append = self._decode, out.append
+        texts, calls, thoughts = self._texts, self._calls, self._thoughts
+        for name, data in batch:
+            if data is None:
+                append(ALIVE[name])
+                continue
+            try:
+                frame = decode(data)
+            except Unreadable as problem:
+                frame_or_last = self._read_again(name, data, problem, out)
+                if frame_or_last is None:
+                    continue
+                if not isinstance(frame_or_last, Frame):
+                    return frame_or_last
+                frame = frame_or_last
+            delta = frame.delta
+            if delta is not None and frame.type == "content_block_delta":
+                kind = delta.type
+                if kind == "text_delta":
+                    block = texts.get(frame.index)
+                    if block is not None and delta.text:
+                        append(TextDelta(block, delta.text))
+                        continue
+                elif kind == "input_json_delta":
+                    block = calls.get(frame.index)
+                    if block is not None and delta.partial_json:
+                        append(CallArgs(block, delta.partial_json))
+                        continue
+                elif kind == "thinking_delta":
+                    block = thoughts.get(frame.index)
+                    if block is not None and delta.thinking:
+                        append(ReasoningDelta(block, delta.thinking))
+                        continue
+                self._blocks.delta(frame.index, delta, out)
+                continue
+            last = self._rare(frame, name, data, out)
+            if last is not None:
+                return last
+        return None
 
     def answer(self, document: object, out: list[Event]) -> LastWord:
         error = failures.error_in(document)
@@ -140,7 +151,7 @@ class AnthropicDialect:
                 self._note_metrics(frame, out)
                 return Ended("message_stop")
             case "message":
-                return self.answer(read_any(data), out)  # a whole answer, sent as one event
+                return self._whole_message(data, out)
             case "ping":
                 out.append(_PING)
             case "error":
@@ -148,6 +159,14 @@ class AnthropicDialect:
             case _:
                 out.append(_UNKNOWN)
         return None
+
+    def _whole_message(self, data: bytes, out: list[Event]) -> LastWord | None:
+        """A plain answer, sent as one event."""
+        try:
+            return self.answer(read_any(data), out)
+        except Unreadable as problem:
+            out.append(Skipped(str(problem), sample(data)))
+            return None
 
     def _note_start(self, message: dict[str, Any], out: list[Event]) -> None:
         blocks = self._blocks
@@ -170,7 +189,7 @@ class AnthropicDialect:
     def _note_finish(self, delta: Delta, out: list[Event]) -> None:
         said = delta.stop_reason
         if said:
-            out.append(FinishNoted(_FINISHES.get(said, "other"), said, _detail(delta)))
+            out.append(FinishNoted(FINISHES.get(said, "other"), said, _detail(delta)))
 
     def _note_usage(self, found: object, out: list[Event]) -> None:
         """Counts are totals so far. Those that are left out keep their earlier value."""
@@ -199,10 +218,10 @@ class AnthropicDialect:
             self.loose = True
             return frame
         if data.strip() == b"[DONE]" or name == b"ping":
-            out.append(_UNKNOWN)  # other protocols' word; it ends nothing here
+            out.append(_PING if name == b"ping" else _UNKNOWN)  # `[DONE]` is other protocols' word and ends nothing
             return None
         document = _error_document(name, data)
-        if name == b"error" or failures.error_in(document) is not None:
+        if _is_error(name, document):
             return Cut(failures.from_error(document))
         out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
         return None
@@ -225,6 +244,15 @@ def _type_of(frame: Frame, name: bytes) -> str:
     if frame.delta is not None:
         return "content_block_delta" if frame.delta.stop_reason is None and frame.usage is None else "message_delta"
     return ""
+
+
+def _is_error(name: bytes, document: Any) -> bool:
+    """An error in any shape. Bare error objects have a text where events have a message object."""
+    if name == b"error" or name.endswith(b"Exception") or failures.error_in(document) is not None:
+        return True
+    if not isinstance(document, dict) or not isinstance(document.get("message"), str):
+        return False
+    return _text(document.get("type")).endswith(("error", "Exception"))
 
 
 def _error_document(name: bytes, data: bytes) -> Any:

@@ -9,6 +9,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.vocab.events import Finish
+
+FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "calls",
+    "pause_turn": "paused",
+    "refusal": "refused",
+    "model_context_window_exceeded": "window",
+    "compaction": "compacted",
+}
+"""The reasons to stop that the protocol knows."""
+
 
 class Delta(Struct, gc=False):
     """Of a content block, or of the message: the two share the name but no field."""

@@ -4,10 +4,11 @@ The book says: merge by `index`; id and name come once, first. In the wild all p
 have no index, or no id, or a new id in each fragment; names come late, in pieces, or with every fragment. The
 rules here are tried in the order written, and each is somebody's server:
 
-1. a known (index, id) is that call, however fragments interleave;
-2. a new id at a used index is a new call if it brings a name and does not go on in the middle of the JSON;
+1. a known (index, id), or a known id where no index is given, is that call, however fragments interleave;
+2. a new id at a used index is a new call if it brings a name and does not go on in the middle of the JSON, or if
+   it begins an object when the stored one is whole;
 3. without an id, the index (or the place in the list) names the call, unless a name arrives when the stored
-   arguments are already a whole object: then it is the next call.
+   arguments of a named call are already a whole object: then it is the next call.
 """
 
 from collections.abc import Callable
@@ -41,13 +42,18 @@ class OpenCall:
         scan = scan_object(self.pieces[0])
         return scan.status == "whole" and not self.pieces[0][scan.at :].strip()
 
+    def is_cut(self) -> bool:
+        """Whether the arguments stop inside an object. None at all are whole: the call takes none."""
+        text = "".join(self.pieces)
+        return bool(text.strip()) and scan_object(text).status == "cut"
+
 
 class CallMerger:
     """Fragments in, events out. `number` gives a new call its block and, where the server gave none, its id."""
 
     def __init__(self, number: Callable[[str], tuple[int, str]]) -> None:
         self._number = number
-        self._by_id: dict[tuple[int, str], OpenCall] = {}
+        self._by_id: dict[tuple[int | None, str], OpenCall] = {}
         self.at_index: dict[int | None, OpenCall] = {}
         self.calls: list[OpenCall] = []
 
@@ -61,7 +67,8 @@ class CallMerger:
             arguments = arguments or str(found.custom.get("input") or "")
         call_id = _clean_id(found.id)
         index = found.index if found.index is not None else place
-        call = self._which(index, call_id, name, arguments)
+        known = self._by_id.get((found.index, call_id)) if call_id else None
+        call = known or self._which(index, call_id, name, arguments)
         if call is None:
             call = self._begin(index, call_id, name, out)
         elif (name and name != call.name) or (call_id and not call.id_given):
@@ -75,15 +82,17 @@ class CallMerger:
     def _which(self, index: int, call_id: str, name: str, arguments: str) -> OpenCall | None:
         current = self.at_index.get(index)
         if not call_id:
-            if current is not None and name and arguments[:1] in ("", "{") and current.has_whole_object():
+            begins = bool(name) and arguments[:1] in ("", "{")
+            if begins and current is not None and current.name and current.has_whole_object():
                 return None
             return current
-        known = self._by_id.get((index, call_id))
-        if known is not None or current is None:
-            return known
+        if current is None:
+            return None
         goes_on = bool(arguments) and not arguments.lstrip().startswith("{") and current.pieces
         if not current.id_given and (not name or name == current.name) and not current.has_whole_object():
             return current
+        if not name and arguments[:1] == "{" and current.has_whole_object():
+            return None  # the next call, whose name is still to come
         if not name or (name == current.name and goes_on):
             return current  # a new id with each fragment of the same call
         return None
@@ -93,7 +102,7 @@ class CallMerger:
         call = OpenCall(block, given, name, bool(call_id))
         self.at_index[index] = call
         if call_id:
-            self._by_id[(index, call_id)] = call
+            self._note_id(call, index, call_id)
         self.calls.append(call)
         out.append(CallStarted(block, given, name))
         return call
@@ -101,11 +110,15 @@ class CallMerger:
     def _name_late(self, call: OpenCall, index: int, call_id: str, name: str, out: list[Event]) -> None:
         if call_id and not call.id_given:
             call.call_id, call.id_given = call_id, True
-            self._by_id[(index, call_id)] = call
-        if name and name != call.name and not call.pieces:
+            self._note_id(call, index, call_id)
+        if name and name != call.name and not (call.name and call.pieces):
             # Before any argument a name may come in pieces, or grow and be repeated from its beginning.
             call.name = name if name.startswith(call.name) else call.name + name
         out.append(CallNamed(call.block, call.call_id, call.name))
+
+    def _note_id(self, call: OpenCall, index: int, call_id: str) -> None:
+        self._by_id[(index, call_id)] = call
+        self._by_id[(None, call_id)] = call  # for servers that give no index
 
 
 def _argument_text(arguments: str | dict[str, Any] | list[Any] | None) -> str:

@@ -2,7 +2,8 @@
 
 The terminal event. A stream has ended when a finish reason arrived and the body then ends tidily or says
 `[DONE]`. `[DONE]` alone also ends it, since some hosts never give a reason, unless an error came first. A tidy
-end of the body with neither is a cut: proxies end bodies tidily all the time.
+end of the body with neither is a cut: proxies end bodies tidily all the time. Where a host is known to give neither
+(`finishless`), it ends a reply of text, but never one with calls: nobody could tell half of them from all.
 
 Blocks. The wire has none, so they are made here: a new block begins when the kind of content changes. Calls are
 closed only at the end, because fragments of parallel calls interleave and some servers send the last of them
@@ -16,6 +17,7 @@ import msgspec
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
+    BlockStarted,
     CallArgs,
     CallClosed,
     Cut,
@@ -35,10 +37,12 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
+from turnbuckle.wire.decoder import ALIVE
 from turnbuckle.wire.openai_chat.calls import CallMerger
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
 from turnbuckle.wire.openai_chat.frames import CHUNK, Choice, Chunk, Delta, ToolCall
 from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.sse import Frame
 from turnbuckle.wire.think import ThinkSplitter
 from turnbuckle.wire.usage import usage_from_openai
 
@@ -46,7 +50,8 @@ _WORDS_OF: dict[Finish, str] = {
     "stop": "stop eos eos_token stop_sequence end_turn complete",
     "length": "length max_tokens model_length max_output_tokens",
     "calls": "tool_calls function_call tool_use",
-    "filtered": "content_filter content_filtered sensitive safety recitation guardrail_intervened blocklist",
+    "filtered": "content_filter content_filtered sensitive safety recitation guardrail_intervened blocklist "
+    "prohibited_content spii",
     "refused": "refusal",
     "window": "model_context_window_exceeded",
     "malformed": "malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature",
@@ -76,48 +81,69 @@ class ChatDialect:
         self._finish: FinishNoted | None = None
         self._native = ""
 
-    def frame(self, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
-        try:
-            chunk = self._decode(data)
-        except Unreadable as problem:
-            chunk_or_last = self._read_again(data, problem, out)
-            if not isinstance(chunk_or_last, Chunk):
-                return chunk_or_last
-            chunk = chunk_or_last
-        choices = chunk.choices
-        if choices is not None and len(choices) == 1 and self._model and chunk.usage is None and chunk.error is None:
-            # The token's way: one more piece of the open text or of an open call, and nothing else.
-            choice = choices[0]
-            delta = choice.delta
-            if delta is not None and choice.finish_reason is None and not choice.index:
-                piece = delta.content
-                if delta.tool_calls is not None:
-                    if not piece and self._take_argument_piece(delta.tool_calls, out):
-                        return None
-                elif (
-                    piece.__class__ is str
-                    and piece
-                    and self._text >= 0 > self._reasoning
-                    and self._think.plain
-                    and "<" not in piece
-                    and "◁" not in piece
-                    and "`" not in piece
-                    and delta.reasoning_content is None
-                    and delta.reasoning is None
-                    and delta.reasoning_details is None
-                    and delta.thinking is None
-                    and delta.refusal is None
-                    and delta.function_call is None
-                ):
-                    out.append(TextDelta(self._text, piece))
-                    return None
-        return self._take_chunk(name, chunk, data, out)
+    def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
+        decode, append = self._decode, out.append
+        text = self._plain_text()
+        for name, data in batch:
+            if data is None:
+                append(ALIVE[name])
+                continue
+            try:
+                chunk = decode(data)
+            except Unreadable as problem:
+                chunk_or_last = self._read_again(name, data, problem, out)
+                if chunk_or_last is None:
+                    continue
+                if not isinstance(chunk_or_last, Chunk):
+                    return chunk_or_last
+                chunk = chunk_or_last
+            choices = chunk.choices
+            if choices is not None and len(choices) == 1 and chunk.usage is None and chunk.error is None:
+                # The token's way: one more piece of the open text or of an open call, and nothing else.
+                choice = choices[0]
+                delta = choice.delta
+                if delta is not None and choice.finish_reason is None and not choice.index:
+                    piece = delta.content
+                    if delta.tool_calls is not None:
+                        if not piece and self._take_argument_piece(delta, delta.tool_calls, out):
+                            continue
+                    elif (
+                        text >= 0
+                        and piece.__class__ is str
+                        and piece
+                        and "<" not in piece
+                        and "◁" not in piece
+                        and "`" not in piece
+                        and delta.reasoning_content is None
+                        and delta.reasoning is None
+                        and delta.reasoning_details is None
+                        and delta.thinking is None
+                        and delta.refusal is None
+                        and delta.function_call is None
+                        and delta.role != "tool"
+                    ):
+                        append(TextDelta(text, piece))
+                        continue
+            last = self._take_chunk(name, chunk, data, out)
+            if last is not None:
+                return last
+            text = self._plain_text()
+        return None
 
-    def _take_argument_piece(self, calls: list[ToolCall], out: list[Event]) -> bool:
+    def _plain_text(self) -> int:
+        """The block that plain text goes to without another look; -1 if there is none at present."""
+        plain = self._reasoning < 0 and self._think.plain and self._model
+        return self._text if plain else -1
+
+    def _take_argument_piece(self, delta: Delta, calls: list[ToolCall], out: list[Event]) -> bool:
         """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
+        if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
+            return False
         found = calls[0]
         function = found.function
-        if len(calls) != 1 or function is None or found.id or function.name or found.extra_content is not None:
+        if function is None or found.id or function.name:
+            return False
+        if found.extra_content is not None or found.thoughtSignature is not None:
             return False
         call = self._merger.at_index.get(found.index)
         piece = function.arguments
@@ -130,7 +156,7 @@ class ChatDialect:
     def _take_chunk(self, name: bytes, chunk: Chunk, data: bytes, out: list[Event]) -> LastWord | None:
         before = len(out)
         choices = chunk.choices
-        if chunk.id is not None and (not self.reply_id or not self._model):
+        if not (self.reply_id and self._model) and (chunk.id is not None or chunk.model):
             self._note_start(chunk, out)
         choice = self._main_choice(choices) if choices else None
         if choice is not None:
@@ -141,8 +167,8 @@ class ChatDialect:
                 self._note_finish(choice, out)
         if chunk.usage or chunk.x_groq:
             self._note_usage(chunk, out)
-        if chunk.error or chunk.base_resp or name == b"error":
-            last = self._error(chunk, data)
+        if chunk.error or chunk.base_resp or choices is None or name == b"error":
+            last = self._error(name, chunk, data)
             if last is not None:
                 return last
         if len(out) == before:
@@ -170,8 +196,10 @@ class ChatDialect:
         return self._ended(out, "answer")
 
     def end(self, out: list[Event]) -> LastWord:
-        if self._finish is not None or self._quirks.finishless:
-            return self._ended(out, "finish_reason" if self._finish is not None else "end of body")
+        if self._finish is not None:
+            return self._ended(out, "finish_reason")
+        if self._quirks.finishless and not self._merger.calls:
+            return Ended("end of body")  # but nothing says that a block, or what is held back, is whole
         return Cut(failures.incomplete("the stream ended without a finish reason and without [DONE]"))
 
     def cut(self, out: list[Event]) -> None:
@@ -180,6 +208,8 @@ class ChatDialect:
     # Content
 
     def _take_delta(self, delta: Delta, out: list[Event]) -> None:
+        if delta.role == "tool":
+            return  # what a provider's own tool found (MiniMax's search); not the model's words
         reasoning = delta.reasoning_content or delta.reasoning or delta.thinking
         content = delta.content
         if reasoning or delta.reasoning_details:
@@ -189,6 +219,7 @@ class ChatDialect:
         elif content:
             self._take_content(content, out)
         if delta.tool_calls:
+            self._release_held(out)  # no tag goes on behind a call, and the order is kept
             self._text = self._reasoning = -1
             for place, found in enumerate(delta.tool_calls):
                 self._merger.fragment(found, place, out)
@@ -239,6 +270,7 @@ class ChatDialect:
         if self._details and self._details_block < 0:
             if self._reasoning < 0:
                 self._reasoning = self._next_text_block()
+                out.append(BlockStarted(self._reasoning, "reasoning"))
             self._details_block = self._reasoning
 
     def _take_text(self, text: str, out: list[Event], beside: bool) -> None:
@@ -256,6 +288,13 @@ class ChatDialect:
         if not beside:
             self._text = -1
         out.append(ReasoningDelta(self._reasoning, text))
+
+    def _release_held(self, out: list[Event]) -> None:
+        for kind, text in self._think.end():
+            if kind == "text":
+                self._take_text(text, out, beside=False)
+            else:
+                self._take_thought(text, out, beside=False)
 
     # Facts about the reply
 
@@ -289,26 +328,25 @@ class ChatDialect:
         if finish == "failed":
             said = self._finish.detail or self._finish.said if self._finish is not None else ""
             return Cut(failure("server", f"the provider ended the stream with {said!r}"))
-        for kind, text in self._think.end():
-            if kind == "text":
-                self._take_text(text, out, beside=False)
-            else:
-                self._take_thought(text, out, beside=False)
+        self._release_held(out)
         if self._details:
             out.append(StateNoted(self._details_block, {"reasoning_details": self._details.whole()}))
         out.extend(BlockClosed(block) for block in self._closable)
-        out.extend(CallClosed(call.block) for call in self._merger.calls)
+        # A reason to stop does not close an open object: it may lie, and some servers send the rest behind it.
+        out.extend(CallClosed(call.block) for call in self._merger.calls if not call.is_cut())
         return Ended(by)
 
-    def _error(self, chunk: Chunk, data: bytes) -> LastWord | None:
+    def _error(self, name: bytes, chunk: Chunk, data: bytes) -> LastWord | None:
         try:
             document = read_any(data)
         except Unreadable:
             document = {"error": chunk.error}
         error = failures.error_in(document)
+        if error is None and name == b"error" and not chunk.choices:
+            error = document  # the bare error object, under its event's name
         return None if error is None else Cut(failures.from_error(error))
 
-    def _read_again(self, data: bytes, problem: Exception, out: list[Event]) -> Chunk | LastWord | None:
+    def _read_again(self, name: bytes, data: bytes, problem: Exception, out: list[Event]) -> Chunk | LastWord | None:
         """Not a chunk at first sight: the end mark, an error in an unknown shape, or something to skip and say so."""
         if data.strip() == b"[DONE]":
             return self._ended(out, "[DONE]")
@@ -323,6 +361,8 @@ class ChatDialect:
             error = failures.error_in(read_any(data))
         except Unreadable:
             error = None
+        if error is None and name == b"error":
+            error = sample(data)
         if error is not None:
             return Cut(failures.from_error(error))
         out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))

@@ -26,6 +26,7 @@ class ToolCall(Struct, gc=False):
 
 
 class Delta(Struct, gc=False):
+    role: str | None = None
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | None = None

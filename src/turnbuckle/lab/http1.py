@@ -43,6 +43,11 @@ class RequestReader:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
+    @property
+    def waiting(self) -> int:
+        """How many bytes have not been taken yet."""
+        return len(self._buffer)
+
     def take(self) -> Request | Problem | None:
         """The next request, a problem with it, or None while bytes are missing."""
         if self._head is None:
@@ -73,7 +78,7 @@ class RequestReader:
             del self._buffer[:2]  # clients may leave an empty line between requests
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
-            return Problem(431, f"headers of more than {MAX_HEAD} bytes") if len(self._buffer) > MAX_HEAD else None
+            return self._too_long()
         first, *lines = self._cut_off(end + 4)[:-4].decode("latin-1").split("\r\n")
         words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -97,15 +102,20 @@ class RequestReader:
             if size < 0 or self._chunked_size + size > MAX_BODY:
                 return Problem(413, f"a body of more than {MAX_BODY} bytes")
             if size == 0:
-                if self._buffer[line_end : line_end + 4] != b"\r\n\r\n":
-                    return None
-                self._cut_off(line_end + 4)
+                end = self._buffer.find(b"\r\n\r\n", line_end)  # trailers before it are not looked at
+                if end < 0:
+                    return self._too_long()
+                self._cut_off(end + 4)
                 return self._made(b"".join(chunks))
             if len(self._buffer) < line_end + 4 + size:
                 return None
             chunks.append(self._cut_off(line_end + 4 + size)[line_end + 2 : -2])
             self._chunked_size += size
-        return None
+        return self._too_long()
+
+    def _too_long(self) -> Problem | None:
+        """What has no end yet must at least be short."""
+        return Problem(431, f"headers of more than {MAX_HEAD} bytes") if len(self._buffer) > MAX_HEAD else None
 
     def _made(self, body: bytes) -> Request:
         assert self._head is not None

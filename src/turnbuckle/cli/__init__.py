@@ -1,0 +1,1 @@
+"""The command line. Modules here load the rest of the package only when a command needs it."""

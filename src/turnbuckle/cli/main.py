@@ -1,0 +1,33 @@
+"""The `turnbuckle` command."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from turnbuckle import __version__
+
+FAILED = 1
+USAGE_ERROR = 2
+
+app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
+app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly."""
+    try:
+        code = app(arguments, exit_on_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError:
+        sys.exit(USAGE_ERROR)  # cyclopts has said what is wrong
+    except BrokenPipeError:
+        # Whoever read our output has left, as `head` does. Python's own flush at exit must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

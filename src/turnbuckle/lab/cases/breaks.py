@@ -1,0 +1,92 @@
+"""Streams that stop: silently, rudely, or tidily but too early."""
+
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.script import Case, Comments, Cut, Dribble, Finish, Open, Reason, Say, Script, ScriptItem, Stall
+
+_HALF = ANSWER[:44]
+_WORKS: Script = (Say(ANSWER), Finish())
+
+
+def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    return Case(name, summary, (steps,), scenarios=scenarios)
+
+
+BREAKS: tuple[Case, ...] = (
+    _case("silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1",)),
+    _case(
+        "opens-then-silent", "headers and the opening frame, then nothing", Open(), Stall("forever"), scenarios=("P2",)
+    ),
+    _case(
+        "stalls-in-text",
+        "half an answer, then nothing, as if half open",
+        Say(_HALF),
+        Stall("forever"),
+        scenarios=("P7",),
+    ),
+    _case(
+        "stalls-in-reasoning",
+        "a thought, then nothing",
+        Reason("Let me think about"),
+        Stall("forever"),
+        scenarios=("P2",),
+    ),
+    _case(
+        "comments-only", "half an answer, then only comments", Say(_HALF), Comments("forever", 1.0), scenarios=("P5",)
+    ),
+    _case(
+        "pings-only",
+        "opens, then only the protocol's pings",
+        Open(),
+        Comments("forever", 1.0, "ping"),
+        scenarios=("P5",),
+    ),
+    _case("closed-before-headers", "closes the connection instead of answering", Cut("fin")),
+    _case("reset-before-headers", "resets the connection instead of answering", Cut("reset")),
+    _case("fin-in-text", "closes in mid-text without the body's terminator", Say(_HALF), Cut("fin")),
+    _case("reset-in-text", "resets the connection in mid-text", Say(_HALF), Cut("reset")),
+    _case(
+        "tidy-end-in-text",
+        "ends in mid-text, properly but for the last event",
+        Say(_HALF),
+        Cut("tidy"),
+        scenarios=("P9",),
+    ),
+    _case(
+        "no-terminal-event",
+        "says why it stopped but not that it did",
+        Say(ANSWER),
+        Finish(terminal=False),
+        scenarios=("P9",),
+    ),
+    _case("cut-inside-a-frame", "closes in the middle of an event", Say(_HALF), Cut("fin", "frame")),
+    _case(
+        "cut-inside-a-character",
+        "closes in the middle of a character",
+        Say(_HALF),
+        Cut("fin", "character"),
+        scenarios=("P23",),
+    ),
+    _case(
+        "drips-then-reset", "a byte at a time, then a reset", Dribble(1), Say(_HALF), Cut("reset"), scenarios=("P23",)
+    ),
+    Case(
+        "reset-once-then-works",
+        "reset in mid-text; the second try starts over",
+        ((Say(_HALF), Cut("reset")), _WORKS),
+        again=True,
+    ),
+    Case(
+        "silent-once-then-works",
+        "never answers the first try; the second works",
+        ((Stall("forever"),), _WORKS),
+        again=True,
+        scenarios=("P1",),
+    ),
+    Case(
+        "continues-with-overlap",
+        "reset in mid-text; the next repeats some, goes on",
+        ((Say(_HALF), Cut("reset")), (Say(ANSWER[20:]), Finish())),
+        again=True,
+        scenarios=("P31",),
+    ),
+)

@@ -1,0 +1,131 @@
+"""Tool calls: whole, odd, and cut."""
+
+from typing import Any
+
+from turnbuckle.lab.script import (
+    Call,
+    Case,
+    Cut,
+    Finish,
+    Frame,
+    KillAfter,
+    More,
+    Raw,
+    Say,
+    Script,
+    ScriptItem,
+    Stall,
+    When,
+)
+
+_DONE = Raw("data: [DONE]\n\n")
+_SUNNY: Script = (Say("It is sunny in Oslo and it rains in Bergen."), Finish())
+_OSLO = {"city": "Oslo"}
+_BERGEN = {"city": "Bergen"}
+_BOTH: Script = (Call("get_weather", _OSLO), Call("get_weather", _BERGEN), Finish())
+_FILE = "".join(f"line {number:04}: each turn of the screw takes up a little more slack\n" for number in range(280))
+
+
+def _chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
+
+
+def _fragment(arguments: str, name: str = "", **fields: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments} if name else {"arguments": arguments}
+    return {**fields, "function": function}
+
+
+def _calls(*fragments: dict[str, Any], finish: str | None = None) -> Frame:
+    return _chunk({"tool_calls": list(fragments)}, finish)
+
+
+def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    return Case(name, summary, (steps,), after_tools=_SUNNY, scenarios=scenarios)
+
+
+def _chat_only(name: str, summary: str, *frames: ScriptItem, scenarios: tuple[str, ...]) -> Case:
+    """A quirk that only Chat Completions streams can have; elsewhere the same calls come by the book."""
+    ended: tuple[ScriptItem, ...] = (*frames, _DONE)
+    return _case(name, summary, When("openai_chat streaming", ended, _BOTH), scenarios=scenarios)
+
+
+CALLS: tuple[Case, ...] = (
+    _case("tool", "calls get_weather, then answers from its result", Call("get_weather", _OSLO), Finish()),
+    _case("text-then-tool", "says a sentence, then calls", Say("Let me look."), Call("get_weather", _OSLO), Finish()),
+    _case("parallel-tools", "two calls in one reply", *_BOTH),
+    _case("tool-without-arguments", "a call whose arguments are no text at all", Call("get_time", ""), Finish()),
+    _chat_only(
+        "same-index",
+        "two calls on index 0, with different ids",
+        _calls(_fragment('{"city":"Oslo"}', "get_weather", index=0, id="call_a", type="function")),
+        _calls(_fragment('{"city":"Bergen"}', "get_weather", index=0, id="call_b", type="function")),
+        _chunk({}, "tool_calls"),
+        scenarios=("T6",),
+    ),
+    _chat_only(
+        "interleaved-without-ids",
+        "two calls mixed, told apart only by index",
+        _calls(_fragment("", "get_weather", index=0), _fragment("", "get_weather", index=1)),
+        _calls(_fragment('{"city":', index=0)),
+        _calls(_fragment('{"city":"Ber', index=1)),
+        _calls(_fragment('"Oslo"}', index=0)),
+        _calls(_fragment('gen"}', index=1)),
+        _chunk({}, "tool_calls"),
+        scenarios=("T7",),
+    ),
+    _chat_only(
+        "whole-calls-without-index",
+        "two whole calls of one name, without an index",
+        _calls(_fragment('{"city":"Oslo"}', "get_weather", id="call_a", type="function")),
+        _calls(_fragment('{"city":"Bergen"}', "get_weather", id="call_b", type="function")),
+        _chunk({}, "tool_calls"),
+        scenarios=("T9",),
+    ),
+    _chat_only(
+        "calls-in-finish-chunk",
+        "two calls in the chunk that says finish",
+        _calls(
+            _fragment('{"city":"Oslo"}', "get_weather", index=0, id="call_a", type="function"),
+            _fragment('{"city":"Bergen"}', "get_weather", index=1, id="call_b", type="function"),
+            finish="tool_calls",
+        ),
+        scenarios=("T11",),
+    ),
+    _case(
+        "cut-in-arguments",
+        "the connection is reset inside a call's arguments",
+        Say("I will write the file. "),
+        Call("write_file", '{"path":"notes.md","content":"# Notes\\nThe first li', closed=False),
+        Cut("reset"),
+        scenarios=("T1",),
+    ),
+    _case(
+        "broken-arguments",
+        "a finished call whose arguments are not JSON",
+        Call("get_weather", '{"city": Oslo,,}'),
+        Finish(),
+    ),
+    _case(
+        "stalls-in-arguments",
+        "300 silent seconds inside a call, then the rest",
+        Call("write_file", '{"path":"notes.md","content":"# No', closed=False),
+        Stall(300),
+        More('tes\\n"}'),
+        Finish(),
+        scenarios=("P6",),
+    ),
+    Case(
+        "long-write-killed-every-4000",
+        "18 kB to write; reset after 4,000 characters each",
+        ((KillAfter(arguments=4000), Call("write_file", {"path": "long.txt", "content": _FILE}, 40), Finish()),),
+        after_tools=(Say("The file is written."), Finish()),
+        scenarios=("T2",),
+    ),
+    Case(
+        "same-call-for-ever",
+        "makes the same call again whatever its result",
+        ((Call("get_weather", _OSLO), Finish()),),
+        scenarios=("T23",),
+    ),
+)

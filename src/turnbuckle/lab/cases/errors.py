@@ -1,0 +1,96 @@
+"""Failures that the provider, or something in front of it, puts into words."""
+
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.script import Case, Error, Finish, Garbage, Raw, Say, Script, ScriptItem, Status, When
+
+_HALF = ANSWER[:44]
+_WORKS: Script = (Say(ANSWER), Finish())
+_FAILED = Error("server", "the engine failed", "server_error")
+_DONE = When("openai_chat streaming", (Raw("data: [DONE]\n\n"),))
+_BAD_EVENT = Raw('event: lab\ndata: {"oops": \n\n')
+
+
+def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    return Case(name, summary, (steps,), scenarios=scenarios)
+
+
+ERRORS: tuple[Case, ...] = (
+    Case(
+        "rate-limited-once",
+        "429 with Retry-After: 1, then works",
+        ((Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "1"}),), _WORKS),
+        again=True,
+        scenarios=("P21",),
+    ),
+    Case("fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True),
+    _case("rate-limited", "429 each time", Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "2"})),
+    _case("quota-used-up", "429 that no wait will change", Status(429, "quota exceeded", "insufficient_quota")),
+    _case(
+        "out-of-money", "402 without a hint when to come back", Status(402, "your balance is empty"), scenarios=("P21",)
+    ),
+    _case("server-error", "500 each time", Status(500)),
+    _case("overloaded", "529 each time", Status(529, "overloaded", "overloaded_error")),
+    _case("unauthorized", "401", Status(401, "this key is not known", "invalid_api_key")),
+    _case("unknown-model", "404", Status(404, "there is no such model", "model_not_found")),
+    _case(
+        "prompt-too-long",
+        "400: the prompt does not fit",
+        Status(400, "prompt is too long: 210000 tokens > 200000 maximum", "context_length_exceeded"),
+        scenarios=("L11",),
+    ),
+    _case(
+        "no-streaming",
+        "refuses to stream; a plain request works",
+        When("streaming", (Status(400, "streaming is not supported by this model"),), _WORKS),
+    ),
+    _case(
+        "error-in-stream",
+        "half an answer, then an error inside the 200",
+        Say(_HALF),
+        _FAILED,
+        scenarios=("P15",),
+    ),
+    _case(
+        "error-at-once",
+        "an error as the first event of a 200",
+        Error("overloaded", "overloaded", "overloaded_error"),
+        scenarios=("P15",),
+    ),
+    _case(
+        "error-in-stream-flat",
+        "the same; in Responses as a flat event",
+        Say(_HALF),
+        Error("server", "the engine failed", "server_error", "flat"),
+        scenarios=("P15",),
+    ),
+    _case(
+        "error-in-stream-nested",
+        "the same; in Responses as a nested event",
+        Say(_HALF),
+        Error("server", "the engine failed", "server_error", "nested"),
+        scenarios=("P15",),
+    ),
+    _case(
+        "error-then-done",
+        "an error inside the stream, then [DONE]",
+        Say(_HALF),
+        _FAILED,
+        _DONE,
+        scenarios=("P15",),
+    ),
+    _case("html-page", "a proxy's page under status 200", Garbage("html")),
+    _case("html-page-502", "a proxy's page under status 502", Garbage("html", 502)),
+    _case("foreign-json", "JSON that is no answer", Garbage("json")),
+    _case("random-bytes", "bytes of no meaning in the name of a stream", Garbage("bytes", 200, "text/event-stream")),
+    _case("plain-text", "a load balancer's words in the name of a stream", Garbage("text", 200, "text/event-stream")),
+    _case("empty-body", "200 and not a byte", Garbage("empty")),
+    _case(
+        "bad-event-among-good",
+        "one event that is not JSON among good ones",
+        Say(_HALF),
+        When("streaming", (_BAD_EVENT,)),
+        Say(ANSWER[44:]),
+        Finish(),
+        scenarios=("P22",),
+    ),
+)

@@ -1,0 +1,86 @@
+"""What providers say about why they stopped: honest, wrong, or nothing."""
+
+from collections.abc import Iterable
+
+from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
+from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Reason, Say, ScriptItem
+from turnbuckle.vocab.events import Usage
+
+_HALF = ANSWER[:44]
+_CUT_ARGUMENTS = '{"path":"notes.md","content":"# Notes\\nThe first li'
+_CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+
+
+def _used_up(request: LabRequest) -> Usage:
+    cap = next((request.body[name] for name in _CAPS if isinstance(request.body.get(name), int)), 4096)
+    return Usage(input=100, output=cap)
+
+
+def _length(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Say(_HALF), Finish("length", usage=_used_up(request)))
+
+
+def _length_in_call(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Call("write_file", _CUT_ARGUMENTS), Finish("length", usage=_used_up(request)))
+
+
+def _length_called_calls(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Call("write_file", _CUT_ARGUMENTS), Finish("calls", "calls", _used_up(request)))
+
+
+def _only_thought(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Reason(THOUGHT), Finish("length", usage=_used_up(request)))
+
+
+def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    return Case(name, summary, (steps,), scenarios=scenarios)
+
+
+FINISHES: tuple[Case, ...] = (
+    _case("length", "cut by the output cap, and says so", _length),
+    _case("length-in-arguments", "the cap cuts a call, and the reply says so", _length_in_call, scenarios=("T1",)),
+    _case(
+        "length-called-tool-calls",
+        "the cap cuts a call; the reply says: run tools",
+        _length_called_calls,
+        scenarios=("P11",),
+    ),
+    _case("thinking-used-it-up", "only reasoning, then the cap", _only_thought, scenarios=("P17",)),
+    _case(
+        "stop-with-calls",
+        "whole calls, but the reply says stop",
+        Call("get_weather", {"city": "Oslo"}),
+        Finish("calls", "stop"),
+        scenarios=("P12",),
+    ),
+    _case(
+        "no-reason",
+        "a whole answer that gives no reason to stop",
+        Say(ANSWER),
+        Finish("none"),
+        scenarios=("P10",),
+    ),
+    _case("unknown-reason", "a reason that nobody knows", Say(ANSWER), Finish("stop", "banana")),
+    _case(
+        "network-error-reason",
+        "nothing but the reason network_error",
+        Finish("stop", "network_error"),
+        scenarios=("P16",),
+    ),
+    _case(
+        "malformed-function-call",
+        "the provider could not read its own model's call",
+        Finish("stop", "MALFORMED_FUNCTION_CALL"),
+        scenarios=("P18",),
+    ),
+    _case("filtered", "a filter stopped it before the first word", Finish("filtered", "filtered"), scenarios=("P19",)),
+    _case("filtered-in-text", "a filter stopped it in mid-text", Say(_HALF), Finish("filtered", "filtered")),
+    _case("context-full", "the context window is full", Say(_HALF), Finish("window", "model_context_window_exceeded")),
+    _case("no-usage", "a whole answer without counts", Say(ANSWER), Finish(usage="none")),
+    _case(
+        "wrong-usage",
+        "a whole answer that is said to have cost nothing",
+        Say(ANSWER),
+        Finish(usage=Usage(input=0, output=0)),
+    ),
+)

@@ -1,0 +1,96 @@
+"""Replies that are whole, though some come in odd ways."""
+
+from collections.abc import Iterable
+
+from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.script import (
+    Case,
+    Comments,
+    Dribble,
+    Finish,
+    LabRequest,
+    Pace,
+    Plain,
+    Reason,
+    Refuse,
+    Say,
+    ScriptItem,
+    Stall,
+)
+
+ANSWER = "A turnbuckle joins two ropes and takes up their slack, so that the line holds when the wind pulls."
+THOUGHT = "The user wants a short answer. A turnbuckle tightens a line; I will say that and no more."
+_PARAGRAPH = "The line runs from the mast to the deck, and each turn of the screw takes up a little more slack. "
+_UNICODE = "Grüße, 漢字, \u2028 a line separator, e\u0301, 👩‍👩‍👧, 🇩🇪 and the end."
+_TABLE = "| part | state |\n|---|---|\n" + "| shackle | in order |\n" * 60
+
+
+def _echo(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Say(last_user_text(request) or "You said nothing."), Finish())
+
+
+def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
+    return Case(name, summary, (steps,), scenarios=scenarios)
+
+
+WHOLE: tuple[Case, ...] = (
+    _case("happy", "a short answer, finished properly", Say(ANSWER), Finish()),
+    _case("echo", "says what the user said", _echo),
+    _case("reasoning", "thinks, then answers", Reason(THOUGHT), Say(ANSWER), Finish()),
+    _case("long", "an answer of 20,000 characters", Say(_PARAGRAPH, times=205), Finish()),
+    _case(
+        "unicode", "many scripts, and U+2028, which ends no line", Say(_UNICODE, pieces=1), Finish(), scenarios=("P24",)
+    ),
+    _case(
+        "emoji-ending",
+        "a finished answer that ends in an emoji",
+        Say("Done 👍"),
+        Finish(),
+        scenarios=("P14",),
+    ),
+    _case(
+        "byte-by-byte",
+        "every byte comes in a write of its own",
+        Dribble(1),
+        Reason(THOUGHT),
+        Say(ANSWER + " 漢字"),
+        Finish(),
+        scenarios=("P23",),
+    ),
+    _case("slow-drip", "four characters every fifth of a second", Pace(4, 0.2), Say(ANSWER), Finish()),
+    _case(
+        "slow-first-byte",
+        "20 silent seconds before the first byte",
+        Stall(20),
+        Say(ANSWER),
+        Finish(),
+        scenarios=("P3",),
+    ),
+    _case(
+        "thinks-behind-pings",
+        "90 seconds of pings, then the answer",
+        Comments(90, 10, "ping"),
+        Say(ANSWER),
+        Finish(),
+        scenarios=("P4",),
+    ),
+    _case(
+        "think-tags",
+        "reasoning in the text, between split tags",
+        Say(f"<think>{THOUGHT}</think>\n\n", pieces=3),
+        Say(ANSWER),
+        Finish(),
+        scenarios=("P28",),
+    ),
+    _case("plain-answer", "one JSON document though a stream was asked for", Plain(), Say(ANSWER), Finish()),
+    _case("refusal", "the model declines", Refuse("I can not help with that."), Finish()),
+    _case(
+        "repeats-itself",
+        "one sentence 300 times",
+        Say("I will try again. ", pieces=18, times=300),
+        Finish(),
+        scenarios=("P25",),
+    ),
+    _case("table", "a long table whose rows are rightly alike", Say(_TABLE), Finish(), scenarios=("P26",)),
+    _case("says-nothing", "finishes without a word", Finish()),
+)

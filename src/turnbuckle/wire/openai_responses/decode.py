@@ -1,0 +1,264 @@
+"""Responses: frames to events.
+
+The terminal event is `response.completed` or `response.incomplete`; the second is a clean end of a reply that is
+not whole, and its reason says why. `response.failed`, `response.cancelled` and an `error` event (flat, or with the
+error nested inside) are cuts. So is the end of the body without any of these. Nothing else ends a stream: there is no
+`[DONE]` here, and a gateway that adds one says nothing by it.
+
+`type` in the JSON names the event; the SSE name stands in where it is missing. Progress of what the provider runs
+itself (searches, shell, pictures) is a sign of life; such items become opaque blocks when they are whole.
+
+A response that somebody cancelled at the provider is not asked for again: the failure is `cancelled`, not retryable.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from turnbuckle.vocab.events import (
+    Alive,
+    Cut,
+    Ended,
+    Event,
+    Finish,
+    FinishNoted,
+    LastWord,
+    Skipped,
+    Started,
+    TextDelta,
+    UsageNoted,
+)
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.wire import failures
+from turnbuckle.wire.decoder import ALIVE
+from turnbuckle.wire.openai_responses.frames import (
+    DELTAS,
+    LIFECYCLE,
+    PROGRESS,
+    STREAM_EVENT,
+    TERMINAL,
+    WHOLES,
+    Response,
+    Spelling,
+    StreamEvent,
+)
+from turnbuckle.wire.openai_responses.items import Output
+from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.sse import Frame
+from turnbuckle.wire.usage import usage_from_openai
+
+_REASONS: dict[str, Finish] = {
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "length": "length",
+    "content_filter": "filtered",
+    "model_context_window_exceeded": "window",
+}
+_WORSE = ("incomplete", "failed", "cancelled")
+_PING = Alive("ping")
+_LIFECYCLE = Alive("lifecycle")
+_UNKNOWN = Alive("unknown")
+
+
+class _HotPart(NamedTuple):
+    """What the next delta of a part says if it is the next of the same part, and where it goes."""
+
+    type: str
+    item: str | int | None
+    content: int | str | None
+    summary: int | str | None
+    grow: Callable[[str], None]
+    make: Callable[[int, str], Event]
+    block: int
+
+
+_nowhere: list[str] = []
+_NOTHING = _HotPart("", None, None, None, _nowhere.append, TextDelta, -1)
+
+
+class ResponsesDialect:
+    """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison."""
+
+    def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
+        self.loose = False
+        self.reply_id = ""
+        self._decode = STREAM_EVENT.decode
+        self._model = ""
+        self._output = Output()
+        self._hot = _NOTHING
+
+    def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
+        decode, append = self._decode, out.append
+        hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
+        for name, data in batch:
+            if data is None:
+                append(ALIVE[name])
+                continue
+            try:
+                event = decode(data)
+            except Unreadable as problem:
+                event_or_last = self._read_again(data, problem, out)
+                if event_or_last is None:
+                    continue
+                if not isinstance(event_or_last, StreamEvent):
+                    return event_or_last
+                event = event_or_last
+            kind = event.type
+            if (
+                kind == hot_type
+                and event.item_id == hot_item
+                and event.content_index == hot_content
+                and event.summary_index == hot_summary
+            ):
+                delta = event.delta
+                if delta.__class__ is str and delta:
+                    grow(delta)
+                    append(make(block, delta))
+                    continue
+            before = len(out)
+            last = self._take(kind or name.decode("utf-8", "replace"), event, data, out)
+            if last is not None:
+                return last
+            if len(out) == before:
+                append(_LIFECYCLE)
+            hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
+        return None
+
+    def answer(self, document: object, out: list[Event]) -> LastWord:
+        try:
+            response = msgspec.convert(document, Response)
+        except Unreadable as problem:
+            return Cut(failure("garbage", f"not a response: {problem}", said=_shown(document)))
+        status = response.status
+        error = failures.error_in(document)
+        if error is not None and status not in TERMINAL.values():
+            return Cut(failures.from_error(error))
+        if not isinstance(response.output, list) and status not in _WORSE:
+            return Cut(failure("garbage", "an answer without output", said=_shown(document)))
+        self._note_start(response, out)
+        if status in ("queued", "in_progress"):
+            return Cut(failures.incomplete(f"the response is {status.replace('_', ' ')} in the background"))
+        return self._terminal(str(status or "completed"), response, "answer", out)
+
+    def end(self, out: list[Event]) -> LastWord:
+        return Cut(failures.incomplete("the stream ended without a terminal response event"))
+
+    def cut(self, out: list[Event]) -> None:
+        """Nothing: what has not been emitted could have become something else."""
+
+    # Frames
+
+    def _take(self, kind: str, event: StreamEvent, data: bytes, out: list[Event]) -> LastWord | None:
+        spelling = DELTAS.get(kind)
+        if spelling is not None:
+            self._delta(kind, spelling, event, out)
+            return None
+        self._hot = _NOTHING  # any other event may end or change the part that grew
+        if kind in TERMINAL:
+            return self._terminal_event(kind, event, out)
+        if kind in WHOLES:
+            self._output.whole(WHOLES[kind], event, out)
+        elif kind == "response.output_item.added":
+            self._output.added(event, out)
+        elif kind == "response.output_item.done":
+            self._output.finished(event, out)
+        elif kind == "response.content_part.added":
+            self._output.part_added(event, out)
+        elif kind in LIFECYCLE:
+            if event.response is not None:
+                self._note_start(event.response, out)
+        elif kind == "error" or (event.error and kind not in PROGRESS):
+            return Cut(failures.from_error(_document(data)))
+        elif kind == "keepalive":
+            out.append(_PING)
+        elif kind not in PROGRESS:
+            out.append(_UNKNOWN)
+        return None
+
+    def _delta(self, kind: str, spelling: Spelling, event: StreamEvent, out: list[Event]) -> None:
+        delta = event.delta
+        if not isinstance(delta, str) or not delta:
+            return
+        part = self._output.growing(spelling, event, out)
+        if part is None:
+            if spelling.item != "reasoning":
+                out.append(Skipped(f"{kind} for a part that cannot grow", delta[:80]))
+            return
+        part.pieces.append(delta)
+        out.append(part.make(part.block, delta))
+        if event.item_id is not None:
+            self._hot = _HotPart(
+                kind, event.item_id, event.content_index, event.summary_index, part.pieces.append, part.make, part.block
+            )
+
+    def _read_again(self, data: bytes, problem: Exception, out: list[Event]) -> StreamEvent | LastWord | None:
+        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
+        if data.strip() == b"[DONE]":
+            out.append(_UNKNOWN)
+            return None
+        try:
+            event = reread(STREAM_EVENT, data, problem)
+        except Unreadable as again:
+            problem = again
+        else:
+            self.loose = True
+            return event
+        error = failures.error_in(_document(data))
+        if error is not None:
+            return Cut(failures.from_error(error))
+        out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
+        return None
+
+    # Facts about the reply
+
+    def _note_start(self, response: Response, out: list[Event]) -> None:
+        reply_id = response.id if isinstance(response.id, str) else ""
+        model = response.model if isinstance(response.model, str) else ""
+        reply_id, model = reply_id or self.reply_id, model or self._model
+        if (reply_id, model) != (self.reply_id, self._model):
+            self.reply_id, self._model = reply_id, model
+            out.append(Started(reply_id, model))
+
+    # Ends
+
+    def _terminal_event(self, kind: str, event: StreamEvent, out: list[Event]) -> LastWord:
+        response = event.response or Response()
+        # The event says that it is over; the status may still say that it went worse than that.
+        status = response.status if response.status in _WORSE else TERMINAL[kind]
+        self._note_start(response, out)
+        if status == "failed" and not response.error:
+            response.error = event.error
+        return self._terminal(status, response, kind, out)
+
+    def _terminal(self, status: str, response: Response, by: str, out: list[Event]) -> LastWord:
+        if isinstance(response.usage, dict) and response.usage:
+            out.append(UsageNoted(usage_from_openai(response.usage)))
+        completed = status == "completed"
+        self._output.take_rest(response.output, completed, out)
+        if status == "failed":
+            return Cut(failures.from_error(response.error or {"message": "the response failed"}))
+        if status == "cancelled":
+            return Cut(failure("cancelled", "the response was cancelled at the provider"))
+        if completed:
+            out.append(FinishNoted("calls" if self._output.has_pending_calls() else "stop", status))
+        else:
+            details = response.incomplete_details
+            reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+            out.append(FinishNoted(_REASONS.get(reason, "other"), status, reason))
+        return Ended(by)
+
+
+def _document(data: bytes) -> Any:
+    try:
+        return read_any(data)
+    except Unreadable:
+        return sample(data)
+
+
+def _shown(document: object) -> str:
+    try:
+        return sample(msgspec.json.encode(document))
+    except Unreadable:
+        return ""

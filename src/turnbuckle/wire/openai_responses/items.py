@@ -1,0 +1,282 @@
+"""The output items of one response, and the blocks that their parts become.
+
+An item is told three times: it is added, its parts grow by deltas, and it is given whole, in `output_item.done`
+and once more in the terminal response. Servers leave out any of the three. So each telling is settled against
+what is known: what is new is emitted, what is known is not repeated, and what contradicts is said to.
+
+Which item is meant. `output_index` names it. Some gateways send 0 for every item, or a new id with every
+event, so an id that is known beats the index, and an item that was added under a used index replaces it there.
+Items of the terminal response are matched by id, then by order among those of their type.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    BlockStarted,
+    CallArgs,
+    CallClosed,
+    CallNamed,
+    CallRewritten,
+    CallStarted,
+    Event,
+    OpaqueBlock,
+    ReasoningDelta,
+    RefusalDelta,
+    Skipped,
+    StateNoted,
+    TextDelta,
+)
+from turnbuckle.wire.openai_responses.frames import CALLS, PARTS, Spelling, StreamEvent
+from turnbuckle.wire.openai_responses.parts import APART, Item, Part, json_text, may_be, text_of, thoughts, word
+from turnbuckle.wire.payload import SAMPLE, whole_text
+
+_UNFINISHED = ("incomplete", "in_progress")
+
+
+class Output:
+    """All items of a response. Methods put events into `out` and never raise."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._at: dict[object, Item] = {}
+        self._by_id: dict[str, Item] = {}
+        self._blocks = 0
+        self._answered: set[str] = set()
+
+    def has_pending_calls(self) -> bool:
+        """Whether a call waits for us. One whose output is here too was run by the other side."""
+        return any(item.kind in CALLS and item.call_id not in self._answered for item in self.items)
+
+    # While it grows
+
+    def added(self, event: StreamEvent, out: list[Event]) -> None:
+        found = event.item
+        if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+            return
+        item_id = word(found.get("id"))
+        known = self._by_id.get(item_id) if item_id else self._at.get(event.output_index)
+        if known is None or known.kind != found["type"] or not may_be(known, found):
+            self._begin(found["type"], item_id, event.output_index, found, out)
+
+    def part_added(self, event: StreamEvent, out: list[Event]) -> None:
+        part = event.part
+        spelling = PARTS.get(word(part.get("type"))) if isinstance(part, dict) else None
+        if spelling is not None:
+            self.growing(spelling, event, out)
+
+    def growing(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
+        """The block that this delta belongs to, begun if need be; None if it cannot grow."""
+        item = self._meant(spelling, event, out)
+        if item is None:
+            return None
+        if spelling.item == "reasoning":
+            return self._growing_thought(item, spelling, event, out)
+        if spelling.item == "message":
+            part = item.parts.get(event.content_index or 0)
+            if part is None and not item.done:
+                part = self._begin_part(item, spelling, event.content_index or 0, out)
+        else:
+            part = item.parts.get(0)
+        if part is None or part.closed or part.make is not spelling.make:
+            return None
+        return part
+
+    def whole(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> None:
+        """A part is given whole, behind its deltas or instead of them."""
+        text = text_of(getattr(event, spelling.whole))
+        part = self.growing(spelling, event, out) if text else None
+        if part is not None:
+            self._settle(part, text, out, start=part.begun_at)
+
+    def _growing_thought(self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
+        item.spelled = item.spelled or spelling.part
+        part = item.parts.get(0)
+        if part is None or part.closed or item.spelled != spelling.part:
+            return None  # the same thoughts in their other spelling
+        index = (event.summary_index if spelling.part == "summary" else event.content_index) or 0
+        if part.index != index:
+            part.index = index
+            if part.pieces:
+                part.pieces.append(APART)
+                out.append(ReasoningDelta(part.block, APART))
+            part.begun_at = len(part.pieces)
+        return part
+
+    def _meant(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Item | None:
+        item_id = word(event.item_id)
+        item = self._by_id.get(item_id) if item_id else None
+        if item is None:
+            item = self._at.get(event.output_index)
+            if item is None and event.output_index is None and self.items and self.items[-1].kind == spelling.item:
+                item = self.items[-1]
+        if item is None:
+            return self._begin(spelling.item, item_id, event.output_index, {}, out)
+        return item if item.kind == spelling.item else None
+
+    # When it is whole
+
+    def finished(self, event: StreamEvent, out: list[Event]) -> None:
+        """`output_item.done`."""
+        found = event.item
+        if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+            return
+        kind, item_id = found["type"], word(found.get("id"))
+        item = self._by_id.get(item_id) if item_id else None
+        if item is None or item.kind != kind:
+            item = self._at.get(event.output_index)
+            if item is None and event.output_index is None and self.items:
+                item = self.items[-1]
+        again = item is not None and item.done and item.item_id != item_id
+        if item is None or item.kind != kind or again or not may_be(item, found):
+            item = self._begin(kind, item_id, event.output_index, found, out)
+        if not item.done:
+            self._finish(item, found, found.get("status") != "incomplete", out)
+
+    def take_rest(self, output: Any, completed: bool, out: list[Event]) -> None:
+        """The terminal response: items that it alone tells, and the end of those that are still open."""
+        found = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+        for told, item in self._matched(found, out):
+            if not item.done:
+                status = told.get("status")
+                self._finish(item, told, status == "completed" or (completed and status not in _UNFINISHED), out)
+        if completed:
+            for item in self.items:
+                if not item.done and item.parts:
+                    self._finish(item, item.seed, True, out)
+
+    def _matched(self, output: list[dict[str, Any]], out: list[Event]) -> Iterator[tuple[dict[str, Any], Item]]:
+        """Each item that is told with the one that it is. One that is new begins only when its turn has come."""
+        known = [self._named(told) for told in output]
+        left = [item for item in self.items if item not in known]
+        for told, named in zip(output, known, strict=True):
+            kind = word(told.get("type"))
+            item = named or next((one for one in left if one.kind == kind and may_be(one, told)), None)
+            if item in left:
+                left.remove(item)
+            if item is None and kind:
+                item = self._begin(kind, word(told.get("id")), None, told, out)
+            if item is not None:
+                yield told, item
+
+    def _named(self, told: dict[str, Any]) -> Item | None:
+        kind, call_id = told.get("type"), word(told.get("call_id"))
+        if kind in CALLS and call_id:
+            item = next((one for one in self.items if one.kind == kind and one.call_id == call_id), None)
+            if item is not None:
+                return item
+        item = self._by_id.get(word(told.get("id")))
+        return item if item is not None and item.kind == kind and may_be(item, told) else None
+
+    def _finish(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+        item.done = True
+        if item.kind == "message":
+            self._finish_message(item, told, whole, out)
+        elif item.kind == "reasoning":
+            self._finish_thought(item, told, whole, out)
+        elif item.kind in CALLS:
+            self._finish_call(item, told, whole, out)
+        elif told:
+            if item.kind.endswith("_call_output"):
+                self._answered.add(word(told.get("call_id")))
+            block = self._next_block()
+            out.append(OpaqueBlock(block, told))
+            if whole:
+                out.append(BlockClosed(block))
+
+    def _finish_message(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+        content = told.get("content")
+        frame = {key: value for key, value in told.items() if key not in ("content", "role")}
+        for index, given in enumerate(content if isinstance(content, list) else ()):
+            spelling = PARTS.get(word(given.get("type"))) if isinstance(given, dict) else None
+            if spelling is None:
+                continue
+            part = item.parts.get(index) or self._begin_part(item, spelling, index, out)
+            if part.make is not spelling.make:
+                out.append(Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE]))
+                continue
+            self._settle(part, text_of(given.get(spelling.whole)), out)
+            if part.make is TextDelta:
+                extra = {key: given[key] for key in ("annotations", "logprobs") if given.get(key)}
+                out.append(StateNoted(part.block, {**frame, **extra}))
+        if whole:
+            for part in item.parts.values():
+                part.closed = True
+                out.append(BlockClosed(part.block))
+
+    def _finish_thought(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+        part = item.parts[0]
+        spelled = item.spelled or ("summary" if thoughts(told, "summary") else "content")
+        text, have = thoughts(told, spelled), part.text()
+        # A summary that was edited as it was made is no loss: what goes back is the item, not the text.
+        if text != have and text.startswith(have):
+            self._settle(part, text, out)
+        if told:
+            out.append(StateNoted(part.block, told))
+        if whole:
+            part.closed = True
+            out.append(BlockClosed(part.block))
+
+    def _finish_call(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+        part = item.parts[0]
+        field = CALLS[item.kind]
+        call_id, name = word(told.get("call_id")) or item.call_id, word(told.get("name")) or item.name
+        if (call_id, name) != (item.call_id, item.name):
+            item.call_id, item.name = call_id, name
+            out.append(CallNamed(part.block, call_id, name))
+        arguments = text_of(told.get(field))
+        if arguments or not part.pieces:
+            self._settle(part, arguments, out)
+        state = {key: value for key, value in told.items() if key not in ("call_id", "name", field)}
+        if state:
+            out.append(StateNoted(part.block, state))
+        if whole:
+            part.closed = True
+            out.append(CallClosed(part.block))
+
+    # Beginning and settling
+
+    def _begin(self, kind: str, item_id: str, index: object, found: dict[str, Any], out: list[Event]) -> Item:
+        item = Item(kind, item_id, found)
+        self.items.append(item)
+        if index is not None:
+            self._at[index] = item
+        if item_id:
+            self._by_id[item_id] = item
+        if kind in CALLS:
+            part = item.parts[0] = Part(self._next_block(), CallArgs, 0)
+            item.call_id = word(found.get("call_id")) or item_id or f"call_{part.block}"
+            item.name = word(found.get("name"))
+            out.append(CallStarted(part.block, item.call_id, item.name))
+        elif kind == "reasoning":
+            part = item.parts[0] = Part(self._next_block(), ReasoningDelta, 0)
+            out.append(BlockStarted(part.block, "reasoning"))
+            if found and item_id:
+                # At once, because whoever passes the reasoning on must keep the id that it is bound to.
+                out.append(StateNoted(part.block, {"type": kind, "id": item_id}))
+        return item
+
+    def _begin_part(self, item: Item, spelling: Spelling, index: object, out: list[Event]) -> Part:
+        part = item.parts[index] = Part(self._next_block(), spelling.make, index)
+        out.append(BlockStarted(part.block, "refusal" if spelling.make is RefusalDelta else "text"))
+        return part
+
+    def _settle(self, part: Part, text: str, out: list[Event], *, start: int = 0) -> None:
+        have = part.text(start)
+        if not text.startswith(have):
+            # Halves of a character that came in two deltas are one character in the whole.
+            have, text = whole_text(have), whole_text(text)
+        if have == text:
+            return
+        part.pieces[start:] = [text]
+        if text.startswith(have):
+            out.append(part.make(part.block, text[len(have) :]))
+        elif part.make is CallArgs:
+            out.append(CallRewritten(part.block, text))
+        elif part.make is not ReasoningDelta:
+            out.append(Skipped("the whole text differs from its pieces", text[:SAMPLE]))
+
+    def _next_block(self) -> int:
+        self._blocks += 1
+        return self._blocks - 1

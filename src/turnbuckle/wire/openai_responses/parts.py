@@ -1,0 +1,76 @@
+"""What is known of one output item while it is received, and how its fields are read whatever they hold."""
+
+from typing import Any
+
+import msgspec
+
+from turnbuckle.wire.payload import Unreadable, mend_all
+
+APART = "\n\n"
+"""What stands between the parts of one reasoning."""
+
+
+class Part:
+    """One block that grows. Pieces are kept to be settled against the whole when it comes."""
+
+    __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces")
+
+    def __init__(self, block: int, make: Any, index: object) -> None:
+        self.block = block
+        self.make = make
+        self.index = index  # which part of the item is growing; reasoning has several in one block
+        self.pieces: list[str] = []
+        self.begun_at = 0  # where in `pieces` the growing part begins
+        self.closed = False
+
+    def text(self, start: int = 0) -> str:
+        return "".join(self.pieces[start:])
+
+
+class Item:
+    """One output item. `parts` has one entry per content part of a message, one in all for anything else."""
+
+    __slots__ = ("call_id", "done", "item_id", "kind", "name", "parts", "seed", "spelled")
+
+    def __init__(self, kind: str, item_id: str, seed: dict[str, Any]) -> None:
+        self.kind = kind
+        self.item_id = item_id
+        self.seed = seed  # the item as it was added: the only telling of it if the others are left out
+        self.parts: dict[object, Part] = {}
+        self.done = False
+        self.spelled = ""  # where this reasoning's text is read: its summary or its content
+        self.call_id = ""
+        self.name = ""
+
+
+def text_of(given: Any) -> str:
+    """Text as it is; arguments that a server sent as a JSON value, as JSON."""
+    if isinstance(given, str):
+        return given
+    return "" if given is None else json_text(given)
+
+
+def may_be(item: Item, told: dict[str, Any]) -> bool:
+    """Whether this can be the same item: calls that were given different ids are different calls."""
+    given, call_id = word(item.seed.get("call_id")), word(told.get("call_id"))
+    return not given or not call_id or given == call_id
+
+
+def thoughts(told: dict[str, Any], spelled: str) -> str:
+    """The text of a reasoning item, from its summary or from its content."""
+    parts = told.get(spelled)
+    texts = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return APART.join(text for text in texts if isinstance(text, str) and text)
+
+
+def word(value: Any) -> str:
+    """An id or a name as text; anything else as nothing."""
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def json_text(value: Any) -> str:
+    """Any value as JSON that can be sent."""
+    try:
+        return msgspec.json.encode(mend_all(value)).decode()
+    except Unreadable:
+        return ""  # nested deeper than can be written

@@ -1,0 +1,210 @@
+"""Our request as a Responses body.
+
+The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home. Items that
+this provider made go back as they came: reasoning whole and in its place, messages and calls with their ids. Ids are
+left out where another model made the item, because the provider would look for the reasoning that belongs to it.
+
+Reasoning summaries are not asked for: accounts that may not see them have the whole request refused. A route that
+wants them says so in `extra`.
+"""
+
+from typing import Any
+
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    ProviderState,
+    ReasoningPart,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+    text_of,
+)
+from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.openai_responses.frames import CALLS
+
+_CUSTOM = "custom_tool_call"
+
+
+def endpoint() -> str:
+    return "/responses"
+
+
+def headers(api_key: str, quirks: Quirks) -> dict[str, str]:
+    made = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+    if api_key:
+        made["authorization"] = f"Bearer {api_key}"
+    return made
+
+
+def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+    """The JSON body. Says nothing about what the request leaves open; this wire has no stop sequences."""
+    instructions, messages = _split_instructions(request.messages)
+    body: dict[str, Any] = {
+        "model": request.model,
+        "input": _Items(request.model, messages, quirks).made,
+        "stream": request.stream,
+        "store": quirks.stored,
+    }
+    if not quirks.stored:
+        body["include"] = ["reasoning.encrypted_content"]
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tool_choice"] = _tool_choice(request)
+        if request.parallel_calls is not None:
+            body["parallel_tool_calls"] = request.parallel_calls
+    optional = {
+        "instructions": instructions or None,
+        "max_output_tokens": request.max_output_tokens,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "reasoning": {"effort": request.effort} if request.effort is not None else None,
+        "text": {"format": _format(request.response_format)} if request.response_format is not None else None,
+    }
+    body.update({key: value for key, value in optional.items() if value is not None})
+    body.update(request.extra)
+    return body
+
+
+def _split_instructions(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
+    """What the leading system messages say, and the rest of the history."""
+    count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
+    return "\n\n".join(text_of(message.parts) for message in messages[:count]), messages[count:]
+
+
+class _Items:
+    """The history as one list of input items."""
+
+    def __init__(self, model: str, messages: tuple[Message, ...], quirks: Quirks) -> None:
+        self.made: list[dict[str, Any]] = []
+        self._model = model
+        self._custom = {
+            part.id
+            for message in messages
+            for part in message.parts
+            if isinstance(part, CallPart) and _own(part.state).get("type") == _CUSTOM
+        }
+        for message in messages:
+            if message.role == "assistant":
+                self._assistant(message)
+            elif message.role == "tool":
+                self.made.extend(self._result(part) for part in message.parts if isinstance(part, ResultPart))
+            else:
+                role = "user" if message.role == "user" else quirks.system_role
+                self.made.append({"type": "message", "role": role, "content": _content(message.parts)})
+
+    def _assistant(self, message: Message) -> None:
+        open_id: str | None = None  # of the message item that the next part of text may belong to
+        for part in message.parts:
+            if isinstance(part, TextPart | RefusalPart):
+                open_id = self._say(part, open_id)
+                continue
+            if isinstance(part, CallPart):
+                self.made.append(self._call(part))
+            elif isinstance(part, ReasoningPart) and _own(part.state):
+                self.made.append({"summary": [], **_without(_own(part.state), "status"), "type": "reasoning"})
+            elif isinstance(part, OpaquePart) and _own(part.state):
+                self.made.append(dict(_own(part.state)))
+            else:
+                continue
+            open_id = None
+
+    def _say(self, part: TextPart | RefusalPart, open_id: str | None) -> str:
+        """Add text to the message item that it was a part of, or to one of its own."""
+        if isinstance(part, RefusalPart):
+            state: dict[str, Any] = {}
+            item_id = open_id or ""
+            content: dict[str, Any] = {"type": "refusal", "refusal": part.text}
+        else:
+            state = self._item_state(part.state)
+            item_id = str(state.get("id") or "")
+            content = {"type": "output_text", "text": part.text, "annotations": state.get("annotations") or []}
+        if open_id is not None and open_id == item_id:
+            self.made[-1]["content"].append(content)
+            return item_id
+        item = {"type": "message", "role": "assistant", "content": [content]}
+        if item_id:
+            item["status"] = "completed"  # must be there beside an id; the true one follows if it is known
+        item.update(_without(state, "annotations", "logprobs", "type"))
+        self.made.append(item)
+        return item_id
+
+    def _call(self, call: CallPart) -> dict[str, Any]:
+        state = self._item_state(call.state)
+        kind = _CUSTOM if call.id in self._custom else "function_call"
+        arguments = call.arguments if kind == _CUSTOM else call.arguments.strip() or "{}"
+        made = {"type": kind, "call_id": call.id, "name": call.name, CALLS[kind]: arguments}
+        return {**_without(state, "status"), **made}
+
+    def _result(self, result: ResultPart) -> dict[str, Any]:
+        kind = "custom_tool_call_output" if result.call_id in self._custom else "function_call_output"
+        return {"type": kind, "call_id": result.call_id, "output": _content(result.content)}
+
+    def _item_state(self, state: ProviderState | None) -> dict[str, Any]:
+        data = _own(state)
+        made_elsewhere = bool(state and state.model and self._model and state.model != self._model)
+        return _without(data, "id") if made_elsewhere else data
+
+
+def _content(parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
+    if all(isinstance(part, TextPart) for part in parts):
+        return text_of(parts)
+    return [made for part in parts if (made := _content_part(part)) is not None]
+
+
+def _content_part(part: Part) -> dict[str, Any] | None:
+    match part:
+        case TextPart(text):
+            return {"type": "input_text", "text": text}
+        case ImagePart(url, data, media_type, detail):
+            address = url or f"data:{media_type or 'image/png'};base64,{data}"
+            return {"type": "input_image", "image_url": address, "detail": detail or "auto"}
+        case FilePart(name, url, data, media_type, file_id):
+            if file_id:
+                return {"type": "input_file", "file_id": file_id}
+            if url:
+                return {"type": "input_file", "file_url": url}
+            address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
+            return {"type": "input_file", "filename": name, "file_data": address}
+        case _:
+            return None
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    # This API tightens a schema that says nothing about strictness, so it is always said.
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+        "strict": bool(tool.strict),
+    }
+
+
+def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
+    choice = request.tool_choice
+    if isinstance(choice, NamedTool):
+        return {"type": "function", "name": choice.name}
+    return choice
+
+
+def _format(response_format: dict[str, Any]) -> dict[str, Any]:
+    """Chat Completions nests a schema's name and body one level deeper than this wire does."""
+    inner = response_format.get("json_schema")
+    if response_format.get("type") == "json_schema" and isinstance(inner, dict):
+        return {"type": "json_schema", **inner}
+    return response_format
+
+
+def _own(state: ProviderState | None) -> dict[str, Any]:
+    return state.data if state is not None and state.protocol == "openai_responses" else {}
+
+
+def _without(data: dict[str, Any], *names: str) -> dict[str, Any]:
+    """What is to be sent back. A null says nothing, and the API refuses some of them."""
+    return {key: value for key, value in data.items() if key not in names and value is not None}

@@ -1,0 +1,200 @@
+"""Whatever happened to a history, repair leaves it legal, loses nothing of the user, and has nothing to do twice."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnbuckle.reply.repair import Repaired, repair
+from turnbuckle.reply.rules import violations
+from turnbuckle.reply.stand_in import NO_RESULT, is_stand_in, stand_in
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.messages import (
+    CallPart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    ProviderState,
+    ReasoningPart,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+)
+from turnbuckle.vocab.quirks import Quirks
+
+History = tuple[Message, ...]
+
+# Few ids and few texts, so that calls collide, results repeat, and ids of one provider meet another.
+IDS = st.sampled_from(["call_0", "call_0", "call_1", "toolu_a", "functions.f:0", "", "call_0_1", "x" * 70])
+TEXTS = st.sampled_from(["hello", "go on", "wait", " ", "", "\n\n", "a late word"])
+ARGUMENTS = st.sampled_from(["{}", '{"a":1}', "", "null", '{"a":"cut', '{"a":1}}', "[1]", "\ud800"])
+MODELS = st.sampled_from(["", "m", "other"])
+DATA = st.sampled_from(
+    [
+        {"signature": "s"},
+        {"id": "rs_1", "encrypted_content": "e"},
+        {"id": "rs_1"},
+        {"type": "redacted_thinking", "data": "d"},
+        {"type": "reasoning", "encrypted_content": "e"},
+        {"type": "server_tool_use", "id": "s"},
+        {"type": "custom_tool_call", "id": "ctc"},
+    ]
+)
+STATES = st.builds(ProviderState, st.sampled_from(PROTOCOLS), MODELS, DATA)
+MAYBE_STATES = st.none() | STATES
+IMAGES = st.just(ImagePart(url="https://example.test/a.png"))
+RESULTS = st.builds(
+    ResultPart,
+    IDS,
+    st.lists(st.builds(TextPart, st.sampled_from(["r1", "r2", "r3", "", " "])), max_size=2).map(tuple),
+    st.booleans(),
+) | st.builds(stand_in, IDS, st.just(NO_RESULT))
+CALLS = st.builds(CallPart, IDS, st.sampled_from(["look", "write", ""]), ARGUMENTS, MAYBE_STATES)
+TEXT_PARTS = st.builds(TextPart, TEXTS, MAYBE_STATES)
+THOUGHTS = st.builds(ReasoningPart, st.sampled_from(["hm", ""]), MAYBE_STATES) | st.builds(OpaquePart, STATES)
+ANY_PART: st.SearchStrategy[Part] = st.one_of(
+    TEXT_PARTS, CALLS, RESULTS, THOUGHTS, IMAGES, st.builds(RefusalPart, TEXTS)
+)
+
+
+def messages_of(role: str, parts: st.SearchStrategy[Part], at_most: int = 4) -> st.SearchStrategy[Message]:
+    many = st.lists(parts, max_size=at_most).map(tuple)
+    return st.builds(Message, st.just(role), many, note=st.booleans(), partial=st.booleans())
+
+
+ASSISTANT = messages_of("assistant", st.one_of(TEXT_PARTS, CALLS, CALLS, THOUGHTS))
+TOOL = messages_of("tool", RESULTS)
+USER = messages_of("user", TEXT_PARTS, 2)
+ANY_MESSAGE = st.sampled_from(["system", "user", "assistant", "tool"]).flatmap(lambda role: messages_of(role, ANY_PART))
+HISTORIES = st.lists(st.one_of(ASSISTANT, ASSISTANT, TOOL, TOOL, USER, ANY_MESSAGE), max_size=9).map(tuple)
+SEALS = st.just(0) | st.integers(0, 9)
+QUIRKS = st.sampled_from([Quirks(), Quirks(text_after_tools=False), Quirks(stored=True)])
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+EXAMPLES = settings(max_examples=60)
+
+
+def result_words(messages: History) -> Iterator[tuple[str, ...]]:
+    """What each real result says, where it says anything."""
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ResultPart) and not is_stand_in(part):
+                words = tuple(
+                    piece.text for piece in part.content if isinstance(piece, TextPart) and piece.text.strip()
+                )
+                if words:
+                    yield words
+
+
+def told_words(messages: History) -> Iterator[tuple[str, ...]]:
+    for message in messages:
+        texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+        if message.note and texts and texts[0].startswith("A late result"):
+            words = tuple(text for text in texts[1:] if text.strip())
+            if words:
+                yield words
+
+
+def user_words(messages: History) -> Counter[str]:
+    """What was said in messages of people, and in tool messages, where only people's words are text."""
+    parts = [part for message in messages if message.role in ("user", "tool") for part in message.parts]
+    return Counter(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, quirks=QUIRKS, model=MODELS, to_ask=st.booleans())
+def test_any_history_becomes_legal(
+    protocol: Protocol, history: History, quirks: Quirks, model: str, to_ask: bool
+) -> None:
+    """L1"""
+    repaired = repair(history, protocol, model=model, quirks=quirks, to_ask=to_ask)
+    assert violations(repaired.messages, protocol, model=model, quirks=quirks, to_ask=to_ask) == ()
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=st.integers(0, 9), quirks=QUIRKS, to_ask=st.booleans())
+def test_what_was_sent_stays_byte_for_byte_and_the_rest_becomes_legal(
+    protocol: Protocol, history: History, sealed: int, quirks: Quirks, to_ask: bool
+) -> None:
+    sealed = min(sealed, len(history))
+    repaired = repair(history, protocol, model="m", sealed=sealed, quirks=quirks, to_ask=to_ask)
+    assert msgspec.json.encode(_utf8(repaired.messages[:sealed])) == msgspec.json.encode(_utf8(history[:sealed]))
+    found = violations(repaired.messages, protocol, model="m", quirks=quirks, to_ask=to_ask)
+    assert [violation for violation in found if violation.index >= sealed] == []
+    assert repaired.left == found
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=SEALS, quirks=QUIRKS, model=MODELS, to_ask=st.booleans())
+def test_repairing_twice_changes_nothing_and_notes_nothing(
+    protocol: Protocol, history: History, sealed: int, quirks: Quirks, model: str, to_ask: bool
+) -> None:
+    sealed = min(sealed, len(history))
+    once = repair(history, protocol, model=model, sealed=sealed, quirks=quirks, to_ask=to_ask)
+    twice = repair(once.messages, protocol, model=model, sealed=sealed, quirks=quirks, to_ask=to_ask)
+    assert twice == Repaired(once.messages, (), once.left)
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=SEALS, more=HISTORIES)
+def test_a_repaired_and_sent_history_needs_no_other_edit_when_it_grows(
+    protocol: Protocol, history: History, sealed: int, more: History
+) -> None:
+    """What was repaired once and sent is the sealed part of the next request, and stays legal in it."""
+    sent = repair(history, protocol).messages
+    grown = repair((*sent, *more), protocol, sealed=len(sent))
+    assert grown.messages[: len(sent)] == sent
+    assert grown.left == ()
+
+
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=SEALS, quirks=QUIRKS)
+def test_no_word_of_the_user_is_lost(protocol: Protocol, history: History, sealed: int, quirks: Quirks) -> None:
+    repaired = repair(history, protocol, sealed=sealed, quirks=quirks)
+    assert user_words(history) <= user_words(repaired.messages)
+
+
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=SEALS)
+def test_no_result_goes_without_a_note(protocol: Protocol, history: History, sealed: int) -> None:
+    repaired = repair(history, protocol, sealed=sealed)
+    before = Counter(result_words(history))
+    after = Counter([*result_words(repaired.messages), *told_words(repaired.messages)])
+    dropped = [note for note in repaired.notes if note.what.startswith("dropped a result")]
+    assert (before - after).total() <= len(dropped)
+    assert after - before == Counter()
+
+
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, sealed=SEALS)
+def test_a_history_is_changed_exactly_when_there_is_a_note(protocol: Protocol, history: History, sealed: int) -> None:
+    repaired = repair(history, protocol, sealed=sealed)
+    assert (repaired.messages != history) == bool(repaired.notes)
+
+
+def _utf8(messages: History) -> History:
+    """Lone surrogates have no bytes; they stand as question marks on both sides."""
+    return tuple(
+        Message(message.role, tuple(_utf8_part(part) for part in message.parts), message.note, message.partial)
+        for message in messages
+    )
+
+
+def _utf8_part(part: Part) -> Part:
+    if not isinstance(part, CallPart):
+        return part
+    return CallPart(part.id, part.name, part.arguments.encode("utf-8", "replace").decode(), part.state)

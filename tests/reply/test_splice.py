@@ -1,0 +1,346 @@
+"""Finishing drafts: verified joints, refusals that say why, pieces that are cut again."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnbuckle.reply.draft import MAX_TEXT, Draft, NoDraft, draft_of, grown, tail
+from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
+from turnbuckle.vocab.ids import DraftId
+
+D1 = DraftId("d1")
+LINES = "".join(f"{number:05d} the quick brown fox jumps over line {number * 7919 % 1000}\n" for number in range(700))
+ROWS = "| ok | ok | ok |\n" * 60
+
+
+def a_draft(text: str, **known: Any) -> Draft:
+    return Draft(D1, "write_file", "content", text, {"path": "a.txt"}, **known)
+
+
+def finish(**members: Any) -> str:
+    return json.dumps(members)
+
+
+@pytest.mark.requirement("B8")
+def test_a_long_file_gets_through_in_pieces_exactly() -> None:
+    content = LINES[:30_000]
+    arguments = json.dumps({"path": "a.txt", "content": content})
+    draft = draft_of("write_file", arguments[:4_000], "content", D1)
+    assert isinstance(draft, Draft)
+    steps: list[tuple[int, str]] = []
+    first = draft
+    while len(draft.text) < len(content) - 4_000:
+        piece = content[len(draft.text) :][:4_000]
+        longer = splice(draft, tail(draft, 60), piece, True)
+        assert isinstance(longer, Extended)
+        steps.append((longer.kept, longer.added))
+        draft = longer.draft
+    done = splice(draft, tail(draft, 60), content[len(draft.text) :], False)
+    assert isinstance(done, Spliced)
+    assert done.arguments == {"path": "a.txt", "content": content}
+    assert json.loads(done.arguments_text) == done.arguments
+    assert len(steps) == 6
+    for kept, added in steps:
+        first = grown(first, kept, added)
+    assert first == draft
+
+
+@pytest.mark.requirement("B8")
+def test_a_long_file_gets_through_when_every_piece_is_cut_again() -> None:
+    content = LINES[:30_000]
+    draft: Draft | NoDraft = a_draft("")
+    assert isinstance(draft, Draft)
+    tries = 0
+    while len(draft.text) < len(content):
+        tries += 1
+        whole = finish(draft="d1", after=tail(draft, 80), rest=content[len(draft.text) :], more=False)
+        longer = extend_by_cut(draft, whole[:4_000])
+        if isinstance(longer, Refused):  # the last piece fits into one answer
+            break
+        assert content.startswith(longer.draft.text)
+        assert len(longer.draft.text) > len(draft.text)
+        draft = longer.draft
+    assert tries == 8
+    done = splice(draft, tail(draft, 80), content[len(draft.text) :], False)
+    assert isinstance(done, Spliced)
+    assert done.arguments["content"] == content
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize(
+    "text, after, rest, whole",
+    [
+        ("", "", "all of it", "all of it"),
+        ("abc", "abc", "def", "abcdef"),  # short, but all of the draft
+        ("x", "x", "y", "xy"),
+        ("line 1\nli", "li", "ne 2", None),  # stands twice
+        ("line 1\nline 2\nlin", "2\nlin", "e 3", "line 1\nline 2\nline 3"),  # short, but only once
+        ("a\nb\nc\n", "\n", "d", None),
+        ("alpha beta gamma delta", "gamma delta", " epsilon", "alpha beta gamma delta epsilon"),
+        ("alpha beta gamma delta", "alpha beta", " GAMMA", "alpha beta GAMMA"),  # cut back
+        ("alpha beta gamma delta", "beta", " GAMMA", None),  # too little proof to throw text away
+        ("alpha beta, alpha beta. The end", "alpha beta", "!", None),
+        ("alpha beta gamma delta", "gamma Delta", "!", None),
+        ("alpha beta gamma delta", "", "!", None),
+        ("", "something", "!", None),
+        ("aaaaaaaaaaaaaaaa", "aaaaaaaa", "b", "aaaaaaaaaaaaaaaab"),  # at the end, so the place is sure
+        ("abc", "zabc", "def", None),
+    ],
+)
+def test_the_anchor_proves_the_place_or_the_join_is_refused(
+    text: str, after: str, rest: str, whole: str | None
+) -> None:
+    draft = a_draft(text)
+    done = splice(draft, after, rest, False)
+    if whole is None:
+        assert isinstance(done, Refused)
+        assert done.kind in ("no_anchor", "wrong_anchor", "unsure_anchor")
+        assert done.why
+        assert done.true_tail == text
+    else:
+        assert isinstance(done, Spliced)
+        assert done.arguments == {"path": "a.txt", "content": whole}
+
+
+def test_an_anchor_further_back_than_the_window_is_refused() -> None:
+    draft = a_draft("a rare anchor" + "x" * 1_987)
+    assert isinstance(splice(draft, "a rare anchor", "", False), Spliced)
+    draft = a_draft("a rare anchor" + "x" * 1_988)
+    assert isinstance(splice(draft, "a rare anchor", "", False), Refused)
+
+
+def test_an_anchor_may_be_longer_than_the_window() -> None:
+    done = splice(a_draft(LINES), LINES[-5_000:], "end", False)
+    assert isinstance(done, Spliced)
+    assert done.arguments["content"] == LINES + "end"
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize("echo", [20, 50, 400, 1_999, len(LINES)])
+@pytest.mark.parametrize("after", [20, 45])
+def test_a_rest_that_begins_with_an_echo_is_joined_without_it(echo: int, after: int) -> None:
+    done = splice(a_draft(LINES), LINES[-after:], LINES[-echo:] + "and on", False)
+    assert isinstance(done, Spliced)
+    expected = LINES + "and on" if echo >= after else LINES + LINES[-echo:] + "and on"
+    assert done.arguments["content"] == expected
+    assert done.echoed == (echo if echo >= after else 0)
+
+
+@pytest.mark.parametrize(
+    "text, after, rest",
+    [
+        ("one\n\n", "one\n\n", "\n\ntwo"),
+        ("* item\n- ", "* item\n- ", "- item"),
+        (ROWS, ROWS[-34:], ROWS),  # a table that says the same again and again
+        (ROWS, ROWS[-17:], ROWS[:17] + "end"),
+        ("=" * 50, "=" * 50, "=" * 50),
+        ("Head\n" + "-" * 30, "Head\n" + "-" * 30, "-" * 30 + "\n"),
+        ("a line of 20 or more\n" * 2, "a line of 20 or more\n", "a line of 20 or more\nend"),
+        (LINES, LINES[-40:], LINES[-39:]),  # not the whole of `after`
+    ],
+)
+def test_a_repeat_that_may_be_meant_is_kept(text: str, after: str, rest: str) -> None:
+    done = splice(a_draft(text), after, rest, False)
+    assert isinstance(done, Spliced)
+    assert done.arguments["content"] == text + rest
+    assert done.echoed == 0
+
+
+def test_a_long_passage_that_is_all_of_the_draft_is_taken_for_an_echo() -> None:
+    done = splice(
+        a_draft("just one line in this file\n"), "just one line in this file\n", "just one line in this file\n", False
+    )
+    assert isinstance(done, Spliced)
+    assert (done.arguments["content"], done.echoed) == ("just one line in this file\n", 27)
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize("cut", range(0, 3_000, 97))
+@pytest.mark.parametrize("after", [1, 8, 21, 400, 2_500])
+def test_the_true_rest_always_gives_the_true_text(cut: int, after: int) -> None:
+    content = LINES[:1_000] + ROWS + "\n\n" + "    }\n" * 30 + LINES[1_000:1_400]
+    cut %= len(content)
+    done = splice(a_draft(content[:cut]), content[:cut][-after:], content[cut:], False)
+    if isinstance(done, Refused):
+        assert after < 8
+        assert done.kind == "unsure_anchor"
+    else:
+        assert isinstance(done, Spliced)
+        assert done.arguments["content"] == content
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize(
+    "lost, also, guarded, kind",
+    [
+        (None, {}, (), ""),
+        (None, {}, ("overwrite",), "missing"),
+        (None, {"overwrite": False}, ("overwrite",), ""),
+        (None, {}, ("path", "content"), ""),
+        ("overwrite", {}, (), "missing"),
+        ("overwrite", {"mode": 1}, (), "missing"),
+        ("overwrite", {"overwrite": True}, (), ""),
+        ("over", {"overwrite": True}, (), ""),
+        ("", {}, (), "missing"),
+        ("", {"anything": 1}, (), ""),
+        (None, {"path": "b.txt"}, (), "conflict"),
+        (None, {"path": "a.txt"}, (), ""),
+        (None, {"content": "other"}, (), "conflict"),
+    ],
+)
+def test_what_the_cut_took_must_be_said_again_and_what_arrived_stands(
+    lost: str | None, also: dict[str, Any], guarded: tuple[str, ...], kind: str
+) -> None:
+    done = splice(a_draft("the text", closed=True, lost=lost), "the text", "", False, also, guarded)
+    if kind:
+        assert isinstance(done, Refused)
+        assert done.kind == kind
+        assert done.missing
+    else:
+        assert isinstance(done, Spliced)
+        assert done.arguments == {**also, "path": "a.txt", "content": "the text"}
+
+
+def test_a_guarded_flag_is_also_asked_for_when_the_text_itself_was_open() -> None:
+    refused = splice(a_draft("the text"), "the text", " goes on", False, guarded=("overwrite",))
+    assert isinstance(refused, Refused)
+    assert refused.missing == ("overwrite",)
+    assert isinstance(splice(a_draft("the text"), "the text", " goes on", True, guarded=("overwrite",)), Extended)
+
+
+def test_what_arrived_is_not_replaced_by_something_that_only_looks_equal() -> None:
+    draft = Draft(D1, "write_file", "content", "text", {"overwrite": True})
+    done = splice(draft, "text", "", False, {"overwrite": 1})
+    assert isinstance(done, Spliced)
+    assert done.arguments_text == '{"overwrite":true,"content":"text"}'
+
+
+@pytest.mark.parametrize("rest, more", [("more", False), ("", True), ("more", True)])
+def test_a_text_that_was_complete_takes_no_more(rest: str, more: bool) -> None:
+    refused = splice(a_draft("the text", closed=True), "the text", rest, more)
+    assert isinstance(refused, Refused)
+    assert refused.kind == "closed"
+
+
+def test_what_can_not_be_written_is_refused() -> None:
+    refused = splice(a_draft("the text"), "the text", "\ud83d", False)
+    assert isinstance(refused, Refused)
+    assert refused.kind == "malformed"
+    refused = splice(a_draft("the text"), "the text", "", False, {"\ud83d": 1})
+    assert isinstance(refused, Refused)
+    assert refused.kind == "malformed"
+
+
+def test_a_draft_does_not_grow_without_end() -> None:
+    draft = a_draft("x" * MAX_TEXT)
+    refused = splice(draft, "x" * 100, "y", True)
+    assert isinstance(refused, Refused)
+    assert refused.kind == "too_large"
+    assert len(refused.true_tail) == 400
+
+
+@pytest.mark.requirement("B8")
+def test_a_finish_call_cut_at_every_character_extends_the_draft_by_what_is_certain() -> None:
+    rest = 'fox 🦊 jumps "over"\nthe lazy dog \\ end'
+    draft = a_draft("Once upon a time, the quick brown ")
+    after = tail(draft, 25)
+    for text in (
+        finish(draft="d1", after=after, rest=rest, more=False),
+        json.dumps({"after": after, "more": True, "draft": "d1", "rest": rest}, ensure_ascii=False, indent=1),
+    ):
+        longest = 0
+        for length in range(len(text)):
+            longer = extend_by_cut(draft, text[:length])
+            if isinstance(longer, Refused):
+                assert not longest
+                assert longer.true_tail == draft.text
+                continue
+            assert (draft.text + rest).startswith(longer.draft.text)
+            assert longer.draft == grown(draft, longer.kept, longer.added)
+            assert len(longer.draft.text) >= longest
+            longest = len(longer.draft.text)
+        assert longest == len(draft.text + rest)
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize(
+    "received, kind",
+    [
+        ("", "other_draft"),
+        ('{"draft":"d1', "other_draft"),
+        ('{"draft":"d2","after":"brown fox","rest":" jumps', "other_draft"),
+        ('{"after":"brown fox","rest":" jumps', "other_draft"),
+        ('{"draft":7,"after":"brown fox","rest":" jumps', "other_draft"),
+        ('{"draft":"d1"', "no_anchor"),
+        ('{"draft":"d1","after":"brown', "no_anchor"),
+        ('{"draft":"d1","rest":" jumps', "no_anchor"),
+        ('{"draft":"d1","rest":" jumps","after":"brown', "no_anchor"),
+        ('{"draft":"d1","after":"","rest":" jumps', "no_anchor"),
+        ('{"draft":"d1","after":"brown fox"', "nothing_new"),
+        ('{"draft":"d1","after":"brown fox","rest":"', "nothing_new"),
+        ('{"draft":"d1","after":"brown fox","rest":7', "nothing_new"),
+        ('{"draft":"d1","after":7,"rest":" jumps', "nothing_new"),
+        ('{"draft":"d1","after":"quick brown","rest":" f', "nothing_new"),  # goes back, and was cut too early
+        ('{"draft":"d1","after":"brown cat","rest":" jumps', "wrong_anchor"),
+        ('{"draft":"d1","after":"brown fox","rest":" jumps"}', "malformed"),
+        ('{"draft":"d1","after":"brown fox","rest" " jumps', "malformed"),
+    ],
+)
+def test_a_cut_piece_that_proves_nothing_leaves_the_draft_as_it_was(received: str, kind: str) -> None:
+    refused = extend_by_cut(a_draft("the quick brown fox"), received)
+    assert isinstance(refused, Refused)
+    assert refused.kind == kind
+    assert refused.true_tail == "the quick brown fox"
+
+
+def test_a_cut_piece_can_go_back_when_it_brings_more_than_it_takes() -> None:
+    longer = extend_by_cut(
+        a_draft("the quick brown fox"), '{"draft":"d1","after":"the quick","rest":" red fox jumps over'
+    )
+    assert isinstance(longer, Extended)
+    assert longer.draft.text == "the quick red fox jumps over"
+
+
+def test_a_cut_piece_does_not_extend_a_complete_text() -> None:
+    refused = extend_by_cut(a_draft("the text", closed=True), '{"draft":"d1","after":"the text","rest":"x')
+    assert isinstance(refused, Refused)
+    assert refused.kind == "closed"
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize("echo", [60, 400, len(LINES)])
+def test_an_echo_that_is_cut_at_any_point_is_never_doubled(echo: int) -> None:
+    draft = a_draft(LINES)
+    text = finish(draft="d1", after=LINES[-60:], rest=LINES[-echo:] + "and on")
+    start = text.index('"rest"')
+    for length in range(start, len(text), 1 if echo < 1_000 else 501):
+        longer = extend_by_cut(draft, text[:length])
+        assert isinstance(longer, Refused) or (LINES + "and on").startswith(longer.draft.text)
+    longer = extend_by_cut(draft, text[:-1])
+    assert isinstance(longer, Extended)
+    assert longer.draft.text == LINES + "and on"
+
+
+@pytest.mark.requirement("B8")
+def test_a_repetitive_file_still_makes_progress_when_its_pieces_are_cut() -> None:
+    longer = extend_by_cut(a_draft(ROWS), finish(draft="d1", after=ROWS[-100:], rest=ROWS)[:-20])
+    assert isinstance(longer, Extended)
+    assert longer.draft.text.startswith(ROWS + ROWS[:500])
+
+
+@given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=12), st.text("ab\n", max_size=30), st.booleans())
+def test_whatever_the_model_sends_the_result_is_a_beginning_of_the_draft_and_an_end_of_the_rest(
+    text: str, after: str, rest: str, more: bool
+) -> None:
+    draft = a_draft(text)
+    done = splice(draft, after, rest, more)
+    if isinstance(done, Refused):
+        assert done.true_tail == text
+        return
+    assert done.added == rest[done.echoed :]
+    assert text[: done.kept].endswith(after)
+    result = done.draft.text if isinstance(done, Extended) else done.arguments["content"]
+    assert result == text[: done.kept] + done.added
