@@ -1,7 +1,7 @@
 """What the journal costs: appends, waits for the disk, and reading back, beside a bare SQLite commit for each append.
 
-Every row of a table is measured in the same run, in turns, and the ratios are what counts: disks differ and change their
-mood. Run it with `python benchmarks/journal.py`; `--quick` does a tenth of the work.
+Every row of a table is measured in the same run, in turns, and the ratios are what counts: disks differ, and change
+their mood. Run it with `python benchmarks/journal.py`; `--quick` does a tenth of the work.
 """
 
 import argparse
@@ -128,7 +128,7 @@ async def _measure(name: str, folder: Path, events: int, row: Row) -> None:
         synced = "unsynced" not in name
         bare(folder, events // 20 if synced else events, "FULL" if synced else "NORMAL", row)
         return
-    writers = int(name.split()[0])
+    writers = int(name.split(maxsplit=1)[0])
     every = SURE_EVERY if "1 in 30" in name else 1 if "SURE" in name else 0
     count = events // 20 if name == "1 writer, SURE" else events
 

@@ -1,6 +1,6 @@
 """What every journal must do. Each case gets a bench with a fresh journal, and raises AssertionError if it fails.
 
-A body takes part by giving a `Bench`: its journal, a clock for the claims, and the three accidents that happen to a store.
+A body takes part by giving a `Bench`: its journal, a clock for the claims, and the accidents that happen to a store.
 """
 
 import asyncio

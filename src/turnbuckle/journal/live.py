@@ -1,0 +1,105 @@
+"""What a process knows of the streams it writes: who may append, where each stream ends, and who waits for more.
+
+`Live` is the truth about one stream as long as somebody in this process holds its claim. A body whose store belongs to
+one process alone decides from it, without asking the store; only the epoch must be stored, so that it is never
+given again. `head` is what is stored, `tail` what was accepted: between the two lies what is on its way.
+"""
+
+import asyncio
+import math
+
+from turnbuckle.journal.port import Claim, Closed, Conflict, Fenced, Gone, Held, JournalError
+
+NO_EPOCH = -1  # the stream was never claimed
+
+
+class Live:
+    """One stream. `key` is the body's own handle of it."""
+
+    __slots__ = ("epoch", "head", "holder", "key", "name", "on_its_way", "tail", "until")
+
+    def __init__(self, name: str, key: int, epoch: int = NO_EPOCH, head: int = 0) -> None:
+        self.name = name
+        self.key = key
+        self.epoch = epoch
+        self.head = head
+        self.tail = head
+        self.holder = ""
+        self.until = -math.inf
+        self.on_its_way = 0
+
+    def held_by(self, now: float) -> Held | None:
+        """Who holds the stream at this moment."""
+        if not self.holder or now >= self.until:
+            return None
+        return Held(self.name, self.holder, self.until - now)
+
+    def take(self, owner: str, until: float) -> Claim:
+        """Begin the next epoch. Whoever held the stream before is fenced from here on."""
+        self.epoch += 1
+        self.holder = owner
+        self.until = until
+        return Claim(self.name, owner, self.epoch, self.tail)
+
+    def let_go(self) -> None:
+        self.holder = ""
+        self.until = -math.inf
+
+    def is_newest(self, epoch: int) -> bool:
+        return epoch == self.epoch and self.holder != ""
+
+    def refusal(self, after: int, epoch: int) -> JournalError | None:
+        """Why an append may not happen."""
+        if not self.is_newest(epoch):
+            return Fenced(self.name, epoch, self.epoch)
+        if after != self.tail:
+            return Conflict(self.name, after, self.tail)
+        return None
+
+
+class Waiters:
+    """Everybody who waits for a stream to grow. A wake-up says only: look again."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return sum(len(some) for some in self._waiting.values())
+
+    async def wait(self, stream: str) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(stream, []).append(woken)
+        try:
+            await woken
+        finally:
+            some = self._waiting.get(stream)
+            if some is not None and woken in some:  # the wait was cancelled
+                some.remove(woken)
+                if not some:
+                    del self._waiting[stream]
+
+    def wake(self, stream: str, error: JournalError | None = None) -> None:
+        if not self._waiting:
+            return
+        for woken in self._waiting.pop(stream, ()):
+            if woken.done():
+                continue
+            if error is None:
+                woken.set_result(None)
+            else:
+                woken.set_exception(error)
+
+    def wake_all(self) -> None:
+        for stream in list(self._waiting):
+            self.wake(stream)
+
+    def gone(self, stream: str) -> None:
+        self.wake(stream, Gone(f"stream {stream} was dropped"))
+
+    def close(self) -> None:
+        self._closed = True
+        for stream in list(self._waiting):
+            self.wake(stream, Closed("the journal was closed"))

@@ -1,0 +1,230 @@
+"""A journal in memory: for tests, for the lab's simulated world, and as the plainest reading of the port.
+
+It can show what a dead process and a loss of power leave behind. For power it takes the worst that the port allows:
+each stream ends at its own last sure item, although a real store usually keeps more.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import UNSET, structs
+
+from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
+from turnbuckle.journal.port import (
+    EVERY_STREAM,
+    MAX_ITEM,
+    READ_BYTES,
+    READ_LIMIT,
+    Claim,
+    Closed,
+    Grade,
+    Held,
+    Item,
+    Note,
+    StorageFull,
+    StreamRow,
+    Wanted,
+    first_seq,
+    next_seq,
+)
+
+
+class _Stream:
+    def __init__(self, name: str, now: float) -> None:
+        self.live = Live(name, 0)
+        self.items: list[Item] = []
+        self.epochs: list[tuple[int, int]] = []  # (epoch, where its items begin in the list)
+        self.sure = 0  # how many items a loss of power leaves
+        self.row = StreamRow(name, "", "", "", "", "", now, now, NO_EPOCH, "")
+        self.sure_row = self.row
+
+    def index_after(self, after: int) -> int:
+        """Where in the list the items after a cursor begin."""
+        for epoch, begin in reversed(self.epochs):
+            if after >= first_seq(epoch):
+                return min(begin + after - first_seq(epoch) + 1, self._end(epoch))
+        return 0
+
+    def _end(self, epoch: int) -> int:
+        return next((begin for other, begin in self.epochs if other > epoch), len(self.items))
+
+
+class MemoryJournal:
+    """`room` is how many bytes of items it takes before it is full; it may be changed at any time."""
+
+    def __init__(
+        self,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        room: float = math.inf,
+    ) -> None:
+        self.room = room
+        self._monotonic = monotonic
+        self._wall = wall
+        self._streams: dict[str, _Stream] = {}
+        self._waiters = Waiters()
+        self._stored = 0
+        self._closed = False
+
+    # Reading
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        self._check_open()
+        found = self._streams.get(stream)
+        if found is None:
+            return []
+        start = found.index_after(after)
+        page = found.items[start : start + max(limit, 1)]
+        size = 0
+        for count, item in enumerate(page, 1):
+            size += len(item.data)
+            if size >= READ_BYTES:
+                return page[:count]
+        return page
+
+    async def head(self, stream: str) -> int:
+        self._check_open()
+        found = self._streams.get(stream)
+        return 0 if found is None else found.live.head
+
+    async def wait(self, stream: str, after: int) -> None:
+        while await self.head(stream) <= after:
+            await self._waiters.wait(stream)
+
+    async def streams(
+        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        self._check_open()
+        rows = sorted((found.row for found in self._streams.values()), key=lambda row: row.place, reverse=True)
+        return [row for row in rows if (after is None or row.place < after) and self._matches(row, wanted)][:limit]
+
+    def _matches(self, row: StreamRow, wanted: Wanted) -> bool:
+        if wanted.orphaned and (not row.holder or self._streams[row.name].live.held_by(self._monotonic())):
+            return False
+        pairs = ((getattr(wanted, field), getattr(row, field)) for field in ("kind", "parent", "status", "user"))
+        return all(want is UNSET or want == has for want, has in pairs)
+
+    # Writing
+
+    async def append(
+        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+    ) -> int:
+        self._check_open()
+        found = self._streams.get(stream) or _Stream(stream, self._wall())
+        if refusal := found.live.refusal(after, epoch):
+            raise refusal
+        size = sum(map(len, items))
+        if any(len(item) > MAX_ITEM for item in items):
+            raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
+        if self._stored + size > self.room:
+            raise StorageFull("no room in memory")
+        self._stored += size
+        if items and (not found.epochs or found.epochs[-1][0] != epoch):
+            found.epochs.append((epoch, len(found.items)))
+        seq = next_seq(found.live.head, epoch)
+        found.items.extend(Item(seq + at, bytes(data)) for at, data in enumerate(items))
+        if items:
+            found.live.head = found.live.tail = found.items[-1].seq
+        if note is not None:
+            self._change(found, note)
+        if grade is Grade.SURE:
+            found.sure = len(found.items)
+            found.sure_row = found.row
+        self._waiters.wake(stream)
+        return found.live.head
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        self._check_open()
+        now = self._monotonic()
+        found = self._find_or_make(stream)
+        if held := found.live.held_by(now):
+            return held
+        claim = found.live.take(owner, now + seconds)
+        found.row = structs.replace(found.row, epoch=claim.epoch, holder=owner, updated=self._wall())
+        found.sure_row = found.row  # a claim is sure, or its numbers could be given again
+        return claim
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        self._check_open()
+        live = self._live_of(claim)
+        if live is None:
+            return False
+        live.until = self._monotonic() + seconds
+        return True
+
+    async def release(self, claim: Claim) -> None:
+        self._check_open()
+        live = self._live_of(claim)
+        if live is not None:
+            live.let_go()
+            found = self._streams[claim.stream]
+            found.row = structs.replace(found.row, holder="")
+
+    def still_mine(self, claim: Claim) -> bool:
+        live = self._live_of(claim)
+        return not self._closed and live is not None and self._monotonic() < live.until
+
+    async def note(self, stream: str, note: Note) -> None:
+        self._check_open()
+        self._change(self._find_or_make(stream), note)
+
+    async def drop(self, stream: str) -> bool:
+        self._check_open()
+        found = self._streams.get(stream)
+        if found is None or found.live.held_by(self._monotonic()):
+            return False
+        self._stored -= sum(len(item.data) for item in found.items)
+        del self._streams[stream]
+        self._waiters.gone(stream)
+        return True
+
+    async def close(self) -> None:
+        self._closed = True
+        self._waiters.close()
+        await asyncio.sleep(0)
+
+    # What is left after an accident
+
+    def after_kill(self) -> "MemoryJournal":
+        """A journal as the next process finds it: all items, no claim."""
+        return self._survivor(power_lost=False)
+
+    def after_power_loss(self) -> "MemoryJournal":
+        """The same after the machine itself went dark: each stream ends at its last sure item."""
+        return self._survivor(power_lost=True)
+
+    def _survivor(self, *, power_lost: bool) -> "MemoryJournal":
+        other = MemoryJournal(monotonic=self._monotonic, wall=self._wall, room=self.room)
+        for name, found in self._streams.items():
+            copy = _Stream(name, 0.0)
+            copy.row = copy.sure_row = found.sure_row if power_lost else found.row
+            copy.items = found.items[: found.sure] if power_lost else found.items[:]
+            copy.sure = len(copy.items)
+            copy.epochs = [(epoch, begin) for epoch, begin in found.epochs if begin < len(copy.items)]
+            copy.live = Live(name, 0, copy.row.epoch, copy.items[-1].seq if copy.items else 0)
+            other._streams[name] = copy
+            other._stored += sum(len(item.data) for item in copy.items)
+        return other
+
+    # Small things
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")
+
+    def _live_of(self, claim: Claim) -> Live | None:
+        found = self._streams.get(claim.stream)
+        return found.live if found is not None and found.live.is_newest(claim.epoch) else None
+
+    def _find_or_make(self, stream: str) -> _Stream:
+        found = self._streams.get(stream)
+        if found is None:
+            found = self._streams[stream] = _Stream(stream, self._wall())
+        return found
+
+    def _change(self, found: _Stream, note: Note) -> None:
+        fields = {name: value for name, value in structs.asdict(note).items() if value is not UNSET}
+        found.row = structs.replace(found.row, **fields, updated=self._wall())

@@ -1,0 +1,265 @@
+"""What a journal promises. The bodies are `memory` and `sqlite`; whoever uses a journal knows only this file.
+
+A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever grows at its
+end. An item that `read` returns is stored: there is no other way to learn of one.
+
+Grades. `SEEN` items survive the death of the process, `SURE` items also the loss of power. A `SURE` append makes
+everything before it in its stream sure as well. After a loss of power a stream is cut behind some item at or after
+its last sure one, never in the middle: what follows the last sure item is provisional.
+
+Writers. Who wants to append must hold the stream's claim. Each claim has an epoch, larger by one than the last. An
+append names the epoch of its claim and the head it knows; if either is no longer true it is refused and nothing is
+stored. So a writer that was stalled while another took its place can do no harm when it wakes.
+
+Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps. The first epoch is 0, so a run that
+never changed hands counts 1, 2, 3. A number is never given twice, not even when items of an earlier epoch were lost,
+so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
+
+Errors. What a caller must expect while using a sound program correctly is raised as one of these:
+
+    JournalError
+    ├── Fenced           the claim is no longer the newest: stop, and start nothing
+    ├── Conflict         the claim is good but the head is another than the writer thinks
+    ├── Gone             the stream was dropped while somebody waited for it
+    ├── Closed           the journal was closed
+    └── StorageError     the store did not do its work; nothing of the append is visible
+        ├── StorageFull      no room; works again when there is some
+        ├── StorageFailed    the machine reported an error
+        ├── Damaged          stored bytes are not what was written
+        ├── FormatUnknown    written by another program or a newer version
+        └── InUse            another process writes to this journal
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from msgspec import UNSET, Struct, UnsetType
+
+EPOCH_BITS = 32
+READ_LIMIT = 500
+READ_BYTES = 1 << 20
+MAX_ITEM = 64 << 20
+
+
+class Grade(Enum):
+    """How much an appended item must survive before the append returns."""
+
+    SEEN = "seen"
+    SURE = "sure"
+
+
+class Item(Struct, frozen=True, gc=False):
+    """One stored item."""
+
+    seq: int
+    data: bytes
+
+
+class Claim(Struct, frozen=True):
+    """The right to append to a stream. `head` is where the stream ended when it was claimed."""
+
+    stream: str
+    owner: str
+    epoch: int
+    head: int
+
+
+class Held(Struct, frozen=True):
+    """The stream is claimed by somebody else, for so many seconds more unless it is renewed."""
+
+    stream: str
+    by: str
+    seconds: float
+
+
+class Note(Struct, frozen=True, omit_defaults=True):
+    """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no meaning."""
+
+    kind: str | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+
+
+class StreamRow(Struct, frozen=True):
+    """One stream in a list. `holder` is who claimed it last and did not release it, and may be dead by now."""
+
+    name: str
+    kind: str
+    parent: str
+    title: str
+    status: str
+    user: str
+    created: float
+    updated: float
+    epoch: int
+    holder: str
+
+    @property
+    def place(self) -> tuple[float, str]:
+        """Where this row stands in a list: hand it to `streams` to get the rows after it."""
+        return (self.updated, self.name)
+
+
+class Wanted(Struct, frozen=True):
+    """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is gone."""
+
+    kind: str | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    status: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    orphaned: bool = False
+
+
+EVERY_STREAM = Wanted()
+
+
+class JournalError(Exception):
+    """The root of the tree that is drawn above."""
+
+
+class Fenced(JournalError):
+    """The claim is not, or no longer, the newest."""
+
+    def __init__(self, stream: str, epoch: int, newest: int) -> None:
+        super().__init__(f"stream {stream}: epoch {epoch} may not write, the newest is {newest}")
+        self.stream = stream
+        self.epoch = epoch
+        self.newest = newest
+
+
+class Conflict(JournalError):
+    """The stream does not end where the writer thinks it does."""
+
+    def __init__(self, stream: str, after: int, head: int) -> None:
+        super().__init__(f"stream {stream}: ends at {head}, not at {after}")
+        self.stream = stream
+        self.after = after
+        self.head = head
+
+
+class Gone(JournalError):
+    """The stream was dropped."""
+
+
+class Closed(JournalError):
+    """The journal was closed."""
+
+
+class StorageError(JournalError):
+    """The store did not do its work."""
+
+
+class StorageFull(StorageError):
+    """There is no room. Nothing was stored; the same append works when there is room again."""
+
+
+class StorageFailed(StorageError):
+    """The machine reported an error. Nothing is visible now, but a restart may find the items after all."""
+
+
+class Damaged(StorageError):
+    """What is stored is not what was written. `seq` is the first item that can not be trusted, if that is known."""
+
+    def __init__(self, stream: str, seq: int | None, why: str) -> None:
+        super().__init__(f"stream {stream or '?'}{'' if seq is None else f', item {seq}'}: {why}")
+        self.stream = stream
+        self.seq = seq
+        self.why = why
+
+
+class FormatUnknown(StorageError):
+    """The file is no journal, or one of a newer version."""
+
+
+class InUse(StorageError):
+    """Another process writes to this journal."""
+
+
+class Reader(Protocol):
+    """The half of a journal that changes nothing."""
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        """The next items after a cursor: at most `limit`, and about a megabyte. Only an empty list means the end."""
+        ...
+
+    async def head(self, stream: str) -> int:
+        """The number of the last item; 0 if there is none."""
+        ...
+
+    async def wait(self, stream: str, after: int) -> None:
+        """Return as soon as the stream has an item after the cursor. The stream need not exist yet."""
+        ...
+
+    async def streams(
+        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        """A page of the index, last updated first, behind the place of the last row of the page before."""
+        ...
+
+    async def close(self) -> None:
+        """End every wait, finish what was begun, and let go of the store. May be called again."""
+        ...
+
+
+class Journal(Reader, Protocol):
+    """A journal that can be written."""
+
+    async def append(
+        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+    ) -> int:
+        """Store the items, and the note with them or neither, and return the new head.
+
+        Appends to one stream may be sent without waiting for the earlier ones, each with the head that the one
+        before will give (`head_after`). If one fails, those behind it fail too. A writer that waits is slowed to the
+        pace of the store; one that does not must bound what it sends ahead.
+        If the caller is cancelled the items may or may not be stored.
+        """
+        ...
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        """Become the stream's only writer until `seconds` have passed without `renew`. Makes the stream if need be.
+
+        The journal tells the time by itself. `owner` names a process, and no other process ever has the same name.
+        """
+        ...
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        """Hold the claim for longer. False if it was lost; a claim that only ran out can still be renewed."""
+        ...
+
+    async def release(self, claim: Claim) -> None:
+        """Give the claim back: nothing can be appended with it any more. Does nothing if it was lost."""
+        ...
+
+    def still_mine(self, claim: Claim) -> bool:
+        """Whether the claim is known to be good at this moment. Ask it right before anything that can not be undone."""
+        ...
+
+    async def note(self, stream: str, note: Note) -> None:
+        """Change the stream's row in the index. Needs no claim. Makes the stream if need be."""
+        ...
+
+    async def drop(self, stream: str) -> bool:
+        """Delete the stream and its row for ever. False if there is none, or if it is claimed.
+
+        Its name may not be used again: numbers would begin anew.
+        """
+        ...
+
+
+def first_seq(epoch: int) -> int:
+    """The number of an epoch's first item."""
+    return (epoch << EPOCH_BITS) + 1
+
+
+def next_seq(head: int, epoch: int) -> int:
+    """The number that follows `head` when somebody appends under `epoch`."""
+    return max(head + 1, first_seq(epoch))
+
+
+def head_after(head: int, epoch: int, count: int) -> int:
+    """Where a stream ends after `count` more items."""
+    return next_seq(head, epoch) + count - 1 if count else head

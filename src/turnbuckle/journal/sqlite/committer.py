@@ -1,0 +1,241 @@
+"""Group commit: many small works become one transaction, and only what must reach the disk waits for the disk.
+
+There is one writing connection and two places that may use it: the event loop's own thread and one thread beside it,
+never both at once. Whoever has it is said to have the turn.
+
+- A commit that need not be synced is a write to memory of the operating system and takes a few microseconds, less than
+  handing it to a thread. So a `SEEN` work that finds the turn free is committed at once, where it stands. If more
+  of them come in the same pass of the loop they are gathered and committed together when the pass ends.
+- A `SURE` work waits for the disk, so it goes to the thread. Everything that comes meanwhile waits in a line and is
+  the next batch: the slower the disk, the larger the batches.
+- Checkpoints sync twice, so they too happen in the thread.
+
+Whoever brings a work waits until it is stored, so a writer that outruns the disk is slowed, and the line is never
+longer than what those who wait hold in their hands. If a batch fails, all its works fail, and so do those in the line
+that build upon them.
+"""
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from turnbuckle.journal.live import Live
+from turnbuckle.journal.port import Closed, Grade, StorageError
+from turnbuckle.journal.sqlite.database import Connection, transaction, translated
+from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
+
+BATCH_ROWS = 2000
+BATCH_BYTES = 4 << 20
+INLINE_BYTES = 128 << 10  # more than this would hold up the loop
+CHECKPOINT_PAGES = 4000
+_PAGE = 4096
+
+
+class Work:
+    """Something to be stored as a whole. `settle` is told, on the loop, whether it was."""
+
+    __slots__ = ("done", "grade", "live", "rows", "settle", "size", "statements")
+
+    def __init__(
+        self,
+        live: Live,
+        grade: Grade,
+        rows: list[ItemRow],
+        statements: list[Statement],
+        settle: Callable[[StorageError | None], None],
+    ) -> None:
+        self.live = live
+        self.grade = grade
+        self.rows = rows
+        self.statements = statements
+        self.settle = settle
+        self.size = sum([len(row[3]) for row in rows]) + 64 * (len(rows) + len(statements))
+        self.done: asyncio.Future[None] | None = None
+
+
+class Committer:
+    """Owns the writing connection. `commit` returns when the work is stored, or raises why it is not."""
+
+    def __init__(self, connection: Connection, checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
+        self._connection = connection
+        self._checkpoint_pages = checkpoint_pages
+        self._level: Grade | None = None
+        self._line: deque[Work] = deque()
+        self._turn_taken = False
+        self._flush_due = False
+        self._pages = 0
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._idle: asyncio.Future[None] | None = None
+        self._closed = False
+        self.checkpoint_error: StorageError | None = None
+
+    async def commit(self, work: Work) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")
+        if self._free_for(work):
+            self._flush_soon()  # what follows in this pass of the loop is gathered
+            error = self._store([work])
+            self._settle([work], error)
+            if error is not None:
+                raise error
+            return
+        work.done = asyncio.get_running_loop().create_future()
+        self._line.append(work)
+        if not self._turn_taken:
+            self._flush_soon()
+        await work.done
+
+    async def close(self) -> None:
+        """Finish the line, fold the log into the file, and give the connection up."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._drain()
+        self._hand_over(lambda: self._checkpoint("TRUNCATE"), [])
+        await self._drain()
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+        self._connection.close()
+
+    async def _drain(self) -> None:
+        while self._line or self._turn_taken:
+            self._idle = asyncio.get_running_loop().create_future()
+            self._flush()
+            await self._idle
+
+    # The turn
+
+    def _free_for(self, work: Work) -> bool:
+        return (
+            work.grade is Grade.SEEN
+            and work.size <= INLINE_BYTES
+            and not (self._turn_taken or self._flush_due or self._line)
+        )
+
+    def _flush(self) -> None:
+        """Commit what is in the line, here or in the thread."""
+        self._flush_due = False
+        if self._turn_taken:
+            return
+        if self._pages >= self._checkpoint_pages:
+            self._pages = 0
+            self._hand_over(lambda: self._checkpoint("PASSIVE"), [])
+            return
+        batch = self._take_batch()
+        if not batch:
+            self._tell_idle()
+            return
+        if self._is_quick(batch):
+            self._settle(batch, self._store(batch))
+            if self._line:
+                self._flush_soon()
+            else:
+                self._tell_idle()
+        else:
+            self._hand_over(lambda: self._store(batch), batch)
+
+    def _is_quick(self, batch: list[Work]) -> bool:
+        return all(work.grade is Grade.SEEN for work in batch) and sum(work.size for work in batch) <= INLINE_BYTES
+
+    def _take_batch(self) -> list[Work]:
+        batch: list[Work] = []
+        rows = size = 0
+        while self._line and rows < BATCH_ROWS and size < BATCH_BYTES:
+            work = self._line.popleft()
+            rows += len(work.rows)
+            size += work.size
+            batch.append(work)
+        return batch
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _tell_idle(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _hand_over(self, job: Callable[[], StorageError | None], batch: list[Work]) -> None:
+        loop = asyncio.get_running_loop()
+        self._turn_taken = True
+
+        def perform() -> None:
+            error = job()
+            loop.call_soon_threadsafe(self._take_back, batch, error)
+
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+            self._thread.start()
+        self._jobs.put(perform)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _take_back(self, batch: list[Work], error: StorageError | None) -> None:
+        self._turn_taken = False
+        self._settle(batch, error)
+        self._flush()
+
+    # The connection: only for whoever has the turn
+
+    def _store(self, batch: list[Work]) -> StorageError | None:
+        connection = self._connection
+        try:
+            if connection.in_transaction:  # the rollback of an earlier batch failed
+                connection.execute("ROLLBACK")
+            grade = Grade.SURE if any(work.grade is Grade.SURE for work in batch) else Grade.SEEN
+            if grade is not self._level:
+                connection.execute("PRAGMA synchronous=FULL" if grade is Grade.SURE else "PRAGMA synchronous=NORMAL")
+                self._level = grade
+            if len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
+                connection.execute(INSERT_ITEM, batch[0].rows[0])  # a statement alone is a transaction
+            else:
+                with transaction(connection):
+                    _execute(connection, batch)
+        except Exception as error:  # whatever it is, those who wait must hear of it
+            return translated(error)
+        self._pages += 2 + sum(2 + work.size // _PAGE for work in batch)
+        return None
+
+    def _checkpoint(self, mode: str) -> StorageError | None:
+        """Fold the log into the file. If that fails the log just stays longer; the next one tries again."""
+        try:
+            self._connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+        except Exception as error:
+            self.checkpoint_error = translated(error)
+        else:
+            self.checkpoint_error = None
+        return None
+
+    def _settle(self, batch: list[Work], error: StorageError | None) -> None:
+        failed = [*batch, *self._followers(batch)] if error is not None else batch
+        for work in failed:
+            work.settle(error)
+            done = work.done
+            if done is not None and not done.done():
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+
+    def _followers(self, batch: list[Work]) -> list[Work]:
+        """Works in the line that were accepted on the promise that this batch is stored."""
+        lives = {id(work.live) for work in batch}
+        following = [work for work in self._line if id(work.live) in lives]
+        self._line = deque(work for work in self._line if id(work.live) not in lives)
+        return following
+
+
+def _execute(connection: Connection, batch: list[Work]) -> None:
+    rows = [row for work in batch for row in work.rows]
+    if rows:
+        connection.executemany(INSERT_ITEM, rows)
+    for work in batch:
+        for sql, values in work.statements:
+            connection.execute(sql, values)

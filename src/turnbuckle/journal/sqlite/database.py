@@ -1,0 +1,175 @@
+"""The file's shape, and opening it.
+
+The version of the shape is the database's `user_version`, its kind the `application_id`; both are readable even when
+tables are broken. A newer version is refused, an older one is changed by the steps in `MIGRATIONS`, all in one
+transaction. A file without version is empty or not ours.
+
+Writing and checkpointing is done by one connection only. Old SQLite has a race that can damage the file when two
+connections do it; and nobody else may hold the log open for long. Readers open read-only and never checkpoint.
+"""
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, StorageError, StorageFailed, StorageFull
+
+FORMAT = 1
+APPLICATION = 0x54424A4C
+
+SCHEMA = """
+CREATE TABLE stream(
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL, parent TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL,
+    created REAL NOT NULL, updated REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL);
+CREATE INDEX stream_list ON stream(kind, updated, name);
+CREATE INDEX stream_child ON stream(parent) WHERE parent != '';
+CREATE INDEX stream_held ON stream(holder) WHERE holder != '';
+CREATE TABLE item(
+    stream INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY(stream, seq)) WITHOUT ROWID;
+CREATE TABLE dropped(stream INTEGER PRIMARY KEY);
+"""
+
+
+class Cursor(Protocol):
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def close(self) -> None: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """The little of a database connection that is used here, so that a test can hand in another one."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Sequence[Sequence[Any]], /) -> Cursor: ...
+    @property
+    def in_transaction(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Connect(Protocol):
+    def __call__(self, file: Path, *, read_only: bool = False) -> Connection: ...
+
+
+Migration = Callable[[Connection], None]
+
+MIGRATIONS: Mapping[int, Migration] = {}  # from this version to the next
+
+
+def connect(file: Path, *, read_only: bool = False) -> Connection:
+    """A connection through the standard library. Transactions are begun by hand."""
+    address = f"{file.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
+
+
+def open_to_write(
+    file: Path, connect: Connect = connect, migrations: Mapping[int, Migration] = MIGRATIONS, newest: int = FORMAT
+) -> Connection:
+    """The only connection that writes. Makes the file, or brings it to the newest version."""
+    with storage_errors():
+        connection = connect(file)
+    try:
+        with storage_errors():
+            version_of(connection, file, newest)  # before anything is changed
+            connection.execute("PRAGMA journal_mode=WAL").fetchall()
+            connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()  # they happen off the loop, when asked for
+            connection.execute("PRAGMA synchronous=FULL").fetchall()
+            if sys.platform == "darwin":
+                connection.execute("PRAGMA fullfsync=1").fetchall()
+                connection.execute("PRAGMA checkpoint_fullfsync=1").fetchall()
+            _bring_up_to_date(connection, file, migrations, newest)
+    except JournalError:
+        connection.close()
+        raise
+    return connection
+
+
+def open_to_read(file: Path, connect: Connect = connect) -> Connection:
+    """A connection that can change nothing, and works beside a living writer."""
+    if not file.exists():
+        raise StorageFailed(f"there is no journal at {file}")
+    with storage_errors():
+        connection = connect(file, read_only=True)
+    try:
+        with storage_errors():
+            connection.execute("PRAGMA query_only=1").fetchall()
+            version_of(connection, file)
+    except JournalError:
+        connection.close()
+        raise
+    return connection
+
+
+def version_of(connection: Connection, file: Path, newest: int = FORMAT) -> int:
+    """The format version of a file; 0 if it is empty. Refuses what this program can not know."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if application not in (0, APPLICATION) or (tables and not version):
+        raise FormatUnknown(f"{file} is a database, but no journal of this program")
+    if version > newest:
+        raise FormatUnknown(
+            f"{file} has journal format {version}, and this turnbuckle knows formats up to {newest}; use a newer one"
+        )
+    return version
+
+
+def _bring_up_to_date(connection: Connection, file: Path, migrations: Mapping[int, Migration], newest: int) -> None:
+    version = version_of(connection, file, newest)
+    if version == newest:
+        return
+    with transaction(connection):
+        if version == 0:
+            for statement in SCHEMA.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+        else:
+            for step in range(version, newest):
+                migrations[step](connection)
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={newest}")
+
+
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """All or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # some errors have already rolled back
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def storage_errors(stream: str = "") -> Iterator[None]:
+    """Turn what the library raises into the journal's own errors."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise translated(error, stream) from error
+
+
+def translated(error: Exception, stream: str = "") -> StorageError:
+    failure = _translated(error, stream)
+    failure.__cause__ = error
+    return failure
+
+
+def _translated(error: Exception, stream: str) -> StorageError:
+    primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    if primary == sqlite3.SQLITE_FULL:
+        return StorageFull(f"no room for the journal: {error}")
+    if primary == sqlite3.SQLITE_NOTADB:
+        return FormatUnknown(f"the file is no database: {error}")
+    if primary == sqlite3.SQLITE_CORRUPT:
+        return Damaged(stream, None, f"the database is damaged: {error}")
+    return StorageFailed(f"{error} ({name})")

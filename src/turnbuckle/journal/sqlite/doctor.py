@@ -1,0 +1,172 @@
+"""Finding damage, and cutting it out.
+
+`check` reads everything and changes nothing. `mend` writes a new file with all that can be trusted: of every stream
+the items before its first bad one, since later ones may stand on what is missing. The old file is kept beside it, so
+nothing is ever destroyed. Both take minutes for very large journals, and only `mend` needs the folder to itself.
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import FormatUnknown
+from turnbuckle.journal.sqlite.database import (
+    Connection,
+    open_to_read,
+    open_to_write,
+    storage_errors,
+    transaction,
+    version_of,
+)
+from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock
+from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
+
+_ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
+_STREAMS = "SELECT * FROM stream ORDER BY id"
+_CHUNK = 1000
+
+
+class Problem(Struct, frozen=True):
+    """Damage in one stream: `seq` is the first item that is lost, `lost` how many are, if they can be counted."""
+
+    stream: str
+    seq: int | None
+    lost: int
+    why: str
+
+
+class Report(Struct, frozen=True):
+    """What was found. `structure` is what the database says about itself. `kept` is where `mend` left the old file."""
+
+    format: int
+    streams: int
+    items: int
+    bytes: int
+    problems: tuple[Problem, ...] = ()
+    structure: tuple[str, ...] = ()
+    kept: str = ""
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems and not self.structure
+
+
+def check(folder: Path) -> Report:
+    """Look at everything. Works beside a living server. Raises only if there is no journal that could be looked at."""
+    connection = open_to_read(folder / DATABASE)
+    try:
+        return _examine(connection, folder / DATABASE, None)
+    finally:
+        connection.close()
+
+
+def mend(folder: Path) -> Report:
+    """Cut the damage out. A sound journal is left as it is. Raises `InUse` if a server is running."""
+    lock = FolderLock(folder)
+    try:
+        report = check(folder)
+        if report.sound:
+            return report
+        file, fresh = folder / DATABASE, folder / f"{DATABASE}.new"
+        _remove(fresh)
+        old, new = open_to_read(file), open_to_write(fresh)
+        try:
+            with storage_errors(), transaction(new):
+                report = _examine(old, file, new)
+            new.execute("PRAGMA journal_mode=DELETE").fetchall()  # everything into the one file before it is renamed
+        finally:
+            old.close()
+            new.close()
+        kept = _set_aside(file)
+        os.replace(fresh, file)
+        _sync_folder(folder)
+        return Report(
+            report.format, report.streams, report.items, report.bytes, report.problems, report.structure, kept
+        )
+    finally:
+        lock.release()
+
+
+def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> Report:
+    with storage_errors():
+        version = version_of(connection, file)
+    if not version:
+        raise FormatUnknown(f"{file} is empty")
+    structure = _structure(connection)
+    problems: list[Problem] = []
+    streams = items = size = 0
+    for row in _safely(connection, _STREAMS, (), problems, ""):
+        streams += 1
+        if copy_to is not None:
+            copy_to.execute(f"INSERT INTO stream VALUES({', '.join('?' * len(row))})", row)
+        for good in _good_rows(connection, row[0], row[1], problems):
+            items += len(good)
+            size += sum(len(data) for _, _, _, data in good)
+            if copy_to is not None:
+                copy_to.executemany(INSERT_ITEM, good)
+    return Report(version, streams, items, size, tuple(problems), tuple(structure))
+
+
+def _good_rows(connection: Connection, key: int, name: str, problems: list[Problem]) -> Iterator[list[ItemRow]]:
+    """A stream's items, in portions, up to the first bad one."""
+    portion: list[ItemRow] = []
+    last = 0
+    rows = _safely(connection, _ITEMS, (key,), problems, name)
+    for row in rows:
+        if why := fault(key, last, row[1], row[2], row[3]):
+            problems.append(Problem(name, row[1] if "checksum" in why else last + 1, 1 + sum(1 for _ in rows), why))
+            break
+        last = row[1]
+        portion.append((row[0], row[1], row[2], row[3]))
+        if len(portion) == _CHUNK:
+            yield portion
+            portion = []
+    yield portion
+
+
+def _safely(
+    connection: Connection, sql: str, values: tuple[object, ...], problems: list[Problem], stream: str
+) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query until the database itself gives up."""
+    try:
+        yield from connection.execute(sql, values)
+    except sqlite3.Error as error:
+        problems.append(Problem(stream, None, 0, f"can not be read further: {error}"))
+
+
+def _structure(connection: Connection) -> list[str]:
+    try:
+        said = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+    except sqlite3.Error as error:
+        return [str(error)]
+    return [] if said == ["ok"] else said
+
+
+def _set_aside(file: Path) -> str:
+    """Keep the damaged file, and its log, under a name that is not taken."""
+    number = 1
+    while (aside := file.with_name(f"{file.name}.damaged-{number}")).exists():
+        number += 1
+    for ending in ("-wal", "-shm"):
+        beside = file.with_name(file.name + ending)
+        if beside.exists():
+            os.replace(beside, aside.with_name(aside.name + ending))
+    os.replace(file, aside)
+    return str(aside)
+
+
+def _remove(file: Path) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        file.with_name(file.name + ending).unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

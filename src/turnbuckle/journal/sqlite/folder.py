@@ -1,0 +1,69 @@
+"""The data folder: where the journal's file lies, and the lock that keeps it to one writing process.
+
+The lock is the operating system's, so it ends with the process that holds it, however that ends. A process that only
+reads takes no lock; it may look whether somebody holds it.
+"""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from turnbuckle.journal.port import InUse, StorageFailed
+
+DATABASE = "journal.db"
+LOCK = "journal.lock"
+_TRIES = 5
+_PAUSE = 0.02  # somebody who looks holds the lock for a moment
+
+
+class FolderLock:
+    """The right to write in a folder, until `release` or the end of the process."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageFailed(f"the folder {folder} can not be used: {error.strerror}") from error
+        if not _try_lock(self._file):
+            owner = os.read(self._file, 40).decode("ascii", "replace").strip()
+            os.close(self._file)
+            who = f"process {owner}" if owner else "another process"
+            raise InUse(f"{who} already writes to the journal in {folder}; stop it, or use another data folder")
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._file >= 0:
+            os.ftruncate(self._file, 0)
+            os.close(self._file)
+            self._file = -1
+
+
+def has_writer(folder: Path) -> bool:
+    """Whether a living process holds the folder's lock."""
+    try:
+        file = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(file)
+
+
+def _try_lock(file: int) -> bool:
+    for attempt in range(_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt < _TRIES - 1:
+                time.sleep(_PAUSE)
+        else:
+            return True
+    return False

@@ -1,0 +1,91 @@
+"""The reading body: for a command that looks at the journal beside a living server, or when there is none.
+
+It takes no lock and changes nothing. News come from another process, so it can only look again and again; the question
+whether anything changed at all costs a few microseconds, and one asker serves everybody who waits here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from turnbuckle.journal.live import Waiters
+from turnbuckle.journal.port import EVERY_STREAM, READ_LIMIT, Closed, Item, StreamRow, Wanted
+from turnbuckle.journal.sqlite import rows
+from turnbuckle.journal.sqlite.database import open_to_read, storage_errors
+from turnbuckle.journal.sqlite.folder import DATABASE, has_writer
+
+POLL_SECONDS = 0.02
+
+
+class SqliteReader:
+    """A journal that can only be read. `sleep` waits between two looks."""
+
+    def __init__(self, folder: Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._folder = folder
+        self._sleep = sleep
+        self._reading = open_to_read(folder / DATABASE)
+        self._waiters = Waiters()
+        self._asker: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        self._check_open()
+        with storage_errors(stream):
+            found = rows.find_stream(self._reading, stream)
+            return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
+
+    async def head(self, stream: str) -> int:
+        self._check_open()
+        with storage_errors(stream):
+            found = rows.find_stream(self._reading, stream)
+            return 0 if found is None else rows.find_head(self._reading, found[0])
+
+    async def wait(self, stream: str, after: int) -> None:
+        version = self._version()
+        while await self.head(stream) <= after:
+            if self._asker is None or self._asker.done():
+                self._asker = asyncio.create_task(self._ask(version))
+            await self._waiters.wait(stream)
+            version = self._version()
+
+    async def streams(
+        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        """As the port says. Beside a living writer nothing counts as orphaned, since only that one knows."""
+        self._check_open()
+        if wanted.orphaned and has_writer(self._folder):
+            return []
+        with storage_errors():
+            return rows.list_streams(self._reading, wanted, after, limit)
+
+    @property
+    def has_writer(self) -> bool:
+        """Whether a living process writes to this journal."""
+        return has_writer(self._folder)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._waiters.close()
+        if self._asker is not None:
+            self._asker.cancel()
+            await asyncio.wait([self._asker])
+        self._reading.close()
+
+    async def _ask(self, version: int) -> None:
+        """Look until something changed while somebody waits; then let everybody look for themselves."""
+        while len(self._waiters):
+            if (newest := self._version()) != version:
+                version = newest
+                self._waiters.wake_all()
+            await self._sleep(POLL_SECONDS)
+
+    def _version(self) -> int:
+        self._check_open()
+        with storage_errors():
+            return int(self._reading.execute("PRAGMA data_version").fetchone()[0])
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")

@@ -1,0 +1,65 @@
+"""Both bodies give the same answers to the same questions, whatever was done before."""
+
+import asyncio
+import random
+
+import pytest
+from journal_benches import MemoryBench, SqliteBench
+
+from turnbuckle.journal.port import Claim, Grade, JournalError, Note, Wanted
+
+STREAMS = ("a", "b")
+STEPS = 60
+
+
+async def step(bench, claims: list[Claim], chance: random.Random) -> object:
+    """One thing to do, chosen by chance alone, and what came of it."""
+    stream = chance.choice(STREAMS)
+    action = chance.choice(("claim", "append", "append", "append", "renew", "release", "time", "note", "drop", "kill"))
+    used = chance.choice(claims) if claims else Claim(stream, "nobody", 0, 0)
+    journal = bench.journal
+    if action == "claim":
+        answer = await journal.claim(stream, f"owner-{chance.randint(1, 3)}", 10)
+        claims.extend([answer] if isinstance(answer, Claim) else [])
+        return answer
+    if action == "append":
+        after = await journal.head(used.stream) - chance.choice((0, 0, 0, 1))
+        items = [chance.randbytes(chance.randint(0, 40)) for _ in range(chance.randint(0, 3))]
+        note = chance.choice((None, None, Note(status=chance.choice("xy"))))
+        grade = chance.choice(tuple(Grade))
+        return await journal.append(used.stream, items, after=after, epoch=used.epoch, grade=grade, note=note)
+    if action == "renew":
+        return await journal.renew(used, 10)
+    if action == "release":
+        return await journal.release(used)
+    if action == "time":
+        return bench.pass_time(chance.choice((1, 6, 11)))
+    if action == "note":
+        return await journal.note(stream, Note(kind="run", title=chance.choice("tu")))
+    if action == "kill" and chance.random() < 0.3:
+        return await bench.kill()
+    return await journal.drop(stream) if action == "drop" and chance.random() < 0.3 else None
+
+
+async def story(bench, seed: int) -> list[object]:
+    chance = random.Random(seed)
+    claims: list[Claim] = []
+    told: list[object] = []
+    for _ in range(STEPS):
+        try:
+            told.append(await step(bench, claims, chance))
+        except JournalError as error:
+            told.append((type(error).__name__, str(error)))
+        told.append([bench.journal.still_mine(claim) for claim in claims])
+        told.append([await bench.journal.read(stream, chance.randint(0, 4), 3) for stream in STREAMS])
+        rows = await bench.journal.streams(Wanted(orphaned=chance.random() < 0.5))
+        told.append([(row.name, row.title, row.status, row.epoch, row.holder) for row in rows])
+    await bench.close()
+    return told
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize("seed", range(12))
+def test_both_bodies_tell_the_same_story(seed, tmp_path):
+    memory = asyncio.run(story(MemoryBench(tmp_path), seed))
+    assert asyncio.run(story(SqliteBench(tmp_path), seed)) == memory

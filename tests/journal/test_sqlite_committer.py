@@ -1,0 +1,278 @@
+"""Group commit: who waits for the disk, what is written together, and what happens when the disk can not keep up."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from turnbuckle.journal.port import Claim, Grade, StorageFailed, StorageFull
+from turnbuckle.journal.sqlite import committer, database
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.tail import tail
+
+
+class Watched:
+    """A connection that notes what runs in which thread, and can be held up at its next synced commit."""
+
+    def __init__(self, inner: database.Connection) -> None:
+        self.inner = inner
+        self.log: list[tuple[str, bool]] = []  # (statement, whether on the loop's thread)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.broken = False
+
+    def execute(self, sql, parameters=()):
+        self.log.append((sql, threading.current_thread() is threading.main_thread()))
+        if sql == "COMMIT":
+            assert self.gate.wait(10)
+            if self.broken:
+                raise OSError(5, "the disk is gone")
+        return self.inner.execute(sql, parameters)
+
+    def executemany(self, sql, parameters):
+        self.log.append((sql, threading.current_thread() is threading.main_thread()))
+        return self.inner.executemany(sql, parameters)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.inner.in_transaction
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def count(self, statement: str) -> int:
+        return sum(sql == statement for sql, _ in self.log)
+
+
+class Bench:
+    def __init__(self, folder: Path, checkpoint_pages: int = committer.CHECKPOINT_PAGES) -> None:
+        self.journal = SqliteJournal(folder, connect=self._connect, checkpoint_pages=checkpoint_pages)
+
+    def _connect(self, file: Path, *, read_only: bool = False) -> database.Connection:
+        inner = database.connect(file, read_only=read_only)
+        if read_only:
+            return inner
+        self.watched = Watched(inner)
+        return self.watched
+
+    async def claim(self, stream: str) -> Claim:
+        claim = await self.journal.claim(stream, "one", 60)
+        assert isinstance(claim, Claim)
+        return claim
+
+    async def append(self, stream: str, items: list[bytes], after: int = 0, grade: Grade = Grade.SURE) -> int:
+        return await self.journal.append(stream, items, after=after, epoch=0, grade=grade)
+
+
+async def spin_until(condition) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def run(coroutine) -> None:
+    asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        bench.watched.log.clear()
+        for number in range(5):
+            await bench.append("run", [b"x"], number, Grade.SEEN)
+            await asyncio.sleep(0)
+        assert all(on_loop for _, on_loop in bench.watched.log)
+        bench.watched.log.clear()
+        await bench.append("run", [b"x"], 5)
+        assert not any(on_loop for _, on_loop in bench.watched.log)
+        await bench.append("run", [b"x" * (committer.INLINE_BYTES + 1)], 6, Grade.SEEN)
+        assert not any(on_loop for _, on_loop in bench.watched.log)  # too much to hold the loop up with
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_appends_of_one_moment_share_one_commit(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        for number in range(50):
+            await bench.claim(f"run-{number}")
+        for grade, most in ((Grade.SURE, 1), (Grade.SEEN, 2)):
+            bench.watched.log.clear()
+            heads = [await bench.journal.head(f"run-{number}") for number in range(50)]
+            work = [bench.append(f"run-{number}", [b"x"], heads[number], grade) for number in range(50)]
+            await asyncio.gather(*work)
+            assert bench.watched.count("COMMIT") <= most
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E1")
+def test_no_reader_sees_an_item_before_it_is_stored(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        bench.watched.gate.clear()
+        seen: list[int] = []
+
+        async def follow():
+            async for page in tail(bench.journal, "run"):
+                seen.extend(item.seq for item in page)
+
+        reader = asyncio.create_task(follow())
+        work = asyncio.create_task(bench.append("run", [b"a", b"b"]))
+        await spin_until(lambda: bench.watched.count("COMMIT") == 2)  # the claim's and now this one
+        assert seen == []
+        assert await bench.journal.head("run") == 0
+        assert await bench.journal.read("run") == []
+        bench.watched.gate.set()
+        assert await work == 2
+        await spin_until(lambda: seen == [1, 2])
+        reader.cancel()
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E5")
+def test_writers_that_outrun_the_disk_are_slowed_to_its_pace(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        streams = [f"run-{number}" for number in range(20)]
+        begun = dict.fromkeys(streams, 0)
+
+        async def write(stream: str):
+            for number in range(30):
+                begun[stream] += 1
+                await bench.append(stream, [b"x" * 5000], number, Grade.SEEN)
+
+        for stream in streams:
+            await bench.claim(stream)
+        claims = bench.watched.count("COMMIT")
+        await bench.claim("slow")
+        bench.watched.gate.clear()
+        slow = asyncio.create_task(bench.append("slow", [b"a", b"b"]))
+        await spin_until(lambda: bench.watched.count("COMMIT") == claims + 2)
+        writers = [asyncio.create_task(write(stream)) for stream in streams]
+        for _ in range(300):
+            await asyncio.sleep(0)
+        assert set(begun.values()) == {1}  # the disk is busy, so nobody got further than one append
+        assert len(bench.journal._committer._line) == len(streams)
+        bench.watched.gate.set()
+        await asyncio.gather(slow, *writers)
+        assert [await bench.journal.head(stream) for stream in streams] == [30] * 20
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_a_failed_batch_fails_all_that_stands_on_it_and_nothing_else(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("bad")
+        await bench.claim("good")
+        bench.watched.gate.clear()
+        first = asyncio.create_task(bench.append("bad", [b"1"]))
+        await spin_until(lambda: bench.watched.count("COMMIT") == 3)
+        behind = asyncio.create_task(bench.append("bad", [b"2"], 1))
+        other = asyncio.create_task(bench.append("good", [b"1"]))
+        await asyncio.sleep(0)
+        bench.watched.broken = True
+        bench.watched.gate.set()
+        for task in (first, behind):
+            with pytest.raises(StorageFailed, match="the disk is gone"):
+                await task
+        bench.watched.broken = False
+        results = await asyncio.gather(other, return_exceptions=True)
+        assert results[0] == 1 or isinstance(results[0], StorageFailed)
+        assert await bench.journal.head("bad") == 0
+        assert await bench.append("bad", [b"again"]) == 1
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E8")
+def test_a_claim_that_could_not_be_stored_leaves_no_trace(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        bench.watched.broken = True
+        with pytest.raises(StorageFailed):
+            await bench.journal.claim("run", "one", 60)
+        bench.watched.broken = False
+        assert await bench.journal.streams() == []
+        claim = await bench.claim("run")
+        assert claim.epoch == 0
+        assert await bench.append("run", [b"a"]) == 1
+        assert [row.name for row in await bench.journal.streams()] == ["run"]
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_checkpoints_happen_in_the_thread_and_keep_the_log_short(tmp_path):
+    async def main():
+        bench = Bench(tmp_path, checkpoint_pages=50)
+        await bench.claim("run")
+        head = 0
+        for _ in range(1000):
+            head = await bench.append("run", [b"x" * 1000], head, Grade.SEEN)
+            await asyncio.sleep(0)
+        checkpoints = [on_loop for sql, on_loop in bench.watched.log if "wal_checkpoint(PASSIVE)" in sql]
+        assert len(checkpoints) > 10
+        assert not any(checkpoints)
+        assert (tmp_path / "journal.db-wal").stat().st_size < 2_000_000
+        assert bench.journal._committer.checkpoint_error is None
+        await bench.journal.close()
+        assert not (tmp_path / "journal.db-wal").exists()
+
+    run(main())
+
+
+def test_streams_that_nobody_writes_cost_no_memory(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        for number in range(20):
+            claim = await bench.claim(f"run-{number}")
+            await bench.append(f"run-{number}", [b"x"])
+            await bench.journal.release(claim)
+            await bench.journal.read(f"run-{number}")
+        assert bench.journal._live == {}
+        assert len(bench.journal._waiters) == 0
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("E2")
+def test_a_drop_that_was_cut_short_is_finished_by_the_next_process(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        claim = await bench.claim("run")
+        await bench.append("run", [b"x"] * 9000)
+        await bench.journal.release(claim)
+        dropping = asyncio.create_task(bench.journal.drop("run"))
+        await spin_until(lambda: bench.watched.count("INSERT INTO dropped(stream) VALUES(?)") == 1)
+        dropping.cancel()
+        await asyncio.wait([dropping])
+        await bench.journal.close()
+        bench = Bench(tmp_path)
+        for table in ("item", "dropped", "stream"):
+            assert bench.watched.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_a_full_disk_is_told_apart_from_a_broken_one(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        bench.watched.execute("PRAGMA max_page_count=1").fetchall()
+        with pytest.raises(StorageFull, match="no room for the journal"):
+            await bench.append("run", [b"x" * 100_000])
+        await bench.journal.close()
+
+    run(main())

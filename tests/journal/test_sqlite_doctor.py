@@ -1,0 +1,174 @@
+"""Damage is found, told, and cut out without touching what is sound."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from turnbuckle.journal.port import Claim, Damaged, Grade, InUse, StorageError, first_seq
+from turnbuckle.journal.sqlite.doctor import check, mend
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.reader import SqliteReader
+
+ITEMS = 400
+
+
+def content(stream: str, number: int) -> bytes:
+    return f"{stream}:{number}:".encode() * 12
+
+
+async def fill(folder: Path) -> None:
+    journal = SqliteJournal(folder)
+    for stream in ("first", "second", "third"):
+        claim = await journal.claim(stream, "one", 60)
+        assert isinstance(claim, Claim)
+        items = [content(stream, number) for number in range(1, ITEMS + 1)]
+        await journal.append(stream, items, after=0, epoch=0, grade=Grade.SURE)
+        await journal.release(claim)
+    await journal.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    asyncio.run(fill(tmp_path))
+    return tmp_path
+
+
+def change(folder: Path, sql: str) -> None:
+    connection = sqlite3.connect(folder / DATABASE)
+    with connection:
+        connection.execute(sql)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+async def numbers(folder: Path, stream: str) -> list[int]:
+    """All that can be read, up to the end or the damage."""
+    reader = SqliteReader(folder)
+    seen: list[int] = []
+    try:
+        while page := await reader.read(stream, seen[-1] if seen else 0, 90):
+            seen.extend(item.seq for item in page)
+    finally:
+        await reader.close()
+    return seen
+
+
+DAMAGE = {
+    "a changed byte": ("UPDATE item SET data = replace(data, ':200:', ':2O0:') WHERE stream = 2 AND seq = 200", 200),
+    "a missing row": ("DELETE FROM item WHERE stream = 2 AND seq = 200", 200),
+    "a row in the wrong place": (
+        "UPDATE item SET data = (SELECT data FROM item WHERE stream = 1 AND seq = 9) WHERE stream = 2 AND seq = 200",
+        200,
+    ),
+    "a row of another type": ("UPDATE item SET data = 'text' WHERE stream = 2 AND seq = 200", 200),
+    "a missing start": ("DELETE FROM item WHERE stream = 2 AND seq < 5", 1),
+}
+
+
+@pytest.mark.requirement("E8")
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_found_told_and_cut(name, folder):
+    sql, bad = DAMAGE[name]
+    assert check(folder).sound
+    change(folder, sql)
+
+    with pytest.raises(Damaged) as told:
+        asyncio.run(numbers(folder, "second"))
+    assert told.value.stream == "second"
+    assert asyncio.run(numbers(folder, "third")) == list(range(1, ITEMS + 1))
+
+    found = check(folder)
+    assert [(problem.stream, problem.seq) for problem in found.problems] == [("second", bad)]
+    assert found.problems[0].lost >= ITEMS - bad - 4
+
+    mended = mend(folder)
+    assert mended.problems == found.problems
+    assert Path(mended.kept).exists()
+    assert check(folder).sound
+    assert asyncio.run(numbers(folder, "second")) == list(range(1, bad))
+    assert asyncio.run(numbers(folder, "first")) == list(range(1, ITEMS + 1))
+    asyncio.run(go_on(folder, "second", bad - 1))
+
+
+async def go_on(folder: Path, stream: str, head: int) -> None:
+    journal = SqliteJournal(folder)
+    claim = await journal.claim(stream, "two", 60)
+    assert isinstance(claim, Claim)
+    assert (claim.epoch, claim.head) == (1, head)
+    assert await journal.append(stream, [b"on"], after=head, epoch=1, grade=Grade.SURE) == first_seq(1)
+    assert [item.data for item in await journal.read(stream, head)] == [b"on"]
+    await journal.close()
+
+
+@pytest.mark.requirement("E8")
+def test_a_sound_journal_is_left_as_it_is(folder):
+    before = (folder / DATABASE).read_bytes()
+    report = mend(folder)
+    assert (report.sound, report.kept, report.streams, report.items) == (True, "", 3, 3 * ITEMS)
+    assert (folder / DATABASE).read_bytes() == before
+
+
+@pytest.mark.requirement("E8")
+def test_any_page_may_be_ruined_and_nothing_false_is_read(folder):
+    """Every page of the file in turn is overwritten. What is still read is true; what is lost is told."""
+    sound = (folder / DATABASE).read_bytes()
+    page_size = 4096
+    told = 0
+    for at in range(0, len(sound), page_size):
+        ruined = folder / f"page-{at // page_size}"
+        ruined.mkdir()
+        (ruined / DATABASE).write_bytes(sound[:at] + b"\xa5" * page_size + sound[at + page_size :])
+        try:
+            report = mend(ruined)
+        except StorageError:
+            told += 1
+            continue
+        told += not report.sound
+        for stream in ("first", "second", "third"):
+            seen = asyncio.run(numbers(ruined, stream))
+            assert seen == list(range(1, len(seen) + 1))
+        assert check(ruined).sound
+    assert told == len(sound) // page_size
+
+
+@pytest.mark.requirement("E8")
+def test_a_torn_log_is_cut_at_its_last_whole_commit(tmp_path: Path):
+    async def write() -> bytes:
+        journal = SqliteJournal(tmp_path / "living")
+        claim = await journal.claim("run", "one", 60)
+        assert isinstance(claim, Claim)
+        for number in range(30):
+            await journal.append("run", [content("run", number)], after=number, epoch=0, grade=Grade.SURE)
+        log = (tmp_path / "living" / f"{DATABASE}-wal").read_bytes()
+        (tmp_path / "copy").write_bytes((tmp_path / "living" / DATABASE).read_bytes())
+        await journal.close()
+        return log
+
+    log = asyncio.run(write())
+    lengths = set()
+    for cut in range(len(log), len(log) - 9 * 1024, -997):
+        torn = tmp_path / f"torn-{cut}"
+        torn.mkdir()
+        (torn / DATABASE).write_bytes((tmp_path / "copy").read_bytes())
+        (torn / f"{DATABASE}-wal").write_bytes(log[:cut] + b"\xff" * 100)
+        seen = asyncio.run(numbers(torn, "run"))
+        assert seen == list(range(1, len(seen) + 1))
+        assert check(torn).sound
+        lengths.add(len(seen))
+    assert max(lengths) == 30
+    assert len(lengths) > 1
+
+
+@pytest.mark.requirement("E8")
+def test_only_mending_needs_the_folder_to_itself(folder):
+    async def main() -> None:
+        journal = SqliteJournal(folder)
+        assert check(folder).sound
+        with pytest.raises(InUse):
+            mend(folder)
+        await journal.close()
+
+    asyncio.run(main())
