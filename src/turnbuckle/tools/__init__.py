@@ -1,0 +1,1 @@
+"""What the model can do: tools made from typed functions, checked, run within limits, with one outcome per call."""

@@ -1,0 +1,237 @@
+"""Files of the workspace: read, write, append, list."""
+
+import difflib
+import os
+import posixpath
+import stat
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from turnbuckle.tools.atomic import copy_all, replace_file, replaced, stat_of, write_all
+from turnbuckle.tools.confine import Place, data_identity, open_file, open_folder, place_of
+from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError, tool
+
+LARGEST_READ = 64 * 1024 * 1024
+LARGEST_APPENDED = 256 * 1024 * 1024
+SAMPLE = 8192
+MOST_NAMES = 1000
+MOST_VISITED = 200_000
+SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+APPEND_TRIES = 3
+
+
+def path_touched(arguments: Mapping[str, Any]) -> frozenset[str]:
+    """What a file tool works on, for telling whether two calls are in each other's way."""
+    return frozenset({posixpath.normpath(str(arguments.get("path", ".")))})
+
+
+def write_was_done(arguments: Mapping[str, Any], context: ToolContext) -> ProbeAnswer:
+    """The probe of every tool that replaces one file."""
+    return replaced(context, str(arguments["path"]))
+
+
+@tool(effect="read", touches=path_touched)
+def read_file(
+    path: Annotated[str, "Relative to the workspace."],
+    context: ToolContext,
+    start: Annotated[int | None, "The first line to show, from 1."] = None,
+    lines: Annotated[int | None, "How many lines to show."] = None,
+) -> str:
+    """Read a text file, all of it or some of its lines."""
+    with place_of(context, path, reading=True) as place:
+        data = read_bytes(place, LARGEST_READ)
+    if b"\0" in data[:SAMPLE]:
+        raise ToolError(f"{path} is not a text: {len(data):,} bytes of something else")
+    return _shown(data.decode("utf-8", "replace"), start or 1, lines, context.output_cap)
+
+
+@tool(effect="idempotent", draftable="content", probe=write_was_done, touches=path_touched)
+def write_file(
+    path: Annotated[str, "Relative to the workspace. Folders on the way are made."],
+    content: Annotated[str, "The whole new content."],
+    context: ToolContext,
+) -> str:
+    """Write a file, in place of what was there. For large files, write a part and add the rest with append_file."""
+    data = content.encode("utf-8", "replace")
+    with place_of(context, path, make_folders=True) as place:
+        before = stat_of(place)
+        replace_file(context, place, lambda opened: write_all(opened, data), before)
+        return f"{'Wrote' if before is None else 'Replaced'} {place.shown}: {_measured(content, data)}."
+
+
+@tool(effect="write", draftable="content", probe=write_was_done, touches=path_touched)
+def append_file(
+    path: Annotated[str, "Relative to the workspace. The file is made if it is not there."],
+    content: Annotated[str, "What to put behind its end. No line break is added before it."],
+    context: ToolContext,
+) -> str:
+    """Add text to the end of a file."""
+    data = content.encode("utf-8", "replace")
+    with place_of(context, path, make_folders=True) as place:
+        for _ in range(APPEND_TRIES):
+            before = stat_of(place)
+            if before is not None and before.st_size > LARGEST_APPENDED:
+                raise ToolError(f"{path} has {before.st_size:,} bytes, which is too large for append_file")
+            try:
+                replace_file(context, place, lambda opened: _appended(place, opened, data), before)
+            except _ChangedMeanwhile:
+                continue
+            return f"Added {_measured(content, data)} to the end of {place.shown}."
+    raise ToolError(f"{path} is being changed by somebody else; nothing was added")
+
+
+@tool(effect="read")
+def list_files(
+    context: ToolContext,
+    path: Annotated[str | None, "A folder; the workspace if left out."] = None,
+    pattern: Annotated[str | None, "Such as *.py or src/**/*.md: looks into all folders below. Left out: one."] = None,
+) -> str:
+    """List the files of a folder, or all below it whose names fit a pattern."""
+    with place_of(context, path or ".", reading=True) as place:
+        folder = open_folder(place)
+        try:
+            found = _matching(folder, pattern, context) if pattern else _entries(folder, context)
+            names = list(_first(found, MOST_NAMES + 1))
+        finally:
+            os.close(folder)
+    if not names:
+        return "No file fits." if pattern else "The folder is empty."
+    more = f"\n[there are more than {MOST_NAMES:,}; narrow the search]" if len(names) > MOST_NAMES else ""
+    return "\n".join(sorted(names[:MOST_NAMES])) + more
+
+
+def read_bytes(place: Place, largest: int) -> bytes:
+    """The content of a plain file."""
+    try:
+        opened = open_file(place)
+    except ToolError as error:
+        raise ToolError(f"{error}{_similar_names(place)}") from error
+    with os.fdopen(opened, "rb") as file:
+        size = os.fstat(opened).st_size
+        if size > largest:
+            raise ToolError(f"{place.shown} has {size:,} bytes, which is too large; read a part of it with the shell")
+        return file.read(largest + 1)[:largest]
+
+
+def wanted_folder(parent: int, name: str, data: tuple[int, int] | None) -> bool:
+    """Whether a walk over the workspace goes into this folder."""
+    if name in SKIPPED_FOLDERS:
+        return False
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return False  # it went away in the meantime
+    return (found.st_dev, found.st_ino) != data
+
+
+class _ChangedMeanwhile(Exception):
+    pass
+
+
+def _appended(place: Place, opened: int, data: bytes) -> None:
+    """Fill the new file with the old content and the new text; fails if the old one changed under our hands."""
+    before = stat_of(place)
+    if before is not None:
+        source = open_file(place)
+        try:
+            copy_all(source, opened)
+            after = os.fstat(source)
+        finally:
+            os.close(source)
+        if (after.st_ino, after.st_size, after.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+            raise _ChangedMeanwhile
+    write_all(opened, data)
+
+
+def _measured(content: str, data: bytes) -> str:
+    lines = content.count("\n") + (1 if content and not content.endswith("\n") else 0)
+    return f"{lines:,} {'line' if lines == 1 else 'lines'}, {len(data):,} bytes"
+
+
+def _shown(text: str, start: int, count: int | None, cap: int) -> str:
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if start < 1 or (count is not None and count < 1):
+        raise ToolError("start and lines count from 1")
+    if start > max(1, len(lines)):
+        raise ToolError(f"the file has {len(lines):,} lines; start is {start:,}")
+    if not lines:
+        return "[the file is empty]"
+    last = len(lines) if count is None else min(len(lines), start - 1 + count)
+    shown: list[str] = []
+    left = cap - 200  # room for the last line, which tells what is missing
+    for line in lines[start - 1 : last]:
+        if len(line) + 1 > left:
+            break
+        shown.append(line)
+        left -= len(line) + 1
+    if not shown:
+        line = lines[start - 1]
+        return f"{line[:left]}\n[line {start:,} of {len(lines):,} is cut here: it has {len(line):,} characters]"
+    end = start - 1 + len(shown)
+    if start == 1 and end == len(lines):
+        return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
+    further = f"; go on with start={end + 1}" if end < len(lines) else ""
+    return "\n".join(shown) + f"\n[lines {start:,} to {end:,} of {len(lines):,}{further}]"
+
+
+def _similar_names(place: Place) -> str:
+    try:
+        names = os.listdir(place.folder)
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(place.name, names[:MOST_VISITED], n=3) if place.name not in names else []
+    return f". Similar names there: {', '.join(near)}" if near else ""
+
+
+def _first(names: Iterator[str], count: int) -> Iterator[str]:
+    for number, name in enumerate(names):
+        if number == count:
+            return
+        yield name
+
+
+def _entries(folder: int, context: ToolContext) -> Iterator[str]:
+    data = data_identity(context)
+    for name in os.listdir(folder):
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if (found.st_dev, found.st_ino) == data:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            yield f"{name}/"
+        elif stat.S_ISLNK(found.st_mode):
+            yield f"{name} -> {os.readlink(name, dir_fd=folder)}"
+        else:
+            yield f"{name} ({found.st_size:,} bytes)"
+
+
+def _matching(folder: int, pattern: str, context: ToolContext) -> Iterator[str]:
+    data = data_identity(context)
+    wanted = ["**", pattern] if "/" not in pattern else pattern.lstrip("/").split("/")
+    visited = 0
+    for at, folders, names, opened in os.fwalk(".", dir_fd=folder):
+        folders[:] = sorted(name for name in folders if wanted_folder(opened, name, data))
+        steps = [] if at == "." else at[2:].split("/")
+        for name in sorted(names):
+            visited += 1
+            if visited > MOST_VISITED or context.stopping.is_set():
+                yield f"[the search ended early, after {visited:,} files]"
+                return
+            if _fits([*steps, name], wanted):
+                yield "/".join([*steps, name])
+
+
+def _fits(steps: list[str], pattern: list[str]) -> bool:
+    """Whether a path fits a pattern in which `**` stands for any number of folders."""
+    reached = {0}  # how many steps of the path each beginning of the pattern can take
+    for part in pattern:
+        if part == "**":
+            reached = set(range(min(reached), len(steps) + 1)) if reached else set()
+        else:
+            reached = {at + 1 for at in reached if at < len(steps) and fnmatchcase(steps[at], part)}
+    return len(steps) in reached

@@ -1,0 +1,110 @@
+"""Search files by a regular expression, in a process of its own.
+
+An expression can take for ever, and Python holds its lock all the while: in a thread it would stop the whole server.
+A process can be killed, and limits its own processor time, should nobody be left to kill it.
+"""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.tools.builtin.files import SKIPPED_FOLDERS
+from turnbuckle.tools.confine import data_identity, open_folder, place_of
+from turnbuckle.tools.redaction import without_secrets
+from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.tools.threads import in_thread
+
+SECONDS = 20.0
+MOST_FOUND = 200
+LARGEST_SEARCHED = 5 * 1024 * 1024
+MOST_VISITED = 200_000
+LINE_SHOWN = 300
+LONGEST_PATTERN = 1000
+
+_WORKER = Path(__file__).with_name("search_worker.py")
+
+
+class Found(Struct, frozen=True):
+    """What the worker says."""
+
+    lines: list[str] = []
+    more: bool = False
+    files: int = 0
+    skipped: int = 0
+    fault: str = ""
+
+
+@tool(effect="read", timeout=SECONDS)
+async def search_files(
+    pattern: Annotated[str, "A regular expression, looked for in each line."],
+    context: ToolContext,
+    path: Annotated[str | None, "A folder or a file; the workspace if left out."] = None,
+) -> str:
+    """Search the text of files, in all folders below a path. Shows path, line number and line."""
+    if len(pattern) > LONGEST_PATTERN:
+        raise ToolError(f"the pattern has more than {LONGEST_PATTERN:,} characters")
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ToolError(f"the pattern is no regular expression: {error}") from error
+    with place_of(context, path or ".", reading=True) as place:
+        is_folder = place.name == "." or _is_folder(place.folder, place.name)
+        folder = open_folder(place) if is_folder else os.dup(place.folder)
+        only = "" if is_folder else place.name
+        prefix = "" if place.shown == "." or not is_folder else f"{place.shown}/"
+        if not is_folder:
+            prefix = place.shown[: -len(place.name)]
+    try:
+        found = await _searched(context, folder, {"pattern": pattern, "only": only, "prefix": prefix})
+    finally:
+        os.close(folder)
+    if found.fault:
+        raise ToolError(f"the search failed: {found.fault}")
+    notes = [f"[more than {MOST_FOUND} lines fit; narrow the search]"] if found.more else []
+    if found.skipped:
+        notes.append(f"[{found.skipped:,} files were skipped: not text, or too large]")
+    return "\n".join([*(found.lines or [f"No line fits, in {found.files:,} files."]), *notes])
+
+
+def _is_folder(parent: int, name: str) -> bool:
+    try:
+        os.close(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
+    except OSError:
+        return False  # a file, or nothing: the worker says which
+    return True
+
+
+async def _searched(context: ToolContext, folder: int, wish: dict[str, str]) -> Found:
+    limits = {
+        "most": MOST_FOUND,
+        "largest": LARGEST_SEARCHED,
+        "visited": MOST_VISITED,
+        "shown": LINE_SHOWN,
+        "seconds": int(SECONDS) + 1,
+        "skip": sorted(SKIPPED_FOLDERS),
+        "data": list(data_identity(context) or ()),
+    }
+    worker = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_WORKER), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(folder,),
+        env=without_secrets(context.environment),
+        start_new_session=True,
+    )
+    try:
+        output, _ = await in_thread(lambda: worker.communicate(msgspec.json.encode({**wish, **limits})))
+    except asyncio.CancelledError:
+        worker.kill()  # which ends the thread, too; it reaps the process
+        raise
+    if worker.returncode != 0:
+        raise ToolError("the search took too long, or was killed; use a simpler pattern or a smaller folder")
+    return msgspec.json.decode(output, type=Found)

@@ -1,0 +1,62 @@
+"""Run a command. The shell is not confined to the workspace: what it may do is for the approval rules to say."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from turnbuckle.tools.confine import open_folder, place_of
+from turnbuckle.tools.output import Decoded
+from turnbuckle.tools.process import Ended, run_command
+from turnbuckle.tools.redaction import without_secrets
+from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
+
+SECONDS = 120.0
+MOST_SECONDS = 3600.0
+
+_SHELL = next((path for path in ("/bin/bash", "/usr/bin/bash") if Path(path).exists()), "/bin/sh")
+
+
+def _limit(values: Mapping[str, Any]) -> float:
+    asked = values.get("timeout")
+    return SECONDS if asked is None else min(float(asked), MOST_SECONDS)
+
+
+@tool(effect="write", timeout=_limit)
+async def shell(
+    command: Annotated[str, "The command, for a shell."],
+    context: ToolContext,
+    cwd: Annotated[str | None, "The folder to run it in; the workspace if left out."] = None,
+    timeout: Annotated[float | None, "Seconds until it is killed, 120 if left out, at most 3600."] = None,
+) -> ToolOutcome:
+    """Run a shell command in the workspace. Whatever it leaves running is killed when it ends."""
+    if timeout is not None and timeout <= 0:
+        raise ToolError("timeout must be more than 0")
+    if "\0" in command:
+        raise ToolError("a command can not hold a NUL character")
+    decoded = Decoded()
+    with place_of(context, cwd or ".") as place:
+        folder = open_folder(place)
+        where = os.path.normpath(os.path.join(os.path.realpath(context.workspace), place.shown))
+    try:
+        ended = await run_command(
+            [_SHELL, "-c", command],
+            folder=folder,
+            environment={**without_secrets(context.environment), "PWD": where},
+            heard=lambda data: context.publish(decoded.add(data)),
+            clock=context.clock,
+        )
+    finally:
+        os.close(folder)
+    context.publish(decoded.close())
+    return _outcome(ended)
+
+
+def _outcome(ended: Ended) -> ToolOutcome:
+    if ended.stopped or ended.code is None:
+        why = "" if ended.stopped else "Its guard was killed, so its end was not seen."
+        return ToolOutcome("killed", why, killed=ended.killed, survivors=ended.survivors)
+    status: ToolStatus = "finished" if ended.code == 0 else "failed"
+    code = ended.code if ended.code >= 0 else 128 - ended.code  # as shells count a death by signal
+    return ToolOutcome(status, exit_code=code, killed=ended.killed, survivors=ended.survivors)

@@ -1,0 +1,187 @@
+"""A tool, and what it is given when it runs.
+
+    @tool(effect="read", timeout=10)
+    def word_count(text: Annotated[str, "What to count."]) -> str:
+        "Count the words of a text."
+        return str(len(text.split()))
+
+The function's types are the schema, its docstring's first paragraph is the description. A parameter of the type
+`ToolContext` is filled in by the dispatcher and is no argument. Plain functions run in a thread of their own, `async`
+ones on the event loop. What it returns is the result: a text, a value that JSON can hold, or a `ToolOutcome`. It raises
+`ToolError` to say in its own words that it did not work.
+"""
+
+import asyncio
+import inspect
+import os
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from turnbuckle.tools.schema import ForeignShape, Shape, TypedShape
+from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.request import ToolSpec
+from turnbuckle.vocab.tooling import Effect
+
+OUTPUT_CAP = 30_000
+"""Characters of one result that the model is shown."""
+DEFAULT_TIMEOUT = 60.0
+
+ProbeAnswer = Literal["done", "not_done", "unknown"]
+Limit = float | Callable[[Mapping[str, Any]], float]
+
+
+class ToolError(Exception):
+    """The tool did not work. The text is for the model."""
+
+
+class Call(Protocol):
+    """A call that may run: from a complete reply, with arguments that were read strictly."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def arguments(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The answer of a rule or a person that does not want the call to run."""
+
+    why: str = ""
+
+
+async def _allow(call: Call) -> Denied | None:
+    return None
+
+
+def _unheard(text: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """What a running tool may know and use.
+
+    `key` is the same when the same call runs again after a crash. `publish` takes pieces of live output, from any
+    thread. `stop` ends the call from outside: the tool is killed and the outcome says so. `stopping` is set when a tool
+    in a thread should come to an end. `environment` is what child processes get, without its secrets. `threads` is off
+    where time is simulated: then plain functions hold up the loop, and no time passes meanwhile.
+    """
+
+    workspace: Path
+    data: Path
+    clock: Clock
+    run: str = ""
+    key: str = ""
+    publish: Callable[[str], None] = _unheard
+    ask: Callable[[str], Awaitable[str]] | None = None
+    decide: Callable[[Call], Awaitable[Denied | None]] = _allow
+    stop: asyncio.Event | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    output_cap: int = OUTPUT_CAP
+    allow_private_addresses: bool = False
+    threads: bool = True
+
+    @property
+    def kept(self) -> Path:
+        """The folder of whole outputs. The model may read it."""
+        return self.data / "kept"
+
+
+Invoke = Callable[[dict[str, Any], ToolContext], Any]
+Probe = Callable[[Mapping[str, Any], ToolContext], ProbeAnswer]
+Touches = Callable[[Mapping[str, Any]], frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments whose
+    defaults must not be assumed after one. `touches` tells what a call works on, so that others may run beside it."""
+
+    name: str
+    description: str
+    shape: Shape
+    invoke: Invoke
+    blocking: bool
+    effect: Effect
+    timeout: Limit = DEFAULT_TIMEOUT
+    draftable: str | None = None
+    guarded: frozenset[str] = frozenset()
+    probe: Probe | None = None
+    touches: Touches | None = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.shape.parameters)
+
+    def seconds(self, values: Mapping[str, Any]) -> float:
+        """How long this call may take."""
+        return self.timeout(values) if callable(self.timeout) else self.timeout
+
+
+def tool(
+    *,
+    effect: Effect,
+    draftable: str | None = None,
+    timeout: Limit = DEFAULT_TIMEOUT,
+    probe: Probe | None = None,
+    guarded: tuple[str, ...] = (),
+    touches: Touches | None = None,
+    name: str = "",
+) -> Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
+
+    def made(function: Callable[..., Any]) -> Tool:
+        shape = TypedShape(function, ToolContext)
+        known = shape.parameters.get("properties", {})
+        for argument in (*guarded, *([draftable] if draftable else [])):
+            if argument not in known:
+                raise TypeError(f"{function.__name__} has no argument {argument}")
+        if draftable and known[draftable].get("type") != "string":
+            raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is none")
+
+        def invoke(values: dict[str, Any], context: ToolContext) -> Any:
+            given = values if shape.context_name is None else {**values, shape.context_name: context}
+            return function(**given)
+
+        return Tool(
+            name=name or function.__name__,
+            description=_first_paragraph(function),
+            shape=shape,
+            invoke=invoke,
+            blocking=not inspect.iscoroutinefunction(function),
+            effect=effect,
+            timeout=timeout,
+            draftable=draftable,
+            guarded=frozenset(guarded),
+            probe=probe,
+            touches=touches,
+        )
+
+    return made
+
+
+def foreign_tool(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any],
+    call: Callable[[dict[str, Any], ToolContext], Awaitable[Any]],
+    *,
+    effect: Effect = "write",
+    timeout: Limit = DEFAULT_TIMEOUT,
+) -> Tool:
+    """A tool that brings its own JSON schema. Raises ValueError if that is none."""
+    return Tool(name, description, ForeignShape(parameters), call, blocking=False, effect=effect, timeout=timeout)
+
+
+def _first_paragraph(function: Callable[..., Any]) -> str:
+    text = inspect.getdoc(function)
+    if not text:
+        raise TypeError(f"{function.__name__} needs a docstring: it tells the model what the tool does")
+    return " ".join(text.split("\n\n")[0].split())
