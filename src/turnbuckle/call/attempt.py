@@ -1,0 +1,295 @@
+"""One attempt: a request goes out, events come back in batches, and exactly one last word ends them. Never a retry.
+
+Theory of operation. Whoever iterates does the reading; there is no task and no queue per chunk. What arrives while the
+reader is busy is one batch when it comes back. One timer looks at the clocks, at least twice a second; it aborts the
+exchange when a clock has fired, and the reader then finds the reason. A stop does the same. Clocks judge the peer, not
+the reader: while something lies unread nobody is stalled.
+
+A timer that comes late looks twice, with a pass of the event loop between: a machine that was busy or asleep may have
+bytes waiting that nobody had the time to read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from turnbuckle.call.limits import Limits, Pace, limits_for
+from turnbuckle.call.routes import Route
+from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
+from turnbuckle.call.transport import Connections, Exchange, Head
+from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.events import (
+    CallArgs,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.vocab.ids import Protocol as ProtocolName
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.wire.answer import open_answer
+from turnbuckle.wire.anthropic import request as anthropic
+from turnbuckle.wire.decoder import ReplyDecoder
+from turnbuckle.wire.openai_chat import request as openai_chat
+from turnbuckle.wire.openai_responses import request as openai_responses
+
+TICK = 0.5
+_LATE = 0.5
+_SECOND_LOOK = 0.01
+_SLEPT = 5.0
+_WIRES: dict[ProtocolName, ModuleType] = {
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+    "anthropic": anthropic,
+}
+_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
+
+
+class Stopper(Protocol):
+    """Somebody may want it to end. An `asyncio.Event` is one."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> Any: ...
+
+
+class Attempt:
+    """An async iterator of batches. Close it, or use it as a context manager, if it is left before its end."""
+
+    def __init__(
+        self,
+        route: Route,
+        request: ModelRequest,
+        *,
+        connections: Connections,
+        clock: Clock,
+        stop: Stopper | None = None,
+        pace: Pace | None = None,
+        first_delta: Callable[[], None] | None = None,
+    ) -> None:
+        self.last: Ended | Cut | None = None
+        self.limits: Limits | None = None
+        self._route = route
+        self._request = _filled(request, route)
+        self._connections = connections
+        self._clock = clock
+        self._stop = stop
+        self._pace = pace
+        self._first_delta = first_delta
+        self._watch = Watch(clock.now())
+        self._decoder: ReplyDecoder | None = None
+        self._exchange: Exchange | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._expected = 0.0  # when the timer should come
+        self._looking_again = False
+        self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def activity(self) -> Activity:
+        """What is being waited for at present."""
+        return self._watch.activity()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> list[Event]:
+        if self.last is not None:
+            raise StopAsyncIteration
+        try:
+            if self._exchange is None:
+                begun = await self._begin()
+                if begun is not None:
+                    return begun
+            return await self._next()
+        except BaseException:
+            self.close()
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up at once, without a last word for anybody. Harmless when it is over."""
+        self._settle()
+        if self._exchange is not None and self.last is None:
+            self._exchange.abort(failure("cancelled", "nobody reads the answer any more"))
+        if self.last is None:
+            self.last = Cut(failure("cancelled", "nobody reads the answer any more"))
+
+    # From the request to the first byte
+
+    async def _begin(self) -> list[Event] | None:
+        wire = _WIRES[self._route.protocol]
+        try:
+            body = msgspec.json.encode(wire.build(self._request, self._route.quirks))
+        except (TypeError, ValueError) as error:
+            return self._end(failure("invalid", f"the request can not be written: {error}"))
+        headers = {**wire.headers(self._route.api_key.reveal(), self._route.quirks), **self._route.headers}
+        exchange = self._connections.exchange(self._route.base_url + wire.endpoint(), headers, body)
+        self._exchange = exchange
+        exchange.connected = self._connected
+        self._start_clocks(len(body))
+        self._heed_stop()
+        head = await exchange.send()
+        if isinstance(head, Failure):
+            return self._end(head)
+        return self._open(head)
+
+    def _open(self, head: Head) -> list[Event] | None:
+        if 300 <= head.status < 400:
+            words = f"the endpoint has moved to {head.headers.get('location', 'nowhere')}; set base_url to where it is"
+            return self._end(Failure("not_found", words, False, status=head.status))
+        if head.status >= 400:
+            self._watch.failing_at = self._clock.now()
+        self._decoder = open_answer(
+            self._route.protocol, status=head.status, headers=head.headers, quirks=self._route.quirks
+        )
+        return None
+
+    async def _next(self) -> list[Event]:
+        decoder, exchange = self._decoder, self._exchange
+        assert decoder is not None
+        assert exchange is not None
+        while True:
+            chunk = await exchange.read()
+            if not isinstance(chunk, bytes):
+                return self._end(chunk)
+            if not chunk:
+                return self._end(None)
+            events = decoder.feed(chunk)
+            self._watch.received(events, self._clock.now())
+            if events:
+                if self._watch.first_delta_at is None:
+                    self._note_first_delta(events)
+                return self._finish(events) if decoder.last is not None else events
+
+    # The end
+
+    def _end(self, broken: Failure | None) -> list[Event]:
+        """The body is over, or never began: the last words of the decoder, or our own."""
+        if self._decoder is None:
+            assert broken is not None
+            return self._finish([Cut(broken)])
+        events = self._decoder.close(broken)
+        if broken is not None and broken.kind == "cancelled":
+            events[-1] = Cut(broken)  # whatever had come of it, it was stopped
+        self._watch.received(events, self._clock.now())
+        if self._watch.first_delta_at is None:
+            self._note_first_delta(events)
+        return self._finish(events)
+
+    def _finish(self, events: list[Event]) -> list[Event]:
+        last = events[-1]
+        assert isinstance(last, Ended | Cut)
+        self.last = last
+        self._watch.over = True
+        self._settle()
+        if self._exchange is not None:
+            if isinstance(last, Ended):
+                self._exchange.finish()
+            else:
+                self._exchange.abort(last.failure)
+        if isinstance(last, Ended) and self._pace is not None and self.limits is not None and self._request.stream:
+            self._watch.teach(self._pace, self.limits)
+        return events
+
+    def _settle(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._stopping is not None:
+            self._stopping.cancel()
+            self._stopping = None
+
+    def _note_first_delta(self, events: list[Event]) -> None:
+        if any(isinstance(event, _DELTAS) for event in events):
+            self._watch.first_delta_at = self._clock.now()
+            if self._first_delta is not None:
+                self._first_delta()
+
+    # Clocks and stop
+
+    def _connected(self) -> None:
+        self._watch.connected(self._clock.now())
+
+    def _start_clocks(self, prompt_size: int) -> None:
+        self.limits = limits_for(
+            self._route.stall,
+            prompt_size=prompt_size,
+            local=self._route.local,
+            streaming=self._request.stream,
+            effort=self._request.effort,
+            pace=self._pace,
+        )
+        now = self._watch.begun = self._clock.now()
+        self._offset = now - asyncio.get_running_loop().time()
+        self._arm(now, next_deadline(self._watch, self.limits).when)
+
+    def _arm(self, now: float, when: float) -> None:
+        wait = max(min(when - now, TICK), 0.0)
+        self._expected = now + wait
+        self._timer = asyncio.get_running_loop().call_later(wait, self._tick)
+
+    def _tick(self) -> None:
+        assert self.limits is not None
+        assert self._exchange is not None
+        now = self._clock.now()
+        self._notice_sleep(now, self.limits)
+        deadline = next_deadline(self._watch, self.limits)
+        late = now - self._expected
+        if now < deadline.when:
+            self._looking_again = False
+            self._arm(now, deadline.when)
+        elif self._exchange.has_unread:
+            self._arm(now, now + TICK)
+        elif late > _LATE and not self._looking_again:
+            self._looking_again = True
+            self._arm(now, now + _SECOND_LOOK)
+        else:
+            if self._pace is not None:
+                forget_wrong(self._watch, deadline, self._pace)
+            self._exchange.abort(stalled(self._watch, deadline, now, late))
+
+    def _notice_sleep(self, now: float, limits: Limits) -> None:
+        slept = now - asyncio.get_running_loop().time() - self._offset
+        if slept > _SLEPT:
+            self._offset += slept
+            self._watch.woke(now, slept, limits)
+
+    def _heed_stop(self) -> None:
+        if self._stop is None:
+            return
+        if self._stop.is_set():
+            self._stopped()
+        else:
+            self._stopping = asyncio.get_running_loop().create_task(self._await_stop(self._stop))
+
+    async def _await_stop(self, stop: Stopper) -> None:
+        await stop.wait()
+        self._stopped()
+
+    def _stopped(self) -> None:
+        if self._exchange is not None:
+            self._exchange.abort(failure("cancelled", "stopped"))
+
+
+def _filled(request: ModelRequest, route: Route) -> ModelRequest:
+    """The request with what the route adds where the request says nothing."""
+    return msgspec.structs.replace(
+        request,
+        model=request.model or route.model,
+        max_output_tokens=request.max_output_tokens or route.max_output_tokens,
+        effort=request.effort or route.effort,
+        extra={**route.extra, **request.extra},
+    )

@@ -1,0 +1,162 @@
+"""How long each clock waits, and who says so.
+
+A number in the settings always wins and holds as it is written. "auto" starts from a default that fits the route (a
+local machine may be slow), the size of the prompt and the effort asked for, and is then scaled by what the route
+showed lately: four times its longest wait, within bounds. A limit that was learned and then fired may have been wrong,
+so what was learned is forgotten and the default holds again.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Setting = Annotated[float, Meta(gt=0)] | Literal["auto"]
+Source = Literal["configured", "default", "learned"]
+Learnable = Literal["first_event", "gap", "gap_in_call"]
+
+_HARD_EFFORTS = frozenset({"high", "xhigh", "max"})
+_PLAIN_FIRST = 600.0
+"""A whole answer must be generated before its first byte comes."""
+ERROR_BODY = 10.0
+"""An error's body is only worth a short wait: the status already says most."""
+
+
+class StallSettings(Struct, frozen=True):
+    """Seconds, or "auto". `gap_in_call` holds while a call's arguments are open, since some providers hold them back;
+    `thinking` is the longest time behind pings alone. Both follow `gap` where only that is set."""
+
+    connect: Setting = 10.0
+    first_event: Setting = "auto"
+    gap: Setting = "auto"
+    gap_in_call: Setting = "auto"
+    thinking: Setting = "auto"
+    silence: Setting = "auto"
+
+
+class Limit(Struct, frozen=True):
+    """`default` is what would hold if nothing were set or learned; waits are measured against it."""
+
+    seconds: float
+    source: Source = "default"
+    default: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s, {self.source}"
+
+
+class Limits(Struct, frozen=True):
+    """The effective limits of one attempt. Silence has one for each phase, as gap has."""
+
+    connect: Limit
+    first_event: Limit
+    gap: Limit
+    gap_thinking: Limit
+    gap_in_call: Limit
+    thinking: Limit
+    silence: Limit
+    silence_thinking: Limit
+    silence_in_call: Limit
+
+
+class _Defaults(Struct, frozen=True):
+    first: float
+    first_each: float  # per 1,000 characters of prompt
+    first_most: float
+    gap: float
+    in_call: float
+    thinking: float
+
+
+_REMOTE = _Defaults(first=120, first_each=1, first_most=900, gap=120, in_call=360, thinking=600)
+_LOCAL = _Defaults(first=300, first_each=3, first_most=3600, gap=240, in_call=480, thinking=1200)
+
+
+class Pace:
+    """What one route showed lately: its longest waits, each as a share of the default limit that held for it."""
+
+    ENOUGH = 8
+    KEPT = 32
+    FACTOR = 4.0
+    LEAST = 0.375
+    MOST = 2.5
+
+    def __init__(self) -> None:
+        self._shares: dict[Learnable, list[float]] = {"first_event": [], "gap": [], "gap_in_call": []}
+
+    def note(self, what: Learnable, seconds: float, limit: Limit) -> None:
+        """A finished attempt waited so long at most, under this limit."""
+        shares = self._shares[what]
+        shares.append(seconds / limit.default)
+        del shares[: -self.KEPT]
+
+    def forget(self, what: Learnable) -> None:
+        self._shares[what].clear()
+
+    def scale(self, what: Learnable) -> float | None:
+        """By what to multiply the default; None while too little is known."""
+        shares = self._shares[what]
+        if len(shares) < self.ENOUGH:
+            return None
+        return min(max(self.FACTOR * max(shares), self.LEAST), self.MOST)
+
+
+def limits_for(
+    settings: StallSettings,
+    *,
+    prompt_size: int,
+    local: bool = False,
+    streaming: bool = True,
+    effort: str | None = None,
+    pace: Pace | None = None,
+) -> Limits:
+    """The effective limits of one attempt, each with its source."""
+    base = _defaults(local, prompt_size, streaming, effort)
+    gap = _limit(settings.gap, base.gap, "gap", pace)
+    fixed = gap.source == "configured"
+    wide = 2.0 if effort in _HARD_EFFORTS else 1.0
+    # How fast text comes says nothing about how long the model thinks, so this one is never learned down.
+    gap_thinking = gap if fixed else Limit(max(gap.seconds, base.gap) * 2 * wide)
+    if fixed and settings.gap_in_call == "auto":
+        gap_in_call = gap
+    else:
+        gap_in_call = _limit(settings.gap_in_call, base.in_call, "gap_in_call", pace)
+    return Limits(
+        connect=_limit(settings.connect, 10.0),
+        first_event=_limit(settings.first_event, base.first, "first_event", pace),
+        gap=gap,
+        gap_thinking=gap_thinking,
+        gap_in_call=gap_in_call,
+        thinking=_limit(settings.thinking, max(base.thinking * wide, gap_thinking.seconds)),
+        silence=_silence(settings.silence, gap, 0.75),
+        silence_thinking=_silence(settings.silence, gap_thinking),
+        silence_in_call=_silence(settings.silence, gap_in_call),
+    )
+
+
+def describe(limits: Limits) -> dict[str, str]:
+    """Each limit with its source, for a person to read."""
+    return {name: str(getattr(limits, name)) for name in limits.__struct_fields__}
+
+
+def _defaults(local: bool, prompt_size: int, streaming: bool, effort: str | None) -> _Defaults:
+    base = _LOCAL if local else _REMOTE
+    first = base.first if streaming else max(base.first, _PLAIN_FIRST) * (2 if local else 1)
+    if effort in _HARD_EFFORTS:
+        first *= 2  # some hosts think in silence before their first event
+    first = min(first + base.first_each * prompt_size / 1000, max(base.first_most, first))
+    return _Defaults(first, base.first_each, base.first_most, base.gap, base.in_call, base.thinking)
+
+
+def _limit(setting: Setting, default: float, what: Learnable | None = None, pace: Pace | None = None) -> Limit:
+    if setting != "auto":
+        return Limit(setting, "configured", default)
+    scale = pace.scale(what) if pace is not None and what is not None else None
+    return Limit(default, "default", default) if scale is None else Limit(default * scale, "learned", default)
+
+
+def _silence(setting: Setting, gap: Limit, share: float = 1.0) -> Limit:
+    """In the middle of text no byte at all is worse than no progress, so it is waited for less long; but never less
+    than a gap that somebody asked for. Models that think, and hosts that hold arguments back, may well send nothing."""
+    if setting != "auto":
+        return Limit(setting, "configured")
+    return gap if gap.source == "configured" else Limit(gap.seconds * share, gap.source)

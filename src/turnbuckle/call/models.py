@@ -1,0 +1,69 @@
+"""All routes behind one face: what the driver calls a model. Attempts, and what is learned from them."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from turnbuckle.call.attempt import Attempt, Stopper
+from turnbuckle.call.health import HealthBook
+from turnbuckle.call.routes import Route
+from turnbuckle.call.stall import Activity
+from turnbuckle.call.transport import Connections
+from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.events import Cut, Ended, Event
+from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.request import ModelRequest
+
+
+class Models:
+    """The routes of a configuration, in order, over one pool and one book of health."""
+
+    def __init__(self, routes: Iterable[Route], connections: Connections, clock: Clock, health: HealthBook) -> None:
+        self._routes = {route.name: route for route in routes}
+        self._connections = connections
+        self._clock = clock
+        self._health = health
+        self._live: set[Attempt] = set()
+
+    async def attempt(
+        self,
+        route: RouteName,
+        request: ModelRequest,
+        stop: Stopper | None = None,
+        first_delta: Callable[[], None] | None = None,
+    ) -> AsyncIterator[list[Event]]:
+        """One attempt at one route: batches of events, and exactly one last word."""
+        self._health.begin(route, self._clock.now())
+        attempt = Attempt(
+            self._routes[route],
+            request,
+            connections=self._connections,
+            clock=self._clock,
+            stop=stop,
+            pace=self._health.pace(route),
+            first_delta=first_delta,
+        )
+        self._live.add(attempt)
+        try:
+            async for events in attempt:
+                yield events
+        finally:
+            attempt.close()
+            self._live.discard(attempt)
+
+    def choose(self, wanted: RouteName) -> RouteName:
+        """The route to take when `wanted` is to be asked: the next usable one while it rests."""
+        names = tuple(self._routes)
+        start = names.index(wanted)
+        return self._health.order((*names[start:], *names[:start]), self._clock.now())[0]
+
+    def streams(self, route: RouteName) -> bool:
+        """Whether this route is believed to stream at present."""
+        return self._health.streams(route, self._clock.now())
+
+    def note(self, route: RouteName, events: list[Event]) -> None:
+        """Learn from how an attempt ended."""
+        if events and isinstance(events[-1], Ended | Cut):
+            self._health.note(route, events[-1], self._clock.now())
+
+    def activity(self) -> tuple[Activity, ...]:
+        """What the attempts under way are waiting for."""
+        return tuple(attempt.activity for attempt in self._live)

@@ -1,0 +1,220 @@
+"""A route: one way to one model, as data. `resolve` makes one from what a person wrote."""
+
+import difflib
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.call.limits import StallSettings
+from turnbuckle.call.presets import PRESETS, Preset
+from turnbuckle.turn.policy import RouteFacts
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
+from turnbuckle.vocab.quirks import Quirks
+
+_FROM_ENVIRONMENT = "env:"
+_PRIVATE_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+class RouteError(ValueError):
+    """A route that was written down wrongly. The message says what to change."""
+
+
+class Secret:
+    """A key that does not show itself in any print, log or message."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret(…)" if self._text else "Secret()"
+
+
+class Route(Struct, frozen=True):
+    """One way to one model. `headers` may hold secrets too, so only their names are ever shown."""
+
+    name: RouteName
+    protocol: Protocol
+    base_url: str
+    model: str
+    api_key: Secret = Secret("")
+    quirks: Quirks = Quirks()
+    stall: StallSettings = StallSettings()
+    max_output_tokens: int | None = None
+    most_output_tokens: int | None = None
+    """What the output cap may be raised to where that can help. None: it is not raised."""
+    effort: str | None = None
+    headers: dict[str, str] = {}
+    extra: dict[str, Any] = {}
+    """Fields of the request body that only this route wants."""
+    local: bool = False
+
+    def __repr__(self) -> str:
+        shown = f"{self.name!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r}, api_key={self.api_key!r}"
+        return f"Route({shown}, headers={sorted(self.headers)})"
+
+    def __rich_repr__(self) -> list[Any]:
+        return [repr(self)]
+
+    @property
+    def facts(self) -> RouteFacts:
+        """What the turn must know of it."""
+        cap, most = self.max_output_tokens, self.most_output_tokens
+        return RouteFacts(self.name, self.protocol, self.model, cap, most, self.effort, self.quirks)
+
+
+class _Written(Struct, frozen=True, forbid_unknown_fields=True):
+    """A route as a person writes it. What is left out comes from the preset, or has a default."""
+
+    name: str = ""
+    preset: str = ""
+    protocol: Protocol | None = None
+    base_url: str = ""
+    api_key: str | None = None
+    model: str = ""
+    quirks: dict[str, Any] = {}
+    stall: dict[str, Any] = {}
+    max_output_tokens: int | None = None
+    most_output_tokens: int | None = None
+    effort: str | None = None
+    headers: dict[str, str] = {}
+    extra: dict[str, Any] = {}
+    local: bool | None = None
+
+
+def resolve(config: Mapping[str, Any], environment: Mapping[str, str], stall: StallSettings | None = None) -> Route:
+    """A route from its table in the configuration. `stall` holds for all routes that say nothing else."""
+    label = f"route {config.get('name') or config.get('preset') or config.get('base_url') or '(without a name)'}"
+    written = _read(config, _Written, label)
+    preset = _preset(written, label)
+    protocol = written.protocol or preset.protocol
+    if protocol is None:
+        raise RouteError(f"{label}: protocol is missing; it is one of {', '.join(PROTOCOLS)}")
+    if not written.model:
+        raise RouteError(f"{label}: model is missing")
+    base_url = _base_url(written.base_url or preset.base_url, label)
+    return Route(
+        name=RouteName(written.name or written.preset or written.model),
+        protocol=protocol,
+        base_url=base_url,
+        model=written.model,
+        api_key=_api_key(written.api_key, preset.key, environment, label),
+        quirks=_merged(preset.quirks, written.quirks, f"{label}, quirks"),
+        stall=_merged(stall or StallSettings(), written.stall, f"{label}, stall"),
+        max_output_tokens=written.max_output_tokens or preset.cap,
+        most_output_tokens=written.most_output_tokens or preset.cap_most,
+        effort=written.effort,
+        headers=_headers(written.headers, environment, label),
+        extra=written.extra,
+        local=is_local(base_url) if written.local is None else written.local,
+    )
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is on this machine or in a private network, where models may be slow to begin."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith(_PRIVATE_ENDINGS)
+    return address.is_private or address.is_loopback or address.is_link_local
+
+
+def _read(config: Mapping[str, Any], kind: type[_Written], label: str) -> _Written:
+    _known(config, kind.__struct_fields__, label)
+    try:
+        return msgspec.convert(dict(config), kind)
+    except msgspec.ValidationError as error:
+        raise RouteError(f"{label}: {error}") from None
+
+
+def _known(given: Mapping[str, Any], known: tuple[str, ...], label: str) -> None:
+    for key in given:
+        if key not in known:
+            raise RouteError(f"{label}: {key} is not known{_nearest(key, known)}")
+
+
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+
+
+def _preset(written: _Written, label: str) -> Preset:
+    if not written.preset:
+        return Preset()
+    if written.preset not in PRESETS:
+        raise RouteError(f"{label}: there is no preset {written.preset}{_nearest(written.preset, tuple(PRESETS))}")
+    return PRESETS[written.preset]
+
+
+def _base_url(url: str, label: str) -> str:
+    if not url:
+        raise RouteError(f"{label}: base_url is missing; give it, or a preset ({', '.join(PRESETS)})")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise RouteError(f"{label}: base_url must be like https://host/v1")
+    if parts.username or parts.password:
+        raise RouteError(f"{label}: base_url holds credentials; put them into api_key or headers")
+    # A bare host means the usual place: everybody serves these protocols under /v1.
+    path = parts.path.rstrip("/") or "/v1"
+    return parts._replace(path=path, query="", fragment="").geturl()
+
+
+def _api_key(written: str | None, usual: str, environment: Mapping[str, str], label: str) -> Secret:
+    if written is None:
+        return Secret(environment.get(usual, "").strip() if usual else "")
+    return Secret(_looked_up(written, environment, f"{label}: api_key"))
+
+
+def _headers(written: dict[str, str], environment: Mapping[str, str], label: str) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for name, value in written.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise RouteError(f"{label}: {name!r} is not a header name")
+        made[name.lower()] = _looked_up(value, environment, f"{label}: header {name}")
+    return made
+
+
+def _looked_up(written: str, environment: Mapping[str, str], what: str) -> str:
+    text = written
+    if written.startswith(_FROM_ENVIRONMENT):
+        variable = written.removeprefix(_FROM_ENVIRONMENT)
+        if not environment.get(variable):
+            raise RouteError(f"{what}: the environment has no {variable}")
+        text = environment[variable]
+    text = text.strip()
+    if any(ord(char) < 32 or ord(char) == 127 for char in text):
+        raise RouteError(f"{what} holds a line break or another control character")
+    return text
+
+
+def _merged(base: Any, written: dict[str, Any], label: str) -> Any:
+    """A struct with some of its fields as a person wrote them."""
+    _known(written, base.__struct_fields__, label)
+    try:
+        return msgspec.convert({**msgspec.structs.asdict(base), **written}, type(base))
+    except msgspec.ValidationError as error:
+        raise RouteError(f"{label}: {error}") from None
