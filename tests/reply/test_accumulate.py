@@ -1,7 +1,5 @@
 """Events become a reply: whole values at any moment, with constant work per event."""
 
-import time
-
 import msgspec
 import pytest
 
@@ -178,19 +176,3 @@ def test_sealed_reasoning_keeps_its_place_and_state():
 def test_a_reply_survives_a_trip_through_json():
     reply = fold(EVENTS)
     assert msgspec.json.decode(msgspec.json.encode(reply), type=Reply) == reply
-
-
-def _cost(count):
-    """Seconds of one fold of `count` deltas, the best of several."""
-    events = [CallStarted(0, "c", "f"), *[CallArgs(0, "some text ")] * count]
-
-    def once():
-        start = time.perf_counter()
-        fold(events)
-        return time.perf_counter() - start
-
-    return min(once() for _ in range(7))
-
-
-def test_the_cost_of_an_event_does_not_grow_with_the_reply():
-    assert _cost(40_000) < 40 * _cost(4_000)

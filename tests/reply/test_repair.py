@@ -11,6 +11,7 @@ from turnbuckle.reply.stand_in import BAD_ARGUMENTS, CUT_CALL, KEPT_RAW, NO_RESU
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol
 from turnbuckle.vocab.messages import (
     CallPart,
+    FilePart,
     ImagePart,
     Message,
     OpaquePart,
@@ -442,3 +443,16 @@ def test_the_free_text_of_a_custom_tool_is_no_bad_arguments_where_it_came_from()
     assert renamed == CallPart("c1_1", "patch", "*** Begin", kind_only)
     half = repair((user("hi"), assistant("so", patch, partial=True)), "openai_responses").messages
     assert half == (user("hi"), assistant("so", partial=True))
+
+
+@every_protocol
+@pytest.mark.requirement("C5")
+def test_a_part_that_no_protocol_takes_from_its_speaker_is_dropped_and_said_so(protocol: Protocol) -> None:
+    opaque = OpaquePart(ProviderState(protocol, "m", {"type": "web_search_call", "id": "w"}))
+    image = ImagePart(url="https://example.test/a.png")
+    history = (user("a", opaque), assistant(image), user("b"), assistant("c", FilePart(name="f", data="AA")), user("d"))
+    repaired = repair(history, protocol)
+    assert repaired.messages == (user("a"), user("b"), assistant("c"), user("d"))
+    assert {"parts_in_place", "empties"} == passes_of(repaired)
+    assert not repaired.left
+    assert {found.rule for found in violations(history, protocol)} >= {"misplaced_part"}

@@ -76,6 +76,7 @@ TABLE = [
     pytest.param(_reply(finish="filtered"), None, "filtered", id="filtered before anything"),
     pytest.param(_reply(TEXT, finish=None, last=FILTERED), None, "filtered", id="cut by a policy"),
     pytest.param(_reply(NO), None, "refused", id="a refusal over stop"),
+    pytest.param(_reply(NO, finish="filtered"), None, "refused", id="a refusal that the host files under its filter"),
     pytest.param(_reply(TEXT, finish="refused"), None, "refused", id="a refusal by reason"),
     pytest.param(_reply(NO, WHOLE, finish="calls"), None, "refused", id="a refusal and a call"),
     # To go on
@@ -96,6 +97,9 @@ TABLE = [
     pytest.param(_reply(TEXT, finish="stop", last=STALLED), None, "cut_by_transport", id="a reason and a stall"),
     pytest.param(_reply(finish=None, last=RESET), None, "cut_by_transport", id="nothing and a reset"),
     pytest.param(_reply(THOUGHT, finish=None, last=RESET), None, "cut_by_transport", id="reasoning and a reset"),
+    pytest.param(
+        _reply(WHOLE, finish="failed"), None, "cut_by_transport", id="a call, but the provider says it failed"
+    ),
     pytest.param(_reply(WHOLE, finish="calls", last=None), None, "cut_by_transport", id="no last word yet"),
     pytest.param(_reply(OPEN, finish="calls"), None, "cut_by_transport", id="an open call over tool_calls"),
     pytest.param(_reply(OPEN, finish="stop"), None, "cut_by_transport", id="an open call over stop"),
@@ -106,7 +110,7 @@ TABLE = [
     pytest.param(_reply(OPEN, finish="calls", output=63), 64, "cut_by_transport", id="an open call below the cap"),
 ]
 BLOCKS = [(), (TEXT,), (THOUGHT,), (WHOLE,), (WHOLE, OPEN), (BAD,), (NO,), (UNCLOSED,), (NAMELESS,), (TEXT, WHOLE)]
-FINISHES = [None, "stop", "length", "calls", "filtered", "refused", "window", "malformed", "paused", "other"]
+FINISHES = [None, "stop", "length", "calls", "filtered", "refused", "window", "malformed", "paused", "failed", "other"]
 
 
 def _every_reply():
@@ -137,7 +141,7 @@ def test_only_a_complete_reply_carries_calls():
         elif reply.calls:
             assert len(found.calls) == len(reply.calls), reply
             assert all(call.closed for call in reply.calls)
-    assert tried == 2000
+    assert tried == 2200
 
 
 @pytest.mark.requirement("B1")

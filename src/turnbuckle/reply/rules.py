@@ -16,7 +16,17 @@ from turnbuckle.reply.stand_in import takes_free_text
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import Protocol
-from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, RefusalPart, ResultPart, TextPart
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    ReasoningPart,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+)
 from turnbuckle.vocab.quirks import Quirks
 
 Rule = Literal[
@@ -39,9 +49,9 @@ Rule = Literal[
 _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _RESPONSES_ID_LENGTH = 64
 _FORBIDDEN: dict[str, tuple[type, ...]] = {
-    "system": (CallPart, ResultPart, ReasoningPart, RefusalPart),
-    "user": (CallPart, ResultPart, ReasoningPart, RefusalPart),
-    "assistant": (ResultPart,),
+    "system": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
+    "user": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
+    "assistant": (ResultPart, ImagePart, FilePart),
 }
 
 

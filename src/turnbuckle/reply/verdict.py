@@ -42,15 +42,15 @@ class Verdict(Struct, frozen=True):
 def verdict(reply: Reply, *, cap: int | None = None) -> Verdict:
     """Judge a reply. `cap` is the output limit that was asked for, if any."""
     evidence = _what_arrived(reply)
-    if not reply.ended:
+    if not reply.ended or reply.finish == "failed":
         return _judge_cut(reply, evidence)
     at_cap = cap is not None and reply.usage is not None and (reply.usage.output or 0) >= cap
     if at_cap:
         evidence.append(f"the output count reached the cap of {cap}")
+    if reply.finish == "refused" or reply.refusal:
+        return Verdict("refused", tuple(evidence))  # also where the host files a refusal under its filter
     if reply.finish == "filtered":
         return Verdict("filtered", tuple(evidence))
-    if reply.finish == "refused" or reply.refusal:
-        return Verdict("refused", tuple(evidence))
     if reply.finish in ("length", "window") or _is_declared_incomplete(reply) or (at_cap and not reply.calls):
         return _judge_length(reply, evidence)
     if reply.finish in ("paused", "compacted"):

@@ -17,6 +17,7 @@ FailureKind = Literal[
     "oversize",  # a line, an event or a reply over its cap
     "cancelled",  # we closed it ourselves
     "repeated",  # we closed it because the model went round in circles
+    "budget",  # we closed it, or asked no more, because a limit of the turn was reached
     # What the provider said
     "rate_limited",
     "overloaded",

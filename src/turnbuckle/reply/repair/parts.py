@@ -5,7 +5,10 @@ from turnbuckle.reply.stand_in import state_once_changed
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
 from turnbuckle.vocab.messages import (
     CallPart,
+    FilePart,
+    ImagePart,
     Message,
+    OpaquePart,
     Part,
     ReasoningPart,
     RefusalPart,
@@ -13,9 +16,13 @@ from turnbuckle.vocab.messages import (
     TextPart,
 )
 
+_PEOPLE_CANNOT = (CallPart, ReasoningPart, RefusalPart, OpaquePart)
+_MODELS_CANNOT = (ImagePart, FilePart)
+
 
 def parts_in_place(messages: History, terms: Terms) -> Passed:
-    """Results into tool messages, words of people out of them, calls and reasoning only from the assistant.
+    """Results into tool messages, words of people out of them, calls and reasoning only from the assistant, pictures
+    and files never from it: no protocol takes those back.
 
     Results stand before the text of the same message: text in front of them teaches models to answer nothing."""
     did: list[tuple[int, str]] = []
@@ -23,10 +30,10 @@ def parts_in_place(messages: History, terms: Terms) -> Passed:
     for index, message in open_messages(messages, terms):
         results = tuple(part for part in message.parts if isinstance(part, ResultPart))
         others = tuple(part for part in message.parts if not isinstance(part, ResultPart))
-        if message.role != "assistant":
-            people = tuple(part for part in others if not isinstance(part, CallPart | ReasoningPart | RefusalPart))
-            did += [(index, f"dropped {_name(part)} from a {message.role} message") for part in _lost(others, people)]
-            others = people
+        cannot = _MODELS_CANNOT if message.role == "assistant" else _PEOPLE_CANNOT
+        fitting = tuple(part for part in others if not isinstance(part, cannot))
+        did += [(index, f"dropped {_name(part)} from a {message.role} message") for part in _lost(others, fitting)]
+        others = fitting
         if message.role == "tool":
             if others:
                 did.append((index, "moved what is no result out of a tool message"))
@@ -154,4 +161,6 @@ def _name(part: Part) -> str:
         return f"the call {part.id or '(no id)'}"
     if isinstance(part, ReasoningPart):
         return "reasoning"
+    if isinstance(part, ImagePart | FilePart):
+        return "a picture" if isinstance(part, ImagePart) else "a file"
     return "a refusal" if isinstance(part, RefusalPart) else "text" if isinstance(part, TextPart) else "an opaque part"

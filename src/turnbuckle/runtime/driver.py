@@ -1,0 +1,368 @@
+"""The driver: the only loop. It asks the turn what is due, performs it, and writes down what happened.
+
+Streaming or not, live or come back after a crash, one tool or ten: it is this loop. It decides nothing. What it
+appends is stored before it is folded, and folded before anything is done about it. A tool starts only when its intent
+is on disk and the claim is still ours; its result is on disk before the model is asked again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from turnbuckle.journal.port import Fenced, JournalError, Note, StorageFull
+from turnbuckle.reply.repair import repair
+from turnbuckle.reply.retell import retell
+from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
+from turnbuckle.runtime.speech import Speech
+from turnbuckle.turn import budget
+from turnbuckle.turn.commands import CallModel, Command, Record, RunTool, SettleTool
+from turnbuckle.turn.facts import (
+    Fact,
+    ModelAsked,
+    RunClaimed,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+    Streamed,
+    ToolFinished,
+    ToolSaid,
+    ToolStarted,
+)
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.tooling import ToolOutcome
+
+_STORE_AGAIN = 0.5
+_STORE_TRIES = 20
+
+
+class Stop:
+    """The wish that a run end. May be made at any time, from anywhere on the event loop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.by = "user"
+
+    def ask(self, by: str = "user") -> None:
+        if not self._event.is_set():
+            self.by = by
+            self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Driver:
+    """Drives one run to its end."""
+
+    def __init__(
+        self,
+        log: RunLog,
+        policy: Policy,
+        model: Model,
+        tools: Tools,
+        *,
+        wall: Wall,
+        sleep: Sleep,
+        settings: ModelRequest | None = None,
+    ) -> None:
+        self.stop = Stop()
+        self._log = log
+        self._policy = policy
+        self._model = model
+        self._tools = tools
+        self._wall = wall
+        self._sleep = sleep
+        self._settings = settings or ModelRequest("", ())
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def turn(self) -> Turn:
+        return self._log.fold.turn
+
+    async def start(self, started: RunStarted, note: Note | None = None) -> Outcome:
+        """Begin a run and drive it to its end."""
+        await self._log.append([started], note)
+        return await self._drive()
+
+    async def resume(self, epoch: int) -> Outcome:
+        """Fold what is stored and go on from there. A run that has ended stays as it is."""
+        await self._log.load()
+        await self._log.append([RunClaimed(self._wall(), epoch)])
+        if self.turn.stopping:
+            self.stop.ask()
+        return await self._drive()
+
+    async def _drive(self) -> Outcome:
+        watch = self._stopping = asyncio.create_task(self._watch_for_stop())
+        try:
+            while self.turn.phase != "ended":
+                due = self._log.fold.due()
+                if not due:
+                    raise RuntimeError(f"nothing is due in the phase {self.turn.phase}")
+                await self._perform_all(due)
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+        outcome = self.turn.outcome
+        assert outcome is not None
+        return outcome
+
+    async def _perform_all(self, due: tuple[Command, ...]) -> None:
+        if len(due) == 1:
+            await self._perform(due[0])
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for command in due:
+                    group.create_task(self._perform(command))
+        except BaseExceptionGroup as problems:
+            # The first problem is the story; the others are the tasks that it took down.
+            raise problems.exceptions[0] from problems
+
+    async def _perform(self, command: Command) -> None:
+        match command:
+            case Record(facts):
+                await self._record(facts)
+            case CallModel():
+                await self._call_model(command)
+            case RunTool():
+                await self._run_tool(command)
+            case SettleTool():
+                await self._settle_tool(command)
+
+    async def _record(self, facts: tuple[Fact, ...]) -> None:
+        ended = next((fact for fact in facts if isinstance(fact, RunEnded)), None)
+        await self._log.append(facts, Note(status=ended.outcome.kind) if ended is not None else None)
+
+    async def _watch_for_stop(self) -> None:
+        await self.stop.wait()
+        if not self.turn.stopping:
+            await self._log.append([StopAsked(self._wall(), self.stop.by)])
+
+    async def _stop_is_noted(self) -> bool:
+        """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else any more."""
+        if not self.stop.is_set():
+            return False
+        assert self._stopping is not None
+        await asyncio.shield(self._stopping)
+        return True
+
+    # The model
+
+    async def _call_model(self, command: CallModel) -> None:
+        ask = command.ask
+        if ask.after > 0:
+            await self._wait_unless_stopped(ask.after)
+        if await self._stop_is_noted():
+            return
+        route = self._policy.route(self._model.choose(ask.route))
+        asked = ModelAsked(
+            self._wall(),
+            command.attempt,
+            route.name,
+            route.protocol,
+            route.model,
+            ask.why,
+            ask.notes,
+            ask.stream and self._model.streams(route.name),
+            ask.cap if route.name == ask.route else route.cap,
+            ask.effort if route.name == ask.route else route.effort,
+        )
+        shown = self.turn.shown
+        await self._log.append([asked])
+        speech = Speech(shown)
+        halt = _Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
+        heard: list[Event] = []
+        async with _closed_behind(self._model.attempt(route.name, self._request(asked), halt)) as bursts:
+            async for events in bursts:
+                heard = events or heard
+                said = speech.take(events)
+                if not halt.is_set():
+                    halt.why = self._why_halt(speech)
+                if halt.why is not None and said and isinstance(said[-1], Cut):
+                    said = (*said[:-1], Cut(halt.why))
+                if said:
+                    await self._log.append([Streamed(self._wall(), command.attempt, said)])
+                if speech.over:
+                    break
+        if not speech.over:
+            heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
+            await self._log.append([Streamed(self._wall(), command.attempt, speech.take(heard))])
+        self._model.note(route.name, heard)
+
+    def _why_halt(self, speech: Speech) -> Failure | None:
+        """Why this attempt is not worth its time any more."""
+        if speech.repeats:
+            return failure("repeated", f"the model repeats itself: {speech.repeats[:120]}")
+        spent = budget.exceeded_inside(self.turn, self._policy, self._wall(), speech.characters, speech.usage)
+        return failure("budget", spent) if spent else None
+
+    async def _wait_unless_stopped(self, seconds: float) -> None:
+        waiting = asyncio.ensure_future(self._sleep(seconds))
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            stopping.cancel()
+
+    def _request(self, asked: ModelAsked) -> ModelRequest:
+        """The whole request: the history made legal for this protocol, and all tools, always in the same order."""
+        quirks = self._policy.route(asked.route).quirks
+        messages = retell(self.turn.messages, self.turn.tally.retold)
+        paused = bool(messages) and messages[-1].role == "assistant" and not messages[-1].partial
+        history = repair(messages, asked.protocol, model=asked.model, quirks=quirks, to_ask=not paused)
+        settings = self._settings
+        return ModelRequest(
+            model=asked.model,
+            messages=history.messages,
+            tools=(*self._tools.specs(), *settings.tools),
+            tool_choice=settings.tool_choice,
+            max_output_tokens=asked.cap,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            stop=settings.stop,
+            effort=asked.effort,
+            response_format=settings.response_format,
+            parallel_calls=settings.parallel_calls,
+            stream=asked.stream,
+            extra=settings.extra,
+        )
+
+    # Tools
+
+    async def _run_tool(self, command: RunTool) -> None:
+        refused = await self._tools.refuse(command.call_id, command.name, command.arguments)
+        if refused is not None:
+            await self._finish(command.call_id, command.name, refused)
+            return
+        if await self._stop_is_noted():
+            return
+        started = ToolStarted(self._wall(), command.call_id, command.name, command.arguments, command.key)
+        await self._log.append([*command.closing, started])
+        await self._run_started(command)
+
+    async def _settle_tool(self, command: SettleTool) -> None:
+        found = await self._tools.probe(command.name, command.arguments, command.key)
+        if found in ("again", "not_done") and not await self._stop_is_noted():
+            again = ToolStarted(self._wall(), command.call_id, command.name, command.arguments, command.key)
+            await self._log.append([again])
+            await self._run_started(command)
+            return
+        if found == "done":
+            told = ToolOutcome("finished", "The process died as this ran. A look shows that it had been done.")
+        elif found == "not_done":
+            told = ToolOutcome("failed", "The process died as this ran. A look shows that it had not been done.")
+        else:
+            told = ToolOutcome("unknown", "The process died as this ran. Nobody knows whether it was done; look first.")
+        await self._finish(command.call_id, command.name, told)
+
+    async def _run_started(self, command: RunTool | SettleTool) -> None:
+        if not self._log.still_mine():
+            raise Fenced(self._log.stream, -1, -1)
+        teller = _Teller(self._log, self._wall, command.call_id)
+        try:
+            outcome = await self._tools.run(
+                command.call_id, command.name, command.arguments, command.key, teller.say, self.stop
+            )
+        finally:
+            await teller.done()
+        await self._finish(command.call_id, command.name, outcome)
+
+    async def _finish(self, call_id: str, name: str, outcome: ToolOutcome) -> None:
+        """A result that can not be stored is not given up at once: the tool has run."""
+        for left in range(_STORE_TRIES, -1, -1):
+            try:
+                await self._log.append([ToolFinished(self._wall(), call_id, name, outcome)])
+                return
+            except StorageFull:
+                if not left:
+                    raise
+                await self._sleep(_STORE_AGAIN)
+
+
+@asynccontextmanager
+async def _closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[AsyncIterator[list[Event]]]:
+    """An attempt that is left early is closed at once, and its connection with it."""
+    try:
+        yield bursts
+    finally:
+        close = getattr(bursts, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class _Teller:
+    """Takes a tool's live output and stores it behind the tool's back: in order, and before its result. If it can not
+    be stored only the live view suffers, since the result holds it too."""
+
+    def __init__(self, log: RunLog, wall: Wall, call_id: str) -> None:
+        self._log = log
+        self._wall = wall
+        self._call_id = call_id
+        self._texts: list[str] = []
+        self._storing: asyncio.Task[None] | None = None
+
+    def say(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(text)
+        if self._storing is None or self._storing.done():
+            self._storing = asyncio.ensure_future(self._store())
+
+    async def done(self) -> None:
+        if self._storing is not None:
+            await asyncio.gather(self._storing, return_exceptions=True)
+
+    async def _store(self) -> None:
+        while self._texts:
+            text = "".join(self._texts)
+            self._texts.clear()
+            try:
+                await self._log.append([ToolSaid(self._wall(), self._call_id, text)])
+            except JournalError:
+                return
+
+
+class _Halt:
+    """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of the turn
+    is over, which a silent stream would never find out by itself."""
+
+    def __init__(self, stop: Stopper, seconds_left: float, limit: float) -> None:
+        self._stop = stop
+        self._seconds_left = seconds_left
+        self._too_late = failure("budget", f"the limit of {limit:g} seconds is reached")
+        self._own = asyncio.Event()
+        self._why: Failure | None = None
+
+    @property
+    def why(self) -> Failure | None:
+        return self._why
+
+    @why.setter
+    def why(self, reason: Failure | None) -> None:
+        self._why = reason
+        if reason is not None:
+            self._own.set()
+
+    def is_set(self) -> bool:
+        return self._own.is_set() or self._stop.is_set()
+
+    async def wait(self) -> None:
+        either = [asyncio.ensure_future(self._own.wait()), asyncio.ensure_future(self._stop.wait())]
+        try:
+            done, _ = await asyncio.wait(either, timeout=self._seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                self.why = self._too_late
+        finally:
+            for one in either:
+                one.cancel()

@@ -1,0 +1,137 @@
+"""Named points at which a process kills itself, for tests of what a crash leaves behind.
+
+The environment variable TURNBUCKLE_FAULT names one: `after-append:ToolStarted:1` dies right behind the first append
+that holds a ToolStarted. Points are `before-append` and `after-append` with the name of a fact, and `before-tool`,
+`in-tool` (at its first output) and `after-tool` with the name of a tool; the number counts from 1. Without the
+variable nothing here is part of a run.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import EVERY_STREAM, Claim, Grade, Held, Item, Journal, Note, StreamRow, Wanted
+from turnbuckle.runtime.ports import Stopper, Tools
+from turnbuckle.turn.facts import decode
+from turnbuckle.vocab.request import ToolSpec
+from turnbuckle.vocab.tooling import ToolOutcome
+
+VARIABLE = "TURNBUCKLE_FAULT"
+APPEND_POINTS = ("before-append", "after-append")
+TOOL_POINTS = ("before-tool", "in-tool", "after-tool")
+
+
+class Fault(Struct):
+    """One point, and how often it is still to be passed before it strikes."""
+
+    point: str
+    name: str
+    left: int
+
+    def reached(self, point: str, name: str) -> None:
+        """The process is at this point now."""
+        if point == self.point and name == self.name:
+            self.left -= 1
+            if not self.left:
+                _die()
+
+
+def read_fault(text: str) -> Fault:
+    """A point from its text. Raises ConfigError."""
+    point, _, rest = text.partition(":")
+    name, _, number = rest.partition(":")
+    if point not in APPEND_POINTS + TOOL_POINTS or not name or not (number or "1").isdigit():
+        raise ConfigError(f"{VARIABLE}={text}: it must be like after-append:ToolStarted:1")
+    return Fault(point, name, int(number or "1"))
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise SystemExit("killed")
+
+
+class FaultyJournal:
+    """A journal whose process dies around an append."""
+
+    def __init__(self, journal: Journal, fault: Fault) -> None:
+        self._journal = journal
+        self._fault = fault
+
+    async def append(
+        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+    ) -> int:
+        names = dict.fromkeys(type(decode(item)).__name__ for item in items)
+        for name in names:
+            self._fault.reached("before-append", name)
+        head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
+        for name in names:
+            self._fault.reached("after-append", name)
+        return head
+
+    async def read(self, stream: str, after: int = 0, limit: int = 500) -> list[Item]:
+        return await self._journal.read(stream, after, limit)
+
+    async def head(self, stream: str) -> int:
+        return await self._journal.head(stream)
+
+    async def wait(self, stream: str, after: int) -> None:
+        await self._journal.wait(stream, after)
+
+    async def streams(
+        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        return await self._journal.streams(wanted, after, limit)
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        return await self._journal.claim(stream, owner, seconds)
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        return await self._journal.renew(claim, seconds)
+
+    async def release(self, claim: Claim) -> None:
+        await self._journal.release(claim)
+
+    def still_mine(self, claim: Claim) -> bool:
+        return self._journal.still_mine(claim)
+
+    async def note(self, stream: str, note: Note) -> None:
+        await self._journal.note(stream, note)
+
+    async def drop(self, stream: str) -> bool:
+        return await self._journal.drop(stream)
+
+    async def close(self) -> None:
+        await self._journal.close()
+
+
+class FaultyTools:
+    """Tools whose process dies around or inside a call."""
+
+    def __init__(self, tools: Tools, fault: Fault) -> None:
+        self._tools = tools
+        self._fault = fault
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._tools.specs()
+
+    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+        return await self._tools.refuse(call_id, name, arguments)
+
+    async def run(
+        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+    ) -> ToolOutcome:
+        def heard(text: str) -> None:
+            self._fault.reached("in-tool", name)
+            said(text)
+
+        self._fault.reached("before-tool", name)
+        outcome = await self._tools.run(call_id, name, arguments, key, heard, stop)
+        self._fault.reached("after-tool", name)
+        return outcome
+
+    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
+        return await self._tools.probe(name, arguments, key)

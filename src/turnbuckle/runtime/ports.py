@@ -1,0 +1,63 @@
+"""What the driver needs of the world, as narrow as it can be. The app hands in the real bodies, the lab its doubles."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+
+from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.vocab.tooling import ToolOutcome
+
+
+class Stopper(Protocol):
+    """Somebody may want it to end: `is_set` to ask, `wait` to wait for it."""
+
+    def is_set(self) -> bool: ...
+
+    async def wait(self) -> Any: ...
+
+
+class Model(Protocol):
+    """Model calls over routes. One attempt each, never a retry."""
+
+    def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+        """Events in bursts, with exactly one last word, also when stopped or when a clock fires."""
+        ...
+
+    def choose(self, wanted: RouteName) -> RouteName:
+        """The route to take when `wanted` is to be asked: another one while it is benched."""
+        ...
+
+    def streams(self, route: RouteName) -> bool:
+        """Whether this route is believed to stream at present."""
+        ...
+
+    def note(self, route: RouteName, events: list[Event]) -> None:
+        """Learn from how an attempt ended."""
+        ...
+
+
+class Tools(Protocol):
+    """The tools of a run."""
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is offered, always in the same order."""
+        ...
+
+    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+        """Why this call may not start: an unknown name, arguments that do not fit, a rule against it. None: it may."""
+        ...
+
+    async def run(
+        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+    ) -> ToolOutcome:
+        """Run it to its one outcome. Never raises."""
+        ...
+
+    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
+        """After a crash: "again" if it may simply be run again, else "done", "not_done" or "unknown"."""
+        ...
+
+
+Wall = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]

@@ -1,0 +1,87 @@
+"""What a model says on its way to the journal: behind the seam, and watched for going round in circles."""
+
+from turnbuckle.reply.repetition import RepetitionGuard
+from turnbuckle.reply.seam import Seam
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    BlockStarted,
+    CallArgs,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
+
+_GENERATED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
+
+
+class Speech:
+    """Filters the events of one attempt. `shown` is the text that its answer goes on behind.
+
+    Text that only repeats what is there already is left out. So is white space with nothing behind it: a reply of
+    nothing else is an empty one, and may be asked for again without a trace. What is held back is given out, or
+    dropped, before its block is closed and before a call begins, so that the order of things stays."""
+
+    def __init__(self, shown: str = "") -> None:
+        self._seam = Seam(shown) if shown else None
+        self._guard = RepetitionGuard()
+        self._block = 0
+        self._begun: set[int] = set()
+        self._unheard: set[int] = set()  # blocks of text of which nothing was given out
+        self._blank: list[str] = []  # white space at the very beginning
+        self._spoke = False
+        self.over = False
+        """The last word was said. What may follow it is not heard."""
+        self.repeats = ""
+        """The passage that is said over and over, once it is found."""
+        self.characters = 0
+        """What the model has generated so far, shown or not."""
+        self.usage: Usage | None = None
+
+    def take(self, events: list[Event]) -> tuple[Event, ...]:
+        """The events as they may be shown."""
+        out: list[Event] = []
+        for event in events:
+            if self.over:
+                break
+            if isinstance(event, _GENERATED):
+                self.characters += len(event.text)
+            elif isinstance(event, UsageNoted):
+                self.usage = event.usage
+            if isinstance(event, TextDelta):
+                self._block = event.block
+                self._unheard.add(event.block)
+                self._say(self._seam.feed(event.text) if self._seam is not None else event.text, out)
+                continue
+            if isinstance(event, Ended | Cut | BlockClosed | CallStarted):
+                self._settle(out, cut=isinstance(event, Cut))
+            if isinstance(event, BlockStarted):
+                self._begun.add(event.block)
+            if isinstance(event, BlockClosed) and event.block in self._unheard - self._begun:
+                continue  # for a reader it never began
+            out.append(event)
+            self.over = isinstance(event, Ended | Cut)
+        return tuple(out)
+
+    def _settle(self, out: list[Event], *, cut: bool) -> None:
+        if self._seam is not None and self._seam.holding:
+            self._say(self._seam.close(cut=cut), out)
+
+    def _say(self, text: str, out: list[Event]) -> None:
+        if not text:
+            return
+        if not self._spoke:
+            self._blank.append(text)
+            if not text.strip():
+                return
+            text = "".join(self._blank)
+            self._spoke = True
+        out.append(TextDelta(self._block, text))
+        self._begun.add(self._block)
+        if not self.repeats:
+            self.repeats = self._guard.feed(text)

@@ -1,0 +1,68 @@
+"""The tools as the driver sees them: `tools/` behind the driver's own port."""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.runtime.ports import Stopper
+from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.spec import Call, Denied, ToolContext
+from turnbuckle.turn.policy import ToolFacts
+from turnbuckle.vocab.request import ToolSpec
+from turnbuckle.vocab.tooling import ToolOutcome, not_started
+
+
+class Toolbox:
+    """The tools of one run. `decide` says no by a rule or a person; it is asked once, before anything is started."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        context: ToolContext,
+        decide: Callable[[Call], Awaitable[Denied | None]] | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._context = context
+        self._decide = decide
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return self._dispatcher.registry.specs
+
+    async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+        call = SoundCall(call_id, name, arguments)
+        faults = self._dispatcher.faults(call)
+        if faults is not None:
+            return not_started(faults)
+        denied = None if self._decide is None else await self._decide(call)
+        return None if denied is None else ToolOutcome("denied", denied.why)
+
+    async def run(
+        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+    ) -> ToolOutcome:
+        # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an event.
+        signal = cast(asyncio.Event, stop)
+        context = dataclasses.replace(self._context, key=key, publish=said, stop=signal)
+        return await self._dispatcher.run(SoundCall(call_id, name, arguments), context)
+
+    async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
+        """A tool that has a probe is asked, also if it might run again: what is done already need not be done twice,
+        and what somebody changed since must not be undone."""
+        tool = self._dispatcher.registry.get(name)
+        if tool is None:
+            return "unknown"
+        if tool.probe is None:
+            return "unknown" if tool.effect == "write" else "again"
+        return await self._dispatcher.probe(SoundCall("", name, arguments), dataclasses.replace(self._context, key=key))
+
+
+def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:
+    """What the turn must know of the tools."""
+    registry = dispatcher.registry
+    found = {name: registry.get(name) for name in registry.names}
+    return {
+        name: ToolFacts(tool.effect, tool.draftable or "", tuple(sorted(tool.guarded)))
+        for name, tool in found.items()
+        if tool is not None
+    }

@@ -1,0 +1,119 @@
+"""The calls of a complete reply: which may start now, what becomes of them, and when no more may start."""
+
+from msgspec.structs import replace
+
+from turnbuckle.turn import budget, drafting
+from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
+from turnbuckle.turn.facts import RunEnded, ToolFinished, ToolStarted
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import PendingCall, Turn
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.outcome import Outcome, OutcomeKind
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+
+
+def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
+    """The calls that may start now. Reads in a row run together; anything else runs alone and in its turn.
+
+    What a process that is gone had started is settled first. After a wish to stop nothing new starts."""
+    orphans = [call for call in turn.calls if call.orphan]
+    if turn.stopping:
+        left = [call for call in turn.calls if call.outcome is None and not call.started]
+        if left:
+            told = ToolOutcome("not_started", "the turn was stopped before this call")
+            return (Record(_all_finished(turn, left, told)),)
+        return tuple(_settle(turn, call) for call in orphans[:1])
+    if turn.tally.recoveries > policy.max_recoveries:
+        return (_abandon(turn, policy),)
+    if reason := "" if orphans else budget.no_more_tools(turn, policy):
+        return (_end(turn, reason),)
+    return _startable(turn, policy)
+
+
+def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
+    found: list[Command] = []
+    room = max(policy.limits.tool_calls - turn.tally.tool_runs, 1)
+    busy = any(call.started and not call.orphan and call.outcome is None for call in turn.calls)
+    for call in turn.calls:
+        if call.outcome is not None:
+            continue
+        alone = policy.tool(call.name).effect != "read"
+        if (alone and (found or busy)) or len(found) == room:
+            break
+        if call.orphan:
+            found.append(_settle(turn, call))
+        elif not call.started:
+            found.append(_start(turn, call, policy))
+        if alone:
+            break
+    return tuple(found)
+
+
+def key_of(turn: Turn, call: PendingCall) -> str:
+    """The same when the same call of the same reply is run again."""
+    return f"{turn.run}:{turn.attempt}:{call.id}"
+
+
+def _settle(turn: Turn, call: PendingCall) -> SettleTool:
+    return SettleTool(call.id, call.name, call.arguments, key_of(turn, call))
+
+
+def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
+    key = key_of(turn, call)
+    if call.name == FINISH_CALL:
+        return drafting.finish(turn, call, key, policy)
+    closing = drafting.replaced(turn, call.name, call.arguments)
+    return RunTool(call.id, call.name, call.arguments, key, tuple(closing))
+
+
+def _end(turn: Turn, why: str) -> Record:
+    """Nothing more starts, each call that is left gets its answer, and the run ends: one write."""
+    left = [call for call in turn.calls if call.outcome is None]
+    kind: OutcomeKind = "partial" if turn.has_something else "failed"
+    outcome = Outcome(kind, why, failure("budget", why), tuple(turn.drafts))
+    answers = _all_finished(turn, left, ToolOutcome("not_started", why))
+    return Record((*answers, RunEnded(turn.now, outcome)))
+
+
+def _abandon(turn: Turn, policy: Policy) -> Record:
+    """The process died again and again while these calls ran. What was started stays unknown."""
+    why = f"the run came back {turn.tally.recoveries} times after a crash without any progress"
+    started = [call for call in turn.calls if call.outcome is None and call.started]
+    others = [call for call in turn.calls if call.outcome is None and not call.started]
+    outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=tuple(turn.drafts))
+    return Record(
+        (
+            *_all_finished(turn, started, ToolOutcome("unknown", why)),
+            *_all_finished(turn, others, ToolOutcome("not_started", why)),
+            RunEnded(turn.now, outcome),
+        )
+    )
+
+
+def _all_finished(turn: Turn, calls: list[PendingCall], told: ToolOutcome) -> tuple[ToolFinished, ...]:
+    return tuple(ToolFinished(turn.now, call.id, call.name, told) for call in calls)
+
+
+def start(turn: Turn, started: ToolStarted) -> Turn:
+    """The intent of a call is stored. A call that is run again after a crash counts once."""
+
+    def mark(call: PendingCall) -> PendingCall:
+        if call.id != started.call_id:
+            return call
+        # finish_call becomes the call that it finishes.
+        return replace(call, name=started.name, arguments=started.arguments, started=True, orphan=False)
+
+    again = any(call.started for call in turn.calls if call.id == started.call_id)
+    tally = turn.tally if again else replace(turn.tally, tool_runs=turn.tally.tool_runs + 1)
+    return replace(turn, calls=tuple(map(mark, turn.calls)), tally=tally)
+
+
+def finish(turn: Turn, finished: ToolFinished) -> Turn:
+    """A call has its outcome."""
+    calls = tuple(
+        replace(call, outcome=finished.outcome, orphan=False) if call.id == finished.call_id else call
+        for call in turn.calls
+    )
+    missed = finished.name == FINISH_CALL and not finished.outcome.ok
+    tally = replace(turn.tally, recoveries=0, misjoined=turn.tally.misjoined + 1 if missed else 0)
+    return replace(turn, calls=calls, tally=tally)

@@ -1,0 +1,44 @@
+"""What the turn wants done next. Whoever drives it performs these and brings back facts."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.turn.facts import DraftClosed, Fact
+from turnbuckle.turn.state import Ask
+
+
+class CallModel(Struct, frozen=True):
+    """Wait as asked, write `ModelAsked`, then call."""
+
+    ask: Ask
+    attempt: int
+
+
+class RunTool(Struct, frozen=True):
+    """Write `ToolStarted`, and only then run it. `closing` are the drafts that this call settles, in the same write."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    key: str
+    closing: tuple[DraftClosed, ...] = ()
+
+
+class SettleTool(Struct, frozen=True):
+    """The call was started by a process that is gone. Run it again if its tool allows that, ask its probe, or say
+    that nobody knows."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    key: str
+
+
+class Record(Struct, frozen=True):
+    """Write these facts, all or none, and take them in."""
+
+    facts: tuple[Fact, ...]
+
+
+Command = CallModel | RunTool | SettleTool | Record

@@ -1,0 +1,204 @@
+"""Drafts in a turn: what is kept of a cut call, and what `finish_call` makes of it."""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.reply.draft import Draft, draft_of
+from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
+from turnbuckle.turn.commands import Command, Record, RunTool
+from turnbuckle.turn.facts import (
+    Decision,
+    DraftClosed,
+    DraftGrown,
+    DraftKept,
+    Fact,
+    Fallback,
+    FinishDraft,
+    GiveUp,
+    Reask,
+    Retry,
+    ToolFinished,
+)
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.recover import Broken
+from turnbuckle.turn.state import PendingCall, Turn
+from turnbuckle.vocab.arguments import judge
+from turnbuckle.vocab.ids import DraftId
+from turnbuckle.vocab.reply import Reply, ReplyCall
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+
+
+class Kept(Struct, frozen=True):
+    """What is kept of a cut call. `tool` is the tool that the work was for, also when `finish_call` was cut.
+
+    `gained` counts what no draft had before: a call that starts again from the top brings nothing new until it is
+    past what is there already. `length` is how much the draft holds now."""
+
+    tool: str
+    facts: tuple[Fact, ...] = ()
+    draft: DraftId | None = None
+    gained: int = 0
+    length: int = 0
+
+
+def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
+    """What to keep of a reply that was cut: None if no call had begun.
+
+    Only the last call can hold a long text that broke; the ones before it did not run either, and the model makes
+    them again."""
+    call = reply.calls[-1] if reply.calls else None
+    if call is None:
+        return None
+    if call.name == FINISH_CALL:
+        return _extend(turn, call)
+    argument = policy.tool(call.name).draftable
+    if not argument:
+        return Kept(call.name)
+    found = draft_of(call.name, _as_cut(call), argument, DraftId(f"d{turn.attempt}"))
+    if not isinstance(found, Draft) or not found.text:
+        return Kept(call.name)
+    return _restarted(turn, found) or _begun(turn, found)
+
+
+def _restarted(turn: Turn, found: Draft) -> Kept | None:
+    """The model made the same call again from the top, and it was cut again: one draft, and the longer text."""
+    for draft in turn.drafts.values():
+        if (draft.tool, draft.settled) != (found.tool, found.settled) or draft.closed:
+            continue
+        if draft.text.startswith(found.text) and not found.closed:
+            return Kept(found.tool, (), draft.id, 0, len(draft.text))
+        if found.text.startswith(draft.text) and not found.closed:
+            added = DraftGrown(turn.now, draft.id, len(draft.text), found.text[len(draft.text) :])
+            return Kept(found.tool, (added,), draft.id, len(added.added), len(found.text))
+    return None
+
+
+def _begun(turn: Turn, found: Draft) -> Kept:
+    most = max((len(draft.text) for draft in turn.drafts.values() if draft.tool == found.tool), default=0)
+    gained = max(len(found.text) - most, 0)
+    return Kept(found.tool, (DraftKept(turn.now, found),), found.id, gained, len(found.text))
+
+
+def _as_cut(call: ReplyCall) -> str:
+    """A call that looks whole in a reply that was cut did not run either. Its last brace is taken off, so that it
+    is kept as a draft whose text is complete, and the model only has to say that it still wants it."""
+    text = call.arguments.rstrip()
+    return text[:-1] if text.endswith("}") and judge(text).status == "whole" else call.arguments
+
+
+def _extend(turn: Turn, call: ReplyCall) -> Kept:
+    for draft in turn.drafts.values():
+        grown = extend_by_cut(draft, _as_cut(call))
+        if isinstance(grown, Extended):
+            added = DraftGrown(turn.now, draft.id, grown.kept, grown.added)
+            length = len(grown.draft.text)
+            return Kept(draft.tool, (added,), draft.id, length - len(draft.text), length)
+    latest = next(reversed(turn.drafts.values()), None)
+    return Kept(FINISH_CALL) if latest is None else Kept(latest.tool, (), latest.id, 0, len(latest.text))
+
+
+def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId | None = None) -> list[DraftClosed]:
+    """The drafts that a call settles: the one that it finishes, and those for the same thing. A draft of another
+    file, say, stays open."""
+    return [
+        DraftClosed(turn.now, draft.id, "finished" if draft.id == finished else "superseded")
+        for draft in turn.drafts.values()
+        if draft.id == finished
+        or (draft.tool == tool and all(arguments.get(key, value) == value for key, value in draft.settled.items()))
+    ]
+
+
+def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
+    """Perform a whole `finish_call`: extend the draft, run the call that it completes, or say why not."""
+    given = call.arguments
+    draft = turn.drafts.get(DraftId(str(given.get("draft", ""))))
+    if draft is None:
+        known = ", ".join(turn.drafts) or "none"
+        return _answer(turn, call, "not_started", f"There is no such open draft (open: {known}). Make the call itself.")
+    wrong = _misspelt(given)
+    if wrong:
+        return _answer(turn, call, "not_started", wrong)
+    guarded = policy.tool(draft.tool).guarded
+    joined = splice(
+        draft, given.get("after", ""), given.get("rest", ""), given.get("more", False), given.get("also"), guarded
+    )
+    match joined:
+        case Refused():
+            told = f"Not joined: {joined.why}. The draft {draft.id} ends with:\n<<<{joined.true_tail}>>>"
+            return _answer(turn, call, "not_started", told)
+        case Extended():
+            added = DraftGrown(turn.now, draft.id, joined.kept, joined.added)
+            count = len(joined.draft.text)
+            told = f"Kept: the draft {draft.id} has {count:,} characters now. Send the next piece with finish_call."
+            finished = ToolFinished(turn.now, call.id, call.name, ToolOutcome("finished", told))
+            return Record((added, finished))
+        case Spliced():
+            closing = replaced(turn, draft.tool, joined.arguments, draft.id)
+            return RunTool(call.id, draft.tool, joined.arguments, key, tuple(closing))
+
+
+def _misspelt(given: dict[str, Any]) -> str:
+    kinds: dict[str, type] = {"after": str, "rest": str, "more": bool, "also": dict}
+    wrong = [name for name, kind in kinds.items() if name in given and not isinstance(given[name], kind)]
+    return f"finish_call takes another kind of value for {', '.join(wrong)}." if wrong else ""
+
+
+def _answer(turn: Turn, call: PendingCall, status: Any, text: str) -> Record:
+    return Record((ToolFinished(turn.now, call.id, call.name, ToolOutcome(status, text)),))
+
+
+def notice(choice: Decision, broken: Broken, kept: Kept | None) -> str:
+    """One quiet line for the user; empty where nothing that was shown is touched."""
+    where = f" in {broken.tool}" if broken.tool else ""
+    what = _what_broke(broken)
+    match choice:
+        case Retry():
+            return ""
+        case Reask(change):
+            return f"{what}: {_CHANGES[change]}" if change not in ("nothing", "plain") else ""
+        case FinishDraft() | Fallback(_, FinishDraft()):
+            count = kept.length if kept is not None else 0
+            return f"{what}{where}, {count:,} characters kept, finishing the draft"
+        case Fallback(route):
+            return f"{what}{where}, going on with {route}" if broken.said_text or broken.tool else ""
+        case GiveUp(_, why):
+            told_alone = broken.verdict == "refused" or why == what or _is_our_own(broken)
+            return why if told_alone else f"{what}{where}: {why}"
+        case _:
+            return f"{what}{where}, nothing ran, asking for smaller calls" if broken.tool else ""
+
+
+_CHANGES = {
+    "more_room": "asking again with more room",
+    "less_effort": "asking again with less effort",
+    "say_something": "asking again",
+    "valid_calls": "asking for a valid call",
+    "retold": "asking again with the history in plain words",
+}
+
+
+def _is_our_own(broken: Broken) -> bool:
+    """Whether we ended the stream ourselves, so that it did not break."""
+    return broken.failure is not None and broken.failure.kind in ("cancelled", "repeated", "budget")
+
+
+_WAITED = re.compile(r"\b(?:for|after|stalled) (\d[\d.]* s)\b")
+"""The time in the words of a clock that fired; its limit and its source are for the record, not for a quiet line."""
+
+
+def _what_broke(broken: Broken) -> str:
+    failure = broken.failure
+    if failure is not None:
+        if failure.kind == "stalled":
+            waited = _WAITED.search(failure.message)
+            return f"stream stalled {waited[1]}" if waited is not None else "stream stalled"
+        return f"stream broke ({failure.kind.replace('_', ' ')})"
+    words = {
+        "cut_by_length": "the output limit was reached",
+        "thinking_exhausted": "the output limit was used up by thinking",
+        "empty": "nothing arrived",
+        "malformed": "the call could not be read",
+    }
+    return words.get(broken.verdict, broken.verdict.replace("_", " "))

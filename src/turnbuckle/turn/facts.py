@@ -1,0 +1,229 @@
+"""What happened in a run. These are the items of its journal, and the only input of the turn.
+
+A fact is written before anybody acts on it or sees it. Choices are facts too, so that readers, replays and tests see
+one story. `at` is wall time in seconds, given by whoever wrote the fact.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.reply.draft import Draft
+from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.tooling import ToolOutcome
+
+AskWhy = Literal["first", "after_tools", "retry", "continue", "finish_draft", "fallback", "reask"]
+Continuation = Literal["length", "text", "call", "unreadable", "paused"]
+"""What a continuation asks for: go on behind the output cap, go on behind a lost connection, do the cut call in
+smaller pieces, make a call that can be read, or nothing at all since the provider wants its own words back."""
+Change = Literal[
+    "nothing",  # the same again
+    "plain",  # without streaming
+    "more_room",  # a larger output cap
+    "less_effort",  # less reasoning
+    "say_something",  # a note: nothing arrived
+    "valid_calls",  # a note: the call could not be read; smaller, valid calls
+    "retold",  # the history in plain words, since the provider refused it as it was
+]
+
+
+class Retry(Struct, frozen=True, tag="retry"):
+    """Ask the same route again, in silence: nothing was shown."""
+
+    after: float
+
+
+class Continue(Struct, frozen=True, tag="continue"):
+    """Keep what was shown and ask for the rest. `escalation` counts the cuts in a row on the same tool."""
+
+    kind: Continuation
+    tool: str = ""
+    escalation: int = 0
+
+
+class FinishDraft(Struct, frozen=True, tag="finish_draft"):
+    """Keep the cut arguments as a draft and ask only for the rest of them."""
+
+    draft: DraftId
+    escalation: int = 0
+
+
+class Fallback(Struct, frozen=True, tag="fallback"):
+    """Go to another route. What was shown is kept, and `then` says how it is asked to go on."""
+
+    route: RouteName
+    then: Continue | FinishDraft | None = None
+
+
+class Reask(Struct, frozen=True, tag="reask"):
+    """Ask again with something changed that can change the outcome. The reply leaves no trace in the history."""
+
+    change: Change
+    after: float = 0.0
+
+
+class GiveUp(Struct, frozen=True, tag="give_up"):
+    """End the turn. `kind` is the outcome; `why` is a sentence for the user."""
+
+    kind: Literal["partial", "failed", "cancelled"]
+    why: str
+
+
+Decision = Retry | Continue | FinishDraft | Fallback | Reask | GiveUp
+
+
+class RunStarted(Struct, frozen=True, tag="run_started"):
+    """The task, with all that the model is told before it: system prompt, earlier messages, the user's words."""
+
+    at: float
+    run: RunId
+    session: SessionId
+    messages: tuple[Message, ...]
+
+
+class RunClaimed(Struct, frozen=True, tag="run_claimed"):
+    """Another process took the run over. What the one before it had under way is an orphan now."""
+
+    at: float
+    epoch: int
+
+
+class ModelAsked(Struct, frozen=True, tag="model_asked"):
+    """A request goes out. `notes` are the runtime's own words to the model, appended to the history."""
+
+    at: float
+    attempt: int
+    route: RouteName
+    protocol: Protocol
+    model: str
+    why: AskWhy
+    notes: tuple[Message, ...] = ()
+    stream: bool = True
+    cap: int | None = None
+    effort: str | None = None
+
+
+class Streamed(Struct, frozen=True, tag="streamed"):
+    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam."""
+
+    at: float
+    attempt: int
+    events: tuple[Event, ...]
+
+
+class Decided(Struct, frozen=True, tag="decided"):
+    """What became of an attempt that did not simply end: the verdict, why, and what is done about it.
+
+    `notice` is one quiet line for the user, empty where nothing needs to be said. `tool` is the tool whose call was
+    cut, if any. `gained` counts the characters that are kept for good, `lost` those that can not be used."""
+
+    at: float
+    attempt: int
+    verdict: str
+    evidence: tuple[str, ...]
+    decision: Decision
+    failure: Failure | None = None
+    notice: str = ""
+    tool: str = ""
+    gained: int = 0
+    lost: int = 0
+
+
+class DraftKept(Struct, frozen=True, tag="draft_kept"):
+    """A cut call's arguments are kept."""
+
+    at: float
+    draft: Draft
+
+
+class DraftGrown(Struct, frozen=True, tag="draft_grown"):
+    """The draft's first `kept` characters stay and `added` comes behind them."""
+
+    at: float
+    draft: DraftId
+    kept: int
+    added: str
+
+
+class DraftClosed(Struct, frozen=True, tag="draft_closed"):
+    """The draft became a call, or the model made another call in its place."""
+
+    at: float
+    draft: DraftId
+    how: Literal["finished", "superseded"]
+
+
+class ToolStarted(Struct, frozen=True, tag="tool_started"):
+    """The intent. It is on disk before the tool does anything. `key` is the same if the tool is run again."""
+
+    at: float
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    key: str
+
+
+class ToolSaid(Struct, frozen=True, tag="tool_said"):
+    """A piece of what a running tool prints."""
+
+    at: float
+    call_id: str
+    text: str
+
+
+class ToolFinished(Struct, frozen=True, tag="tool_finished"):
+    """How a call went. Exactly one per call; a call that never started has only this."""
+
+    at: float
+    call_id: str
+    name: str
+    outcome: ToolOutcome
+
+
+class StopAsked(Struct, frozen=True, tag="stop_asked"):
+    """Somebody wants the run to end."""
+
+    at: float
+    by: str = "user"
+
+
+class RunEnded(Struct, frozen=True, tag="run_ended"):
+    """The last item of a run, exactly one."""
+
+    at: float
+    outcome: Outcome
+
+
+Fact = (
+    RunStarted
+    | RunClaimed
+    | ModelAsked
+    | Streamed
+    | Decided
+    | DraftKept
+    | DraftGrown
+    | DraftClosed
+    | ToolStarted
+    | ToolSaid
+    | ToolFinished
+    | StopAsked
+    | RunEnded
+)
+
+_decoder: "msgspec.json.Decoder[Fact]" = msgspec.json.Decoder(Fact)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(fact: Fact) -> bytes:
+    """A fact as the journal keeps it."""
+    return _encoder.encode(fact)
+
+
+def decode(data: bytes) -> Fact:
+    """A fact from the journal."""
+    return _decoder.decode(data)

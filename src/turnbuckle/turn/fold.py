@@ -1,0 +1,48 @@
+"""Facts to a turn, live and in replay alike: one fold, so that a run that comes back is the run that went."""
+
+from turnbuckle.reply.accumulate import Accumulator
+from turnbuckle.turn.commands import Command
+from turnbuckle.turn.facts import Fact, ModelAsked, Streamed
+from turnbuckle.turn.ledger import Price
+from turnbuckle.turn.machine import AttemptOver, apply, pending
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.events import Cut, Ended
+from turnbuckle.vocab.reply import Reply
+
+
+class TurnFold:
+    """`take` facts in the order of the journal; `turn` is where they lead, `due` what is to be done there.
+
+    A burst of stream events costs only its fold. The turn itself moves when the attempt has its last word.
+    """
+
+    def __init__(self, policy: Policy, price: Price | None = None) -> None:
+        """`price` tells what a reply cost where its provider does not; without it, such replies count as free."""
+        self.turn = Turn()
+        self._policy = policy
+        self._price = price
+        self._reply = Accumulator()
+        self._model = ""
+
+    def take(self, fact: Fact) -> None:
+        if isinstance(fact, Streamed):
+            self._reply.add_all(fact.events)
+            if fact.events and isinstance(fact.events[-1], Ended | Cut):
+                reply = self._reply.snapshot()
+                over = AttemptOver(fact.at, fact.attempt, reply, self._cost(reply))
+                self.turn = apply(self.turn, over, self._policy)
+            return
+        if isinstance(fact, ModelAsked):
+            self._reply = Accumulator()
+            self._model = fact.model
+        self.turn = apply(self.turn, fact, self._policy)
+
+    def _cost(self, reply: Reply) -> float:
+        usage = reply.usage
+        if usage is None or usage.cost is not None or self._price is None:
+            return 0.0
+        return self._price(self._model, usage.input or 0, usage.output or 0) or 0.0
+
+    def due(self) -> tuple[Command, ...]:
+        return pending(self.turn, self._policy)

@@ -1,0 +1,130 @@
+"""What a run has wasted, and why: a fold over its facts.
+
+Wasted is what was received and could not be used, the input of requests that had to be made again, and the time that
+brought nothing: all of an attempt that gained nothing, else only its end behind the last piece that came, and the wait
+before the next try. Tokens are the provider's own count where it gave one, else a quarter of the characters.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.turn.facts import Continue, Decided, Fact, ModelAsked, RunEnded, Streamed
+from turnbuckle.vocab.events import CallArgs, ReasoningDelta, RefusalDelta, TextDelta, Usage, UsageNoted
+
+CHARACTERS_PER_TOKEN = 4
+_CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
+
+Price = Callable[[str, int, int], float | None]
+"""Money for so many input and output tokens of a model; None if nobody knows."""
+
+
+class Waste(Struct, frozen=True):
+    """What one cause has cost. `money` is None where the price is not known."""
+
+    cause: str
+    times: int = 0
+    seconds: float = 0.0
+    characters: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float | None = 0.0
+
+
+class Ledger:
+    """`take` the facts of a run in their order; `entries` is what was wasted, by cause."""
+
+    def __init__(self, price: Price | None = None) -> None:
+        self._price = price
+        self._wastes: dict[str, Waste] = {}
+        self._asked: ModelAsked | None = None
+        self._last_piece = 0.0
+        self._thought = 0  # characters of reasoning in this attempt
+        self._usage: Usage | None = None
+        self._waits_for: tuple[str, float] | None = None
+
+    @property
+    def entries(self) -> tuple[Waste, ...]:
+        return tuple(self._wastes.values())
+
+    def take(self, fact: Fact) -> None:
+        match fact:
+            case ModelAsked():
+                self._end_wait(fact.at)
+                self._asked, self._last_piece = fact, fact.at
+                self._thought, self._usage = 0, None
+            case Streamed():
+                self._streamed(fact)
+            case Decided():
+                self._decided(fact)
+            case RunEnded():
+                self._end_wait(fact.at)
+            case _:
+                pass
+
+    def _streamed(self, fact: Streamed) -> None:
+        for event in fact.events:
+            if isinstance(event, _CONTENT):
+                self._last_piece = fact.at
+                if isinstance(event, ReasoningDelta):
+                    self._thought += len(event.text)
+            elif isinstance(event, UsageNoted):
+                self._usage = event.usage
+
+    def _decided(self, fact: Decided) -> None:
+        asked = self._asked
+        if asked is None or _is_a_pause(fact):
+            return
+        cause = _cause(fact)
+        before = self._wastes.get(cause, Waste(cause))
+        lost = fact.lost + self._thought
+        given = self._usage.input if self._usage is not None and self._usage.input else 0
+        output = -(-lost // CHARACTERS_PER_TOKEN)
+        price = self._price(asked.model, given, output) if self._price is not None else None
+        self._wastes[cause] = replace(
+            before,
+            times=before.times + 1,
+            seconds=before.seconds + max(fact.at - (self._last_piece if fact.gained else asked.at), 0.0),
+            characters=before.characters + lost,
+            input_tokens=before.input_tokens + given,
+            output_tokens=before.output_tokens + output,
+            money=None if price is None or before.money is None else before.money + price,
+        )
+        self._waits_for = (cause, fact.at)
+
+    def _end_wait(self, now: float) -> None:
+        if self._waits_for is not None:
+            cause, since = self._waits_for
+            waste = self._wastes[cause]
+            self._wastes[cause] = replace(waste, seconds=waste.seconds + max(now - since, 0.0))
+            self._waits_for = None
+
+
+def total(entries: tuple[Waste, ...]) -> Waste:
+    """All causes together."""
+    money: Any = [entry.money for entry in entries]
+    return Waste(
+        "all",
+        sum(entry.times for entry in entries),
+        sum(entry.seconds for entry in entries),
+        sum(entry.characters for entry in entries),
+        sum(entry.input_tokens for entry in entries),
+        sum(entry.output_tokens for entry in entries),
+        None if None in money else sum(money),
+    )
+
+
+def _is_a_pause(fact: Decided) -> bool:
+    """A provider that pauses, and a model that declines, have wasted nothing."""
+    paused = isinstance(fact.decision, Continue) and fact.decision.kind == "paused"
+    cancelled = fact.failure is not None and fact.failure.kind == "cancelled"
+    return paused or cancelled or fact.verdict == "refused"
+
+
+def _cause(fact: Decided) -> str:
+    told = fact.failure
+    if told is None:
+        return fact.verdict.replace("_", " ")
+    return f"stalled ({told.clock})" if told.clock is not None else told.kind.replace("_", " ")

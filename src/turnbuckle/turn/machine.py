@@ -1,0 +1,438 @@
+"""The turn: a fact in, a new state and the commands that are due out.
+
+`apply` changes the state and decides nothing that is not already a fact. `pending` looks at a state and says what is
+due; it may be asked at any time and as often as one likes, so a process that comes back after a crash folds the
+journal and simply asks. `advance` is one after the other. What a broken reply means is decided in `recover`, what
+calls need in `calls`, what drafts and `finish_call` mean in `drafting`.
+"""
+
+import zlib
+from typing import assert_never
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.reply.draft import grown
+from turnbuckle.reply.message import message_of, salvage
+from turnbuckle.reply.retell import can_retell
+from turnbuckle.reply.verdict import Verdict, verdict
+from turnbuckle.turn import budget, calls, drafting, prompts
+from turnbuckle.turn.commands import CallModel, Command, Record
+from turnbuckle.turn.facts import (
+    Continue,
+    Decided,
+    Decision,
+    DraftClosed,
+    DraftGrown,
+    DraftKept,
+    Fact,
+    Fallback,
+    FinishDraft,
+    GiveUp,
+    ModelAsked,
+    Reask,
+    Retry,
+    RunClaimed,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+    Streamed,
+    ToolFinished,
+    ToolSaid,
+    ToolStarted,
+)
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide
+from turnbuckle.turn.state import Ask, PendingCall, Tally, Turn
+from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall
+from turnbuckle.vocab.tooling import result_part
+
+
+class AttemptOver(Struct, frozen=True):
+    """A model call had its last word. Made from the `Streamed` facts of the attempt, live and in replay alike."""
+
+    at: float
+    attempt: int
+    reply: Reply
+    cost: float = 0.0
+
+
+Input = Fact | AttemptOver
+
+
+def advance(turn: Turn, taken: Input, policy: Policy) -> tuple[Turn, tuple[Command, ...]]:
+    """Take one fact in; what is due now."""
+    after = apply(turn, taken, policy)
+    return after, pending(after, policy)
+
+
+def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
+    """The state behind this fact."""
+    turn = replace(turn, now=max(turn.now, taken.at))
+    match taken:
+        case RunStarted(at, run, session, messages):
+            ask = _ask_on(policy.routes[0], "first")
+            return replace(turn, run=run, session=session, messages=messages, started_at=at, phase="asking", ask=ask)
+        case RunClaimed():
+            return _claimed(turn)
+        case ModelAsked():
+            return _asked(turn, taken)
+        case Streamed() | ToolSaid():
+            return turn
+        case AttemptOver():
+            return _over(turn, taken, policy)
+        case Decided():
+            return _decided(turn, taken, policy)
+        case DraftKept(_, draft):
+            return replace(turn, drafts={**turn.drafts, draft.id: draft})
+        case DraftGrown(_, name, kept, added):
+            return replace(turn, drafts={**turn.drafts, name: grown(turn.drafts[name], kept, added)})
+        case DraftClosed(_, name):
+            return replace(turn, drafts={key: draft for key, draft in turn.drafts.items() if key != name})
+        case ToolStarted():
+            return calls.start(turn, taken)
+        case ToolFinished():
+            return _finished(turn, taken, policy)
+        case StopAsked():
+            return turn if turn.phase == "ended" else _stop(turn)
+        case RunEnded(_, outcome):
+            return replace(turn, phase="ended", outcome=outcome)
+    assert_never(taken)
+
+
+def pending(turn: Turn, policy: Policy) -> tuple[Command, ...]:
+    """What is due in this state."""
+    match turn.phase:
+        case "new" | "ended":
+            return ()
+        case "streaming":
+            if not turn.orphan:
+                return ()
+            gone = Cut(failure("reset", "the process that made this call is gone"))
+            return (Record((Streamed(turn.now, turn.attempt, (gone,)),)),)
+        case "deciding":
+            return (_judged(turn, policy),)
+        case "tools":
+            return calls.due(turn, policy)
+        case "asking":
+            return _due_ask(turn, policy)
+        case "ending":
+            return (Record((RunEnded(turn.now, _outcome(turn)),)),)
+    assert_never(turn.phase)
+
+
+# Asking
+
+
+def _ask_on(route: RouteFacts, why: str, **changes: object) -> Ask:
+    fields = {"cap": route.cap, "effort": route.effort, **changes}
+    return Ask(route.name, why, **fields)  # type: ignore[arg-type]
+
+
+def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
+    assert turn.ask is not None
+    if turn.stopping:
+        return (Record((RunEnded(turn.now, _outcome(replace(turn, giving_up=GiveUp("cancelled", "stopped")))),)),)
+    if turn.tally.recoveries > policy.max_recoveries:
+        return (_end(turn, f"the run came back {turn.tally.recoveries} times after a crash without any progress"),)
+    if reason := budget.exceeded(turn, policy):
+        return (_end(replace(turn, failure=failure("budget", reason)), reason),)
+    return (CallModel(turn.ask, turn.attempt + 1),)
+
+
+def _end(turn: Turn, why: str) -> Record:
+    given_up = replace(turn, giving_up=GiveUp("partial" if turn.has_something else "failed", why))
+    return Record((RunEnded(turn.now, _outcome(given_up)),))
+
+
+def _asked(turn: Turn, asked: ModelAsked) -> Turn:
+    return replace(
+        turn,
+        phase="streaming",
+        attempt=asked.attempt,
+        asked_at=asked.at,
+        before_notes=len(turn.messages),
+        messages=(*turn.messages, *asked.notes),
+        ask=Ask(asked.route, asked.why, 0.0, asked.notes, asked.stream, asked.cap, asked.effort),
+        tally=replace(turn.tally, asks=turn.tally.asks + 1),
+        orphan=False,
+        reply=None,
+    )
+
+
+# Replies
+
+
+def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
+    reply = _with_own_ids(over.reply)
+    usage = reply.usage
+    tokens = (usage.input or 0) + (usage.output or 0) if usage is not None else 0
+    money = over.cost or (usage.cost if usage is not None and usage.cost else 0.0)
+    tally = replace(turn.tally, tokens=turn.tally.tokens + tokens, money=turn.tally.money + money)
+    turn = replace(turn, tally=tally, reply=reply, orphan=False)
+    found = _verdict(turn)
+    if found.kind != "complete" and not _has_no_more(turn, found):
+        return replace(turn, phase="deciding")
+    route = policy.route(_route_of(turn))
+    said = message_of(reply, route.protocol, route.model)
+    messages = turn.messages if said is None else (*turn.messages, said)
+    tally = replace(tally, retries=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0)
+    turn = replace(turn, messages=messages, tally=replace(tally, plain=False), reply=None)
+    if not found.calls:
+        return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
+    pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
+    same = _same_calls(turn, pending_calls, policy)
+    return replace(turn, phase="tools", calls=pending_calls, same_calls=same, open_text=())
+
+
+def _has_no_more(turn: Turn, found: Verdict) -> bool:
+    """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole."""
+    return found.kind == "empty" and bool(turn.shown.strip()) and turn.reply is not None and turn.reply.finish == "stop"
+
+
+def _with_own_ids(reply: Reply) -> Reply:
+    """Calls are told apart by their ids from here on. Some models give none, or the same one twice."""
+    ids = [call.id for call in reply.calls]
+    if all(ids) and len(set(ids)) == len(ids):
+        return reply
+    seen: set[str] = set()
+    blocks: list[ReplyBlock] = []
+    for place, block in enumerate(reply.blocks):
+        if isinstance(block, ReplyCall) and (not block.id or block.id in seen):
+            blocks.append(replace(block, id=f"{block.id or 'call'}_{place}"))
+        else:
+            blocks.append(block)
+        seen.add(block.id if isinstance(block, ReplyCall) else "")
+    return replace(reply, blocks=tuple(blocks))
+
+
+def _same_calls(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
+    """Counts of equal calls. A new call that may have changed something is a reason to make the others again."""
+    same = dict(turn.same_calls)
+    for call in made:
+        mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
+        if mark not in same and policy.tool(call.name).effect != "read":
+            same = dict.fromkeys(same, 0)
+        same[mark] = same.get(mark, 0) + 1
+    return same
+
+
+def _verdict(turn: Turn) -> Verdict:
+    assert turn.reply is not None
+    assert turn.ask is not None
+    return verdict(turn.reply, cap=turn.ask.cap)
+
+
+def _judged(turn: Turn, policy: Policy) -> Record:
+    """The verdict on a broken reply, what is kept of it, and the decision: one write."""
+    reply, ask, found = turn.reply, turn.ask, _verdict(turn)
+    assert reply is not None
+    assert ask is not None
+    kept = drafting.keep(turn, reply, policy) if found.kind in ("cut_by_transport", "cut_by_length") else None
+    gained = len(reply.text) + (kept.gained if kept is not None else 0)
+    tool = kept.tool if kept is not None else ""
+    turn = replace(turn, tally=_counted(turn, found.kind, tool, gained))
+    route = policy.route(ask.route)
+    cap, most = ask.cap, route.cap_most
+    last = reply.last
+    broken = Broken(
+        verdict=found.kind,
+        failure=last.failure if isinstance(last, Cut) else None,
+        said_text=bool(reply.text),
+        has_more=turn.has_something or (kept is not None and kept.draft is not None),
+        tool=tool,
+        draft=kept.draft if kept is not None else None,
+        gained=gained,
+        tally=turn.tally,
+        others=tuple(r.name for r in policy.routes if r.name != route.name and r.name not in turn.failed_routes),
+        can_give_room=cap is not None and most is not None and most > cap,
+        can_lower_effort=ask.effort not in (None, "none", "minimal", "low"),
+        streaming=ask.stream,
+        seconds_left=budget.seconds_left(turn, policy),
+        jitter=zlib.crc32(f"{turn.run}:{turn.attempt}".encode()) / 2**32,
+        can_retell=can_retell(turn.messages),
+        window=reply.finish == "window",
+    )
+    choice: Decision = decide(broken, policy)
+    if turn.stopping and not isinstance(choice, GiveUp):
+        choice = GiveUp("cancelled", "stopped")
+    decided = Decided(
+        turn.now,
+        turn.attempt,
+        found.kind,
+        found.evidence,
+        choice,
+        broken.failure,
+        notice=drafting.notice(choice, broken, kept),
+        tool=tool,
+        gained=gained,
+        lost=sum(len(call.arguments) for call in reply.calls) - (kept.gained if kept is not None else 0),
+    )
+    return Record((*(kept.facts if kept is not None else ()), decided))
+
+
+def _counted(turn: Turn, kind: str, tool: str, gained: int) -> Tally:
+    """The small budgets, with this reply in them."""
+    tally, ask = turn.tally, turn.ask
+    assert ask is not None
+    going_on = ask.why in ("continue", "finish_draft") or bool(turn.open_text or turn.drafts)
+    same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
+    return replace(
+        tally,
+        retries=0 if gained or tool else tally.retries + 1,
+        barren=0 if gained else tally.barren + going_on,
+        cut_tool=tool or tally.cut_tool,
+        cuts=(1 if not same_tool or gained else tally.cuts + 1) if tool else tally.cuts,
+        malformed=tally.malformed + (kind == "malformed"),
+        empty=tally.empty + (kind == "empty"),
+        pauses=tally.pauses + (kind == "paused"),
+        gained=tally.gained + gained,
+        recoveries=0 if gained else tally.recoveries,
+    )
+
+
+# Decisions
+
+
+def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
+    reply, ask, choice = turn.reply, turn.ask, decided.decision
+    assert reply is not None
+    assert ask is not None
+    tally = _counted(turn, decided.verdict, decided.tool, decided.gained)
+    tally = replace(
+        tally, lost=tally.lost + decided.lost, seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0)
+    )
+    turn = replace(turn, tally=tally)
+    match choice:
+        case Retry(after):
+            return _again(turn, replace(ask, why="retry", after=after), reply)
+        case Reask():
+            return _reask(turn, choice, policy, reply)
+        case Continue() | FinishDraft():
+            return _go_on(turn, choice, ask, policy, reply)
+        case Fallback(route, then):
+            fresh_tally = replace(turn.tally, retries=0, plain=False)
+            turn = replace(turn, failed_routes=(*turn.failed_routes, ask.route), tally=fresh_tally)
+            fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes)
+            if then is None:
+                return _again(turn, fresh, reply)
+            return _go_on(turn, then, fresh, policy, reply, why="fallback")
+        case GiveUp():
+            circling = decided.failure is not None and decided.failure.kind == "repeated"
+            # What went round in circles was shown, but teaching it to the model would be no kindness.
+            kept = turn.messages[: turn.before_notes] if circling else _kept(turn, reply, policy)
+            text = (*turn.open_text, reply.text) if reply.text else turn.open_text
+            turn = replace(turn, messages=kept, open_text=text, reply=None)
+            return replace(turn, phase="ending", giving_up=choice, failure=decided.failure)
+    assert_never(choice)
+
+
+def _again(turn: Turn, ask: Ask, reply: Reply) -> Turn:
+    """Ask once more; the reply leaves no trace, and the notes of the request go with it into the next one."""
+    return replace(turn, phase="asking", ask=ask, messages=turn.messages[: turn.before_notes], reply=None)
+
+
+def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
+    ask, tally = turn.ask, turn.tally
+    assert ask is not None
+    route = policy.route(ask.route)
+    ask = replace(ask, why="reask", after=choice.after)
+    match choice.change:
+        case "plain":
+            ask, tally = replace(ask, stream=False), replace(tally, plain=True)
+        case "more_room":
+            ask, tally = replace(ask, cap=route.cap_most), replace(tally, roomier=True)
+        case "less_effort":
+            ask, tally = replace(ask, effort="low"), replace(tally, roomier=True)
+        case "say_something":
+            ask = replace(ask, notes=(*ask.notes, prompts.note(prompts.SAY_SOMETHING)))
+        case "valid_calls":
+            told = prompts.note(prompts.VALID_CALLS)
+            ask = ask if told in ask.notes else replace(ask, notes=(*ask.notes, told))
+        case "retold":
+            tally = replace(tally, retold=turn.before_notes)
+        case "nothing":
+            pass
+    return _again(replace(turn, tally=tally), ask, reply)
+
+
+def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy, reply: Reply, why: str = "") -> Turn:
+    """Keep what was shown, in the history and for the reader, and ask for the rest."""
+    if isinstance(choice, FinishDraft):
+        draft = turn.drafts[choice.draft]
+        notes: tuple[Message, ...] = (prompts.finish_draft(draft, choice.escalation, policy.tool(draft.tool).guarded),)
+        why = why or "finish_draft"
+    else:
+        notes = prompts.continuation(choice)
+        why = why or "continue"
+    if isinstance(choice, Continue) and choice.kind == "paused":
+        route = policy.route(_route_of(turn))
+        said = message_of(reply, route.protocol, route.model)
+        messages = turn.messages if said is None else (*turn.messages, said)
+    else:
+        messages = _kept(turn, reply, policy)
+    plain = choice.escalation >= PLAIN_FROM and why != "fallback"
+    tally = replace(turn.tally, plain=turn.tally.plain or plain)
+    ask = replace(ask, why=why, after=0.0, notes=notes, stream=ask.stream and not plain)
+    text = (*turn.open_text, reply.text) if reply.text else turn.open_text
+    return replace(turn, phase="asking", ask=ask, messages=messages, open_text=text, tally=tally, reply=None)
+
+
+def _kept(turn: Turn, reply: Reply, policy: Policy) -> tuple[Message, ...]:
+    """The history with what may stay of a broken reply. If nothing stays, the notes that asked for it go too."""
+    route = policy.route(_route_of(turn))
+    said = salvage(reply, route.protocol, route.model)
+    if said is None:
+        return turn.messages[: turn.before_notes]
+    return (*turn.messages, said)
+
+
+def _route_of(turn: Turn) -> RouteName:
+    assert turn.ask is not None
+    return turn.ask.route
+
+
+# Tools
+
+
+def _finished(turn: Turn, finished: ToolFinished, policy: Policy) -> Turn:
+    turn = calls.finish(turn, finished)
+    if any(call.outcome is None for call in turn.calls):
+        return turn
+    results = tuple(result_part(call.id, call.outcome) for call in turn.calls if call.outcome is not None)
+    turn = replace(turn, messages=(*turn.messages, Message("tool", results)), calls=())
+    if turn.stopping:
+        return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
+    route = policy.route(_route_of(turn))
+    cap = turn.ask.cap if turn.ask is not None else route.cap
+    return replace(turn, phase="asking", ask=_ask_on(route, "after_tools", cap=cap))
+
+
+# Ends
+
+
+def _claimed(turn: Turn) -> Turn:
+    marked = tuple(replace(call, orphan=call.started and call.outcome is None) for call in turn.calls)
+    tally = replace(turn.tally, recoveries=turn.tally.recoveries + 1)
+    return replace(turn, calls=marked, orphan=turn.phase == "streaming", tally=tally)
+
+
+def _stop(turn: Turn) -> Turn:
+    turn = replace(turn, stopping=True)
+    if turn.phase in ("streaming", "deciding", "tools", "ending"):
+        return turn  # what is under way ends first, and says how; what is over stays as it is
+    return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
+
+
+def _outcome(turn: Turn) -> Outcome:
+    drafts = tuple(turn.drafts)
+    given_up = turn.giving_up
+    if given_up is None:
+        return Outcome("completed", drafts=drafts)
+    return Outcome(given_up.kind, given_up.why, turn.failure, drafts)

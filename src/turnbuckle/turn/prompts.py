@@ -1,0 +1,89 @@
+"""All that the runtime ever says to the model, in one place. Short, and each says only what is known.
+
+They are user messages marked as notes, appended at the end of a request: what was sent before is never edited.
+"""
+
+from turnbuckle.reply.draft import Draft, absent, tail
+from turnbuckle.turn.facts import Continue
+from turnbuckle.vocab.messages import Message, TextPart
+
+PIECE = "about 8,000 tokens"
+
+LENGTH = (
+    "[Runtime] Your reply reached the output limit. Go on exactly where it stopped: no repetition, no preface. "
+    "If you were about to make a long call, make smaller ones."
+)
+TEXT = (
+    "[Runtime] The connection broke and your reply stopped where it stands above. Go on with the very next "
+    "character: no repetition, no preface, no apology."
+)
+CALL = (
+    "[Runtime] Your call of {tool} was cut on its way. Nothing of it ran. Make it again in smaller calls of "
+    f"{PIECE} at the most."
+)
+CALL_AGAIN = (
+    "[Runtime] Your call of {tool} was cut again ({times} times in a row). Nothing of it ran. Split the work into much "
+    "smaller calls, of at most 2,000 tokens each, or reach the goal in another way."
+)
+SAY_SOMETHING = "[Runtime] Nothing arrived from you. Think again, and either answer or call a tool."
+VALID_CALLS = (
+    "[Runtime] Your last call could not be read, so nothing ran. Make smaller calls whose arguments are valid JSON "
+    "objects."
+)
+DRAFT = (
+    "[Runtime] Your call of {tool} was cut on its way. Nothing ran yet, but the first {count:,} characters "
+    "of its argument `{argument}` are kept as draft `{draft}`.{settled} They end with:\n<<<{tail}>>>\n"
+    'Call finish_call with draft="{draft}", after = the last 60 or so characters of the kept text, copied exactly, '
+    "and rest = only what comes behind them. {piece}Or make a new, smaller call of {tool} instead; that drops the "
+    "draft."
+)
+DRAFT_PIECES = (
+    "The connection keeps breaking: send at most 2,000 characters in rest, with more=true until the last piece. "
+)
+DRAFT_MORE = "If much is missing, send it in pieces with more=true. "
+DRAFT_CLOSED = (
+    "[Runtime] Your call of {tool} was cut on its way, behind its argument `{argument}`, which is kept whole "
+    "as draft `{draft}` ({count:,} characters).{settled}{lost} Nothing ran yet. Call finish_call with "
+    'draft="{draft}", after = its last 60 or so characters, rest="", and in `also` what is missing. '
+    "It ends with:\n<<<{tail}>>>"
+)
+
+
+def note(text: str) -> Message:
+    """The runtime's words to the model."""
+    return Message("user", (TextPart(text),), note=True)
+
+
+def continuation(wanted: Continue) -> tuple[Message, ...]:
+    """What to say to have a cut reply go on."""
+    match wanted.kind:
+        case "length":
+            return (note(LENGTH),)
+        case "text":
+            return (note(TEXT),)
+        case "call":
+            form = CALL if wanted.escalation < 2 else CALL_AGAIN
+            return (note(form.format(tool=wanted.tool or "a tool", times=wanted.escalation)),)
+        case "unreadable":
+            return (note(VALID_CALLS),)
+        case "paused":
+            return ()
+
+
+def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -> Message:
+    """What to say to have a draft finished. `guarded` arguments are named if they did not arrive."""
+    missing = [*absent(draft, dict.fromkeys(guarded)), *([f"{draft.lost}…"] if draft.lost is not None else [])]
+    settled = f" Also received: {', '.join(sorted(draft.settled))}." if draft.settled else ""
+    form = DRAFT_CLOSED if draft.closed else DRAFT
+    return note(
+        form.format(
+            tool=draft.tool,
+            count=len(draft.text),
+            argument=draft.argument,
+            draft=draft.id,
+            settled=settled,
+            lost=f" Not received: {', '.join(missing)}." if missing else "",
+            tail=tail(draft),
+            piece=DRAFT_PIECES if escalation >= 2 else DRAFT_MORE,
+        )
+    )

@@ -1,0 +1,191 @@
+"""What to do about a reply that is not simply complete. One pure function, and all its rules in this file.
+
+The deciding question is what escaped. Nothing: ask again in silence, then elsewhere. Text: it stays, and the model goes
+on behind it. A call that was begun: its text is kept as a draft where the tool allows it, else the model is told
+that nothing ran. Progress refills the small budgets; three tries in a row that bring nothing end the turn; and the
+same question is never put again when it can not change the answer.
+"""
+
+from msgspec import Struct
+
+from turnbuckle.reply.verdict import VerdictKind
+from turnbuckle.turn.facts import Continue, Decision, Fallback, FinishDraft, GiveUp, Reask, Retry
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Tally
+from turnbuckle.vocab.failure import Failure, FailureKind
+from turnbuckle.vocab.ids import DraftId, RouteName
+
+_ELSEWHERE: frozenset[FailureKind] = frozenset(
+    {
+        "auth",
+        "permission",
+        "billing",
+        "not_found",
+        "context",
+        "too_large",
+        "filtered",
+        "unstreamable",
+        "pairing",
+        "oversize",
+    }
+)
+"""Failures that this route will repeat but another one may not."""
+
+PLAIN_FROM = 3
+"""From so many cuts in a row on one tool on, another route is taken, or the answer is asked for in one piece instead
+of as a stream."""
+_BACKOFF_FIRST = 0.5
+_BACKOFF_MOST = 8.0
+
+
+class Broken(Struct, frozen=True):
+    """All that is known of a reply that broke. `tally` already counts it."""
+
+    verdict: VerdictKind
+    failure: Failure | None
+    said_text: bool  # this attempt showed text
+    has_more: bool  # earlier attempts showed text, or drafts are open: giving up is then partial
+    tool: str  # the call that was begun and cut, if any
+    draft: DraftId | None  # the draft that holds it
+    gained: int  # characters that this attempt added for good
+    tally: Tally
+    others: tuple[RouteName, ...]  # routes that have not failed in this turn, in order
+    can_give_room: bool
+    can_lower_effort: bool
+    streaming: bool
+    seconds_left: float
+    jitter: float  # 0 to 1
+    can_retell: bool = False  # the history holds calls, which could be told in plain words
+    window: bool = False  # the context window is full
+
+
+def decide(broken: Broken, policy: Policy) -> Decision:
+    """One decision for one broken reply."""
+    match broken.verdict:
+        case "cut_by_transport":
+            return _after_transport(broken, policy)
+        case "cut_by_length":
+            return _after_length(broken, policy)
+        case "thinking_exhausted":
+            return _with_more_room(broken) or _give_up(broken, "the model used up its output limit by thinking")
+        case "empty":
+            if broken.tally.empty <= policy.empty_retries:
+                return Reask("say_something")
+            return _elsewhere(broken) or _give_up(broken, "the model answered with nothing")
+        case "malformed":
+            return _after_malformed(broken, policy)
+        case "filtered":
+            return _elsewhere(broken) or _give_up(broken, "a content filter stopped the answer")
+        case "paused":
+            if broken.tally.pauses <= policy.pauses:
+                return Continue("paused")
+            return _give_up(broken, "the provider paused again and again")
+        case "refused":
+            return _give_up(broken, "the model declined")
+        case "complete":
+            raise ValueError("a complete reply needs no recovery")
+
+
+def _after_transport(broken: Broken, policy: Policy) -> Decision:
+    failure = broken.failure
+    if failure is not None:
+        if failure.kind == "cancelled":
+            return GiveUp("cancelled", "stopped")
+        if failure.kind == "unstreamable" and broken.streaming and not broken.said_text:
+            return Reask("plain")
+        if failure.kind == "pairing" and broken.can_retell and not broken.tally.retold:
+            return Reask("retold")
+        if not failure.retryable:
+            other = _elsewhere(broken) if failure.kind in _ELSEWHERE else None
+            return other or _give_up(broken, failure.message)
+    if broken.tool:
+        return _after_cut_call(broken, policy)
+    if broken.said_text:
+        return _go_on(broken, policy, Continue("text"))
+    return _ask_again(broken, policy)
+
+
+def _after_length(broken: Broken, policy: Policy) -> Decision:
+    if broken.window:
+        return _elsewhere(broken) or _give_up(broken, "the context window is full")
+    if broken.draft is None and not broken.said_text:
+        # Nothing of it can be used, so a larger cap is the only thing that helps.
+        if (room := _with_more_room(broken)) is not None:
+            return room
+        if not broken.tool:
+            return _give_up(broken, "the output limit is too small for any answer")
+    if broken.tool:
+        return _after_cut_call(broken, policy)
+    return _go_on(broken, policy, Continue("length"))
+
+
+def _after_malformed(broken: Broken, policy: Policy) -> Decision:
+    if broken.tally.malformed <= policy.malformed_retries:
+        # Text that was shown cannot be taken back, so then the reply stays and only the call is asked for again.
+        return Continue("unreadable") if broken.said_text else Reask("valid_calls")
+    return _elsewhere(broken) or _give_up(broken, "the model's calls could not be read")
+
+
+def _after_cut_call(broken: Broken, policy: Policy) -> Decision:
+    """Smaller pieces are asked for first, then another way there, then it ends."""
+    cuts = broken.tally.cuts
+    wanted = _wanted_call(broken)
+    if cuts >= PLAIN_FROM:
+        if broken.others:
+            return Fallback(broken.others[0], wanted)
+        if broken.tally.plain or not broken.streaming:
+            return _give_up(broken, f"the call of {broken.tool} was cut {cuts} times in a row")
+    return _go_on(broken, policy, wanted)
+
+
+def _wanted_call(broken: Broken) -> Continue | FinishDraft:
+    cuts = broken.tally.cuts
+    return Continue("call", broken.tool, cuts) if broken.draft is None else FinishDraft(broken.draft, cuts)
+
+
+def _go_on(broken: Broken, policy: Policy, wanted: Continue | FinishDraft) -> Decision:
+    if broken.tally.barren >= policy.continuations:
+        other = _elsewhere(broken, wanted)
+        return other or _give_up(broken, f"{broken.tally.barren} tries in a row brought nothing new")
+    return wanted
+
+
+def _ask_again(broken: Broken, policy: Policy) -> Decision:
+    """Nothing came of this attempt, so nobody needs to know of it."""
+    failure = broken.failure
+    wait = failure.retry_after if failure is not None and failure.retry_after is not None else _backoff(broken)
+    patient = wait <= min(policy.longest_wait, broken.seconds_left)
+    if patient and broken.tally.retries <= policy.stream_retries:
+        return Retry(wait)
+    words = failure.message if failure is not None else "no answer came"
+    if not patient:
+        words = f"{words} (the provider asks to wait {wait:.0f} s)"
+    return _elsewhere(broken) or _give_up(broken, words)
+
+
+def _with_more_room(broken: Broken) -> Decision | None:
+    if broken.tally.roomier:
+        return None
+    if broken.can_give_room:
+        return Reask("more_room")
+    return Reask("less_effort") if broken.can_lower_effort else None
+
+
+def _elsewhere(broken: Broken, then: Continue | FinishDraft | None = None) -> Decision | None:
+    if not broken.others:
+        return None
+    if then is None and broken.tool:
+        then = _wanted_call(broken)
+    elif then is None and broken.said_text:
+        then = Continue("text")
+    return Fallback(broken.others[0], then)
+
+
+def _give_up(broken: Broken, why: str) -> Decision:
+    return GiveUp("partial" if broken.said_text or broken.has_more else "failed", why)
+
+
+def _backoff(broken: Broken) -> float:
+    """Half a second, then doubling, spread by up to a quarter so that many runs do not come back at once."""
+    step = _BACKOFF_FIRST * 2.0 ** max(broken.tally.retries - 1, 0)
+    return float(min(step, _BACKOFF_MOST) * (1 - broken.jitter / 4))

@@ -1,0 +1,114 @@
+"""Where a turn stands. A value: every step makes a new one, and nothing in it is a clock, a socket or a lock."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.reply.draft import Draft
+from turnbuckle.turn.facts import AskWhy, GiveUp
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import DraftId, RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.tooling import ToolOutcome
+
+Phase = Literal[
+    "new",
+    "asking",  # a model call is due
+    "streaming",  # a model call is under way
+    "deciding",  # a reply broke, and what to do about it is not yet written down
+    "tools",  # calls are due, running or done
+    "ending",  # the outcome is known and not yet written down
+    "ended",
+]
+
+
+class Ask(Struct, frozen=True):
+    """The next model call."""
+
+    route: RouteName
+    why: AskWhy
+    after: float = 0.0
+    """Seconds to wait before it."""
+    notes: tuple[Message, ...] = ()
+    stream: bool = True
+    cap: int | None = None
+    effort: str | None = None
+
+
+class PendingCall(Struct, frozen=True):
+    """A call of a complete reply. An orphan was started by a process that is gone, and has no outcome."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    started: bool = False
+    orphan: bool = False
+    outcome: ToolOutcome | None = None
+
+
+class Tally(Struct, frozen=True):
+    """What was used and lost so far. The small counts go back to zero with progress; the budgets never do."""
+
+    asks: int = 0
+    tool_runs: int = 0
+    tokens: int = 0
+    money: float = 0.0
+    retries: int = 0  # silent tries in a row on this route
+    barren: int = 0  # continuations in a row without progress
+    cut_tool: str = ""
+    cuts: int = 0  # cuts in a row inside `cut_tool`
+    malformed: int = 0
+    empty: int = 0
+    pauses: int = 0
+    misjoined: int = 0  # finish_calls in a row that did not fit their draft
+    roomier: bool = False  # the output cap was raised, or the effort lowered
+    plain: bool = False  # the reply was asked for in one piece, since streams of it kept breaking
+    retold: int = 0  # so many messages are told in plain words, since a provider refused them as they were
+    recoveries: int = 0  # comebacks after a crash without progress
+    gained: int = 0  # characters that came and were kept, over all attempts
+    lost: int = 0  # characters that came and could not be used
+    seconds_lost: float = 0.0
+
+
+class Turn(Struct, frozen=True):
+    """One turn of one run. `messages` is the history as providers see it, and only ever grows at its end."""
+
+    run: RunId = RunId("")
+    session: SessionId = SessionId("")
+    phase: Phase = "new"
+    started_at: float = 0.0
+    now: float = 0.0
+    messages: tuple[Message, ...] = ()
+    open_text: tuple[str, ...] = ()
+    """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
+    ask: Ask | None = None
+    asked_at: float = 0.0
+    attempt: int = 0
+    before_notes: int = 0
+    """How long the history was before the notes of the last request."""
+    orphan: bool = False
+    """The model call under way was lost with the process that made it."""
+    reply: Reply | None = None
+    calls: tuple[PendingCall, ...] = ()
+    drafts: dict[DraftId, Draft] = {}
+    failed_routes: tuple[RouteName, ...] = ()
+    same_calls: dict[str, int] = {}
+    """How often each call was made since the last one that was new and could have changed anything."""
+    tally: Tally = Tally()
+    stopping: bool = False
+    giving_up: GiveUp | None = None
+    failure: Failure | None = None
+    """What the turn was given up for."""
+    outcome: Outcome | None = None
+
+    @property
+    def shown(self) -> str:
+        """The answer's text so far, as far as it was cut and goes on."""
+        return "".join(self.open_text)
+
+    @property
+    def has_something(self) -> bool:
+        """Whether anything of this turn is worth keeping: shown text, a draft, a tool that ran."""
+        return bool(self.open_text or self.drafts or self.tally.tool_runs)

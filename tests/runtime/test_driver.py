@@ -1,0 +1,353 @@
+"""The one loop, where the world is slow, late, full or rude."""
+
+import asyncio
+
+import pytest
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, StorageFull
+from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn.facts import (
+    ModelAsked,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+    ToolFinished,
+    ToolSaid,
+    ToolStarted,
+    decode,
+)
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Cut, Ended, FinishNoted, TextDelta
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.tooling import ToolOutcome, finished
+
+TOOLS = {"look": ToolFacts("read"), "shell": ToolFacts("write")}
+POLICY = Policy((RouteFacts(RouteName("main"), "openai_chat", "m"),), TOOLS)
+HELLO = [TextDelta(0, "Hello."), FinishNoted("stop", "stop"), Ended("end")]
+DOWN = [Cut(failure("server", "down"))]
+
+
+def call(*names):
+    events = []
+    for block, name in enumerate(names):
+        events += [CallStarted(block, f"c{block}", name), CallArgs(block, "{}"), CallClosed(block)]
+    return [*events, FinishNoted("calls", "tool_calls"), Ended("end")]
+
+
+class SlowJournal(MemoryJournal):
+    """Every append takes a few turns of the loop, as a real one does. `full` appends fail first."""
+
+    full = 0
+
+    async def append(self, *args, **named):
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if self.full:
+            self.full -= 1
+            raise StorageFull("no room")
+        return await super().append(*args, **named)
+
+
+class Replies:
+    """Gives one reply after the other; the last one again and again."""
+
+    def __init__(self, *replies, linger=False):
+        self.replies = list(replies)
+        self.linger = linger
+        self.closed = 0
+        self.noted = []
+
+    async def attempt(self, route, request, stop):
+        events = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        try:
+            for event in events:
+                yield [event]
+            if self.linger:
+                await stop.wait()
+                yield [Cut(failure("cancelled", "stopped"))]
+        finally:
+            self.closed += 1
+
+    def choose(self, wanted):
+        return wanted
+
+    def streams(self, route):
+        return True
+
+    def note(self, route, events):
+        self.noted.append(events[-1])
+
+
+class Tools:
+    """Runs what `acts` says; anything else is done at once."""
+
+    def __init__(self, **acts):
+        self.acts = acts
+        self.ran = []
+
+    def specs(self):
+        return ()
+
+    async def refuse(self, call_id, name, arguments):
+        return None
+
+    async def run(self, call_id, name, arguments, key, said, stop):
+        self.ran.append(call_id)
+        act = self.acts.get(name)
+        return await act(said, stop) if act is not None else finished("ok")
+
+    async def probe(self, name, arguments, key):
+        return "unknown"
+
+
+class Stage:
+    def __init__(self, model, tools=None, policy=POLICY, journal=None):
+        self.now = 0.0
+        self.journal = journal or SlowJournal()
+        self.model = model
+        self.tools = tools or Tools()
+        self.policy = policy
+        self.slept = []
+
+    async def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    async def driver(self):
+        claim = await self.journal.claim("run", "me", 1e9)
+        assert isinstance(claim, Claim)
+        log = RunLog(self.journal, claim, TurnFold(self.policy))
+        return Driver(log, self.policy, self.model, self.tools, wall=lambda: self.now, sleep=self.sleep)
+
+    async def start(self, driver):
+        said = Message("user", (TextPart("Do it."),))
+        return await driver.start(RunStarted(self.now, RunId("r"), SessionId("s"), (said,)))
+
+    async def facts(self):
+        return [decode(item.data) for item in await self.journal.read("run")]
+
+
+def play(model, tools=None, policy=POLICY, journal=None, stop_when=None):
+    """A whole run. `stop_when` waits for its moment and then the run is asked to stop."""
+
+    async def run():
+        stage = Stage(model, tools, policy, journal)
+        driver = await stage.driver()
+
+        async def stopper():
+            await stop_when(stage, driver)
+            driver.stop.ask()
+
+        asking = asyncio.create_task(stopper()) if stop_when is not None else None
+        async with asyncio.timeout(5):
+            outcome = await stage.start(driver)
+        if asking is not None:
+            asking.cancel()
+        return stage, outcome, await stage.facts()
+
+    return asyncio.run(run())
+
+
+def test_a_run_over_a_slow_journal_ends():
+    _, outcome, facts = play(Replies(call("look", "look", "shell"), HELLO))
+    assert outcome.kind == "completed"
+    assert isinstance(facts[-1], RunEnded)
+
+
+@pytest.mark.requirement("C6")
+def test_a_stop_in_a_wait_between_two_tries_ends_the_run_without_a_spin():
+    async def in_the_wait(stage, driver):
+        never = asyncio.get_running_loop().create_future()
+
+        async def sleep(seconds):
+            stage.slept.append(seconds)
+            await never
+
+        driver._sleep = sleep
+        while not stage.slept:
+            await asyncio.sleep(0)
+
+    _, outcome, facts = play(Replies(DOWN), stop_when=in_the_wait)
+    assert outcome.kind == "cancelled"
+    assert [type(fact) for fact in facts[-2:]] == [StopAsked, RunEnded]
+    assert sum(isinstance(fact, ModelAsked) for fact in facts) == 1
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 1))
+def test_a_stop_at_any_turn_of_the_loop_ends_the_run_once_and_in_order(turns):
+    async def later(stage, driver):
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    _, outcome, facts = play(Replies(DOWN, call("look", "shell"), HELLO), stop_when=later)
+    assert outcome.kind in ("cancelled", "completed")
+    assert [isinstance(fact, RunEnded) for fact in facts].count(True) == 1
+    assert isinstance(facts[-1], RunEnded)
+    behind = next((place for place, fact in enumerate(facts) if isinstance(fact, StopAsked)), len(facts))
+    assert not any(isinstance(fact, ModelAsked | ToolStarted) for fact in facts[behind:])
+    started = {fact.call_id for fact in facts if isinstance(fact, ToolStarted)}
+    assert started <= {fact.call_id for fact in facts if isinstance(fact, ToolFinished)}
+
+
+def test_a_stop_while_the_model_speaks_reaches_it():
+    async def after_a_word(stage, driver):
+        while not driver.turn.attempt:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    stage, outcome, _ = play(Replies([TextDelta(0, "Hel")], linger=True), stop_when=after_a_word)
+    assert outcome.kind == "cancelled"
+    assert stage.model.closed == 1
+
+
+def test_an_attempt_without_a_last_word_is_a_cut_one():
+    stage, outcome, _ = play(Replies([TextDelta(0, "Hello")], [TextDelta(0, " you."), *HELLO[1:]]))
+    assert outcome.kind == "completed"
+    assert isinstance(stage.model.noted[0], Cut)
+
+
+def test_what_follows_the_last_word_is_not_stored_and_the_attempt_is_closed():
+    stage, outcome, facts = play(Replies([*HELLO, TextDelta(0, "more"), Ended("again")]))
+    assert outcome.kind == "completed"
+    assert stage.model.closed == 1
+    assert "more" not in str(facts)
+
+
+@pytest.mark.requirement("D6", "E1")
+def test_what_a_tool_prints_is_stored_in_order_and_before_its_result():
+    async def chatty(said, stop):
+        for number in range(5):
+            said(f"{number} ")
+            if number % 2:
+                await asyncio.sleep(0)
+        said("")
+        return finished("done")
+
+    _, _, facts = play(Replies(call("shell"), HELLO), Tools(shell=chatty))
+    assert "".join(fact.text for fact in facts if isinstance(fact, ToolSaid)) == "0 1 2 3 4 "
+    last_said = max(place for place, fact in enumerate(facts) if isinstance(fact, ToolSaid))
+    assert last_said < next(place for place, fact in enumerate(facts) if isinstance(fact, ToolFinished))
+
+
+@pytest.mark.requirement("D6")
+def test_reads_run_together_and_each_end_is_stored_when_it_happens():
+    gate = {}
+
+    async def meet(said, stop):
+        gate["here"] = gate.get("here", 0) + 1
+        first = gate["here"] == 1
+        while gate["here"] < 2:
+            await asyncio.sleep(0)
+        for _ in range(0 if first else 50):
+            await asyncio.sleep(0)
+        return finished("first" if first else "second")
+
+    _, outcome, facts = play(Replies(call("look", "look"), HELLO), Tools(look=meet))
+    assert outcome.kind == "completed"
+    assert [fact.outcome.text for fact in facts if isinstance(fact, ToolFinished)] == ["first", "second"]
+
+
+@pytest.mark.requirement("D2")
+def test_a_result_that_finds_no_room_is_stored_when_there_is_room_again():
+    journal = SlowJournal()
+
+    async def fills_the_disk(said, stop):
+        journal.full = 3
+        return finished("done")
+
+    stage, outcome, facts = play(Replies(call("shell"), HELLO), Tools(shell=fills_the_disk), journal=journal)
+    assert outcome.kind == "completed"
+    assert stage.tools.ran == ["c0"]
+    assert len(stage.slept) == 3
+    assert [fact.outcome.text for fact in facts if isinstance(fact, ToolFinished)] == ["done"]
+
+
+@pytest.mark.requirement("D2")
+def test_an_intent_that_finds_no_room_keeps_its_tool_from_starting():
+    journal = SlowJournal()
+    tools = Tools()
+
+    class FullAtTheIntent(Replies):
+        def note(self, route, events):
+            journal.full = 1
+
+    with pytest.raises(StorageFull):
+        play(FullAtTheIntent(call("shell")), tools, journal=journal)
+    assert tools.ran == []
+
+
+def test_an_attempt_is_closed_when_the_journal_fails_in_the_middle_of_it():
+    journal = SlowJournal()
+    model = Replies(HELLO)
+
+    async def fill(stage, driver):
+        while not driver.turn.attempt:
+            await asyncio.sleep(0)
+        journal.full = 1
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(StorageFull):
+        play(model, journal=journal, stop_when=fill)
+    assert model.closed == 1
+
+
+@pytest.mark.requirement("C7")
+def test_a_stream_that_outlasts_the_time_of_the_turn_is_ended():
+    class Slow(Replies):
+        async def attempt(self, route, request, stop):
+            while not stop.is_set():
+                stage_time[0].now += 30.0
+                yield [TextDelta(0, "and ")]
+            yield [Cut(failure("cancelled", "stopped"))]
+
+    stage_time = []
+
+    async def run():
+        stage = Stage(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, Limits(seconds=100.0)))
+        stage_time.append(stage)
+        async with asyncio.timeout(5):
+            return stage, await stage.start(await stage.driver())
+
+    stage, outcome = asyncio.run(run())
+    assert outcome.kind == "partial"
+    assert "100 seconds" in outcome.why
+    assert stage.now < 250
+
+
+@pytest.mark.requirement("E2")
+def test_a_run_that_has_ended_stays_as_it_is():
+    async def run():
+        stage = Stage(Replies(HELLO))
+        await stage.start(await stage.driver())
+        before = await stage.facts()
+        stage.journal = stage.journal.after_kill()
+        driver = await stage.driver()
+        outcome = await driver.resume(2)
+        return outcome, before, await stage.facts()
+
+    outcome, before, after = asyncio.run(run())
+    assert outcome.kind == "completed"
+    assert before == after
+
+
+@pytest.mark.requirement("D4")
+def test_a_stop_during_a_tool_tells_killed_from_never_started():
+    async def waits(said, stop):
+        await stop.wait()
+        return ToolOutcome("killed", "stopped")
+
+    async def in_the_tool(stage, driver):
+        while not stage.tools.ran:
+            await asyncio.sleep(0)
+
+    _, outcome, facts = play(Replies(call("shell", "shell")), Tools(shell=waits), stop_when=in_the_tool)
+    ends = {fact.call_id: fact.outcome.status for fact in facts if isinstance(fact, ToolFinished)}
+    assert ends == {"c0": "killed", "c1": "not_started"}
+    assert outcome.kind == "cancelled"

@@ -1,0 +1,96 @@
+"""The rehearsal model says what it is, does simple things, and breaks when it is asked to."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.reply.accumulate import fold
+from turnbuckle.reply.draft import Draft
+from turnbuckle.reply.verdict import verdict
+from turnbuckle.runtime.rehearsal import Rehearsal
+from turnbuckle.turn import prompts
+from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.ids import DraftId, RouteName
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
+from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.request import ModelRequest, ToolSpec
+
+TOOLS = tuple(ToolSpec(name) for name in ("write_file", "read_file", "list_files", "shell", "finish_call"))
+
+
+def _user(text: str) -> Message:
+    return Message("user", (TextPart(text),))
+
+
+def _reply(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS) -> Reply:
+    async def collect() -> list[Event]:
+        bursts = Rehearsal(clock.sleep).attempt(RouteName("r"), ModelRequest("m", messages, tools), asyncio.Event())
+        return [event async for events in bursts for event in events]
+
+    clock = VirtualClock()
+    return fold(clock.run(collect))
+
+
+@pytest.mark.parametrize(
+    ("task", "tool", "arguments"),
+    [
+        ("write a.txt", "write_file", {"path": "a.txt", "content": "line 1 of 1, written by the rehearsal model\n"}),
+        ("Please write the file b/c.md.", "write_file", {"path": "b/c.md"}),
+        ("read a.txt", "read_file", {"path": "a.txt"}),
+        ("list the files", "list_files", {}),
+        ("run `make test`", "shell", {"command": "make test"}),
+    ],
+)
+def test_simple_requests_become_calls(task: str, tool: str, arguments: dict[str, Any]) -> None:
+    reply = _reply(_user(task))
+    found = verdict(reply)
+    assert reply.text.startswith("I am the rehearsal model: a script")
+    assert (found.kind, [call.name for call in found.calls]) == ("complete", [tool])
+    assert found.calls[0].arguments.items() >= arguments.items()
+
+
+def test_what_it_does_not_understand_it_answers_with_what_it_does() -> None:
+    reply = _reply(_user("make me a sandwich"))
+    assert verdict(reply).kind == "complete"
+    assert not reply.calls
+    assert "`write FILE`" in reply.text
+
+
+def test_a_tool_that_is_not_enabled_is_not_called() -> None:
+    reply = _reply(_user("run ls"), tools=TOOLS[:1])
+    assert not reply.calls
+    assert "not enabled" in reply.text
+
+
+@pytest.mark.parametrize(("failed", "words"), [(False, "Done. The tool says:\nfine"), (True, "That did not work.")])
+def test_a_result_is_told_and_the_turn_ends(failed: bool, words: str) -> None:
+    call = Message("assistant", (CallPart("c", "shell", "{}"),))
+    result = Message("tool", (ResultPart("c", (TextPart("fine"),), failed),))
+    reply = _reply(_user("run ls"), call, result)
+    assert reply.text.startswith(words)
+    assert not reply.calls
+
+
+@pytest.mark.parametrize(("word", "kind"), [("cut", "reset"), ("stall", "stalled")])
+def test_it_breaks_in_a_call_when_it_is_asked_to_and_finishes_the_draft(word: str, kind: str) -> None:
+    task = _user(f"write a.txt with 40 lines and {word}")
+    broken = _reply(task)
+    assert isinstance(broken.last, Cut)
+    assert broken.last.failure.kind == kind
+    whole = _reply(_user("write a.txt with 40 lines")).calls[0].arguments
+    assert whole.startswith(broken.calls[0].arguments)
+    content: str = msgspec.json.decode(whole)["content"]
+    draft = Draft(DraftId("d1"), "write_file", "content", content[:900], {"path": "a.txt"})
+    finished = _reply(task, prompts.finish_draft(draft, 1))
+    (call,) = verdict(finished).calls
+    assert call.name == "finish_call"
+    assert call.arguments == {"draft": "d1", "after": content[840:900], "rest": content[900:]}
+
+
+def test_it_goes_on_behind_what_it_has_said() -> None:
+    whole = _reply(_user("hello")).text
+    said = Message("assistant", (TextPart(whole[:40]),), partial=True)
+    assert _reply(_user("hello"), said, prompts.note(prompts.TEXT)).text == whole[40:]

@@ -1,0 +1,190 @@
+"""What is kept of a cut call, and what becomes of finish_call."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from turnbuckle.reply.draft import Draft
+from turnbuckle.turn import drafting
+from turnbuckle.turn.commands import Record, RunTool
+from turnbuckle.turn.facts import DraftClosed, DraftGrown, DraftKept, ToolFinished
+from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
+from turnbuckle.turn.state import PendingCall, Turn
+from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import DraftId, RouteName
+from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyText
+
+POLICY = Policy(
+    (RouteFacts(RouteName("main"), "openai_chat", "m"),),
+    {
+        "write_file": ToolFacts("write", draftable="content"),
+        "post": ToolFacts("write", draftable="body", guarded=("public",)),
+        "shell": ToolFacts("write"),
+    },
+)
+D1 = DraftId("d1")
+HELD = Draft(D1, "write_file", "content", "one two three four five", {"path": "a"})
+TURN = Turn(attempt=7, now=5.0)
+OPEN = replace(TURN, drafts={D1: HELD})
+CUT = Cut(failure("reset", "gone"))
+
+
+def reply(*calls):
+    return Reply(tuple(ReplyCall("c", name, arguments) for name, arguments in calls), last=CUT)
+
+
+def test_nothing_is_kept_of_a_reply_without_calls():
+    assert drafting.keep(TURN, Reply((ReplyText("hello"),), last=CUT), POLICY) is None
+
+
+@pytest.mark.requirement("B8")
+def test_the_text_of_a_cut_call_becomes_a_draft_named_by_its_attempt():
+    kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "one tw')), POLICY)
+    draft = Draft(DraftId("d7"), "write_file", "content", "one tw", {"path": "a"})
+    assert kept == drafting.Kept("write_file", (DraftKept(5.0, draft),), draft.id, 6, 6)
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("shell", '{"command": "rm -r'),
+        ("write_file", '{"path": "a'),
+        ("write_file", '{"content": "'),
+        ("nobody", '{"x'),
+    ],
+)
+def test_a_call_that_can_not_be_drafted_is_only_named(name, arguments):
+    assert drafting.keep(TURN, reply((name, arguments)), POLICY) == drafting.Kept(name)
+
+
+def test_a_call_that_looks_whole_in_a_cut_reply_is_kept_as_a_closed_draft():
+    kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "all of it"}')), POLICY)
+    (fact,) = kept.facts
+    assert (fact.draft.text, fact.draft.closed, fact.draft.lost) == ("all of it", True, None)
+
+
+def test_only_the_last_call_is_kept():
+    kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "x"}'), ("shell", '{"c')), POLICY)
+    assert kept == drafting.Kept("shell")
+
+
+@pytest.mark.requirement("B6", "B7")
+@pytest.mark.parametrize(
+    "text, facts, gained, length",
+    [
+        ("one two", (), 0, 23),
+        ("one two three four five", (), 0, 23),
+        ("one two three four five six", (DraftGrown(5.0, D1, 23, " six"),), 4, 27),
+    ],
+    ids=["shorter", "the same", "longer"],
+)
+def test_a_call_made_again_from_the_top_counts_only_for_what_is_new(text, facts, gained, length):
+    kept = drafting.keep(OPEN, reply(("write_file", f'{{"path": "a", "content": "{text}')), POLICY)
+    assert kept == drafting.Kept("write_file", facts, D1, gained, length)
+
+
+def test_another_text_is_another_draft_and_counts_for_what_it_has_more():
+    kept = drafting.keep(OPEN, reply(("write_file", '{"path": "a", "content": "quite another text here')), POLICY)
+    assert (kept.draft, kept.gained, kept.length) == ("d7", 0, 23)
+    kept = drafting.keep(OPEN, reply(("write_file", '{"path": "b", "content": "quite another text here!!')), POLICY)
+    assert (kept.draft, kept.gained) == ("d7", 2)
+
+
+@pytest.mark.requirement("B8")
+def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
+    kept = drafting.keep(OPEN, reply(("finish_call", '{"draft": "d1", "after": "four five", "rest": " six')), POLICY)
+    assert kept == drafting.Kept("write_file", (DraftGrown(5.0, D1, 23, " six"),), D1, 4, 27)
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"draft": "d1", "after": "fo', '{"draft": "d9", "after": "x", "rest": "y', '{"dr']
+)
+def test_a_cut_finish_call_that_proves_nothing_leaves_the_draft_as_it_is(arguments):
+    kept = drafting.keep(OPEN, reply(("finish_call", arguments)), POLICY)
+    assert kept == drafting.Kept("write_file", (), D1, 0, 23)
+
+
+def test_a_cut_finish_call_without_any_draft_is_only_named():
+    assert drafting.keep(TURN, reply(("finish_call", '{"draft": "d1')), POLICY) == drafting.Kept("finish_call")
+
+
+def finish(turn=OPEN, **arguments):
+    return drafting.finish(turn, PendingCall("c", "finish_call", arguments), "key", POLICY)
+
+
+@pytest.mark.requirement("B8", "D1")
+def test_a_fitting_rest_makes_the_whole_call_and_closes_the_draft():
+    done = finish(draft="d1", after="four five", rest=" six")
+    whole = {"path": "a", "content": "one two three four five six"}
+    assert done == RunTool("c", "write_file", whole, "key", (DraftClosed(5.0, D1, "finished"),))
+
+
+def test_more_extends_the_draft_and_says_how_long_it_is():
+    done = finish(draft="d1", after="four five", rest=" six", more=True)
+    assert isinstance(done, Record)
+    assert done.facts[0] == DraftGrown(5.0, D1, 23, " six")
+    assert isinstance(done.facts[1], ToolFinished)
+    assert done.facts[1].outcome.ok
+    assert "27 characters" in done.facts[1].outcome.text
+
+
+REFUSED = {
+    "another anchor": ({"draft": "d1", "after": "six seven eight", "rest": "x"}, "<<<one two three four five>>>"),
+    "no anchor": ({"draft": "d1", "rest": "x"}, "after is empty"),
+    "no such draft": ({"draft": "d9", "after": "x", "rest": "x"}, "open: d1"),
+    "no draft named": ({"after": "x", "rest": "x"}, "open: d1"),
+    "a number as rest": ({"draft": "d1", "after": "four five", "rest": 7}, "another kind of value for rest"),
+    "words as more": ({"draft": "d1", "after": "four five", "rest": "x", "more": "yes"}, "kind of value for more"),
+    "another path": ({"draft": "d1", "after": "four five", "rest": "x", "also": {"path": "b"}}, "can not be changed"),
+}
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize("arguments, words", REFUSED.values(), ids=REFUSED.keys())
+def test_what_does_not_fit_is_refused_and_nothing_changes(arguments, words):
+    done = finish(**arguments)
+    assert isinstance(done, Record)
+    (fact,) = done.facts
+    assert fact.outcome.status == "not_started"
+    assert words in fact.outcome.text
+
+
+def test_a_guarded_argument_that_was_lost_must_be_given():
+    turn = replace(TURN, drafts={D1: Draft(D1, "post", "body", "a long enough text", {"title": "t"})})
+    done = finish(turn, draft="d1", after="long enough text", rest="")
+    assert "public" in done.facts[0].outcome.text
+    done = finish(turn, draft="d1", after="long enough text", rest="", also={"public": False})
+    assert done.arguments == {"public": False, "title": "t", "body": "a long enough text"}
+
+
+def test_a_new_call_settles_drafts_of_the_same_thing_and_no_others():
+    others = {
+        DraftId(name): Draft(DraftId(name), tool, "content", "x", settled)
+        for name, tool, settled in (
+            ("same", "write_file", {"path": "a"}),
+            ("unsettled", "write_file", {}),
+            ("elsewhere", "write_file", {"path": "b"}),
+            ("other tool", "append_file", {"path": "a"}),
+        )
+    }
+    turn = replace(TURN, drafts=others)
+    closed = drafting.replaced(turn, "write_file", {"path": "a", "content": "short"})
+    assert [(fact.draft, fact.how) for fact in closed] == [("same", "superseded"), ("unsettled", "superseded")]
+
+
+@pytest.mark.requirement("B8")
+def test_every_cut_of_a_finish_call_leaves_a_draft_that_the_next_one_can_finish():
+    rest = ' six "seven"\neight — nine'
+    arguments = json.dumps({"draft": "d1", "after": "three four five", "rest": rest})
+    whole = HELD.text + rest
+    for at in range(len(arguments)):
+        kept = drafting.keep(OPEN, reply(("finish_call", arguments[:at])), POLICY)
+        draft = HELD
+        for fact in kept.facts:
+            draft = replace(draft, text=draft.text[: fact.kept] + fact.added)
+        assert whole.startswith(draft.text), at
+        turn = replace(TURN, drafts={D1: draft})
+        done = finish(turn, draft="d1", after=draft.text[-20:], rest=whole[len(draft.text) :])
+        assert done.arguments["content"] == whole, at
