@@ -17,6 +17,11 @@ def brings_results(request: LabRequest) -> bool:
     return False
 
 
+def results_brought(request: LabRequest) -> int:
+    """How many tool results there are in the whole history."""
+    return sum(_results_in(item) for item in _items(request))
+
+
 def last_user_text(request: LabRequest) -> str:
     """The newest text of the user."""
     if isinstance(plain := request.body.get("input"), str):
@@ -27,19 +32,30 @@ def last_user_text(request: LabRequest) -> str:
     return ""
 
 
+def last_role(request: LabRequest) -> str:
+    """Who has the last word in the history; an item of a call or a result has the role of its maker."""
+    items = _items(request)
+    last = items[-1] if items else {}
+    if last.get("type") in ("function_call", "reasoning"):
+        return "assistant"
+    return "tool" if _is_result(last) else str(last.get("role", "user"))
+
+
 def _items(request: LabRequest) -> list[dict[str, Any]]:
     items = request.body.get("input" if request.protocol == "openai_responses" else "messages")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _is_result(item: dict[str, Any]) -> bool:
+    return _results_in(item) > 0
+
+
+def _results_in(item: dict[str, Any]) -> int:
+    if item.get("role") == "tool" or item.get("type") in _RESULT_TYPES:
+        return 1
     content = item.get("content")
     parts = content if isinstance(content, list) else []
-    return (
-        item.get("role") == "tool"
-        or item.get("type") in _RESULT_TYPES
-        or any(isinstance(part, dict) and part.get("type") in _RESULT_TYPES for part in parts)
-    )
+    return sum(isinstance(part, dict) and part.get("type") in _RESULT_TYPES for part in parts)
 
 
 def _text(content: Any) -> str:

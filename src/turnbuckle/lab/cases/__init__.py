@@ -4,13 +4,15 @@ from collections.abc import Mapping
 
 from turnbuckle.lab.cases.breaks import BREAKS
 from turnbuckle.lab.cases.calls import CALLS
+from turnbuckle.lab.cases.drafts import DRAFTS
 from turnbuckle.lab.cases.errors import ERRORS
 from turnbuckle.lab.cases.finishes import FINISHES
+from turnbuckle.lab.cases.spellings import SPELLINGS
 from turnbuckle.lab.cases.whole import WHOLE
 from turnbuckle.lab.script import Case
 from turnbuckle.lab.script_text import ScriptError, nearest
 
-CASES: tuple[Case, ...] = (*WHOLE, *CALLS, *BREAKS, *ERRORS, *FINISHES)
+CASES: tuple[Case, ...] = (*WHOLE, *SPELLINGS, *CALLS, *DRAFTS, *BREAKS, *ERRORS, *FINISHES)
 
 
 def find_case(name: str, cases: Mapping[str, Case] | None = None) -> Case:
@@ -19,3 +21,8 @@ def find_case(name: str, cases: Mapping[str, Case] | None = None) -> Case:
     if name not in known:
         raise ScriptError(f'unknown case "{name}"{nearest(name, known)}')
     return known[name]
+
+
+def cases_for(scenario: str) -> tuple[Case, ...]:
+    """The cases that play a scenario, by its id."""
+    return tuple(case for case in CASES if scenario in case.scenarios)

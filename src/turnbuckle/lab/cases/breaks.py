@@ -1,10 +1,36 @@
 """Streams that stop: silently, rudely, or tidily but too early."""
 
+from collections.abc import Iterable
+
+from turnbuckle.lab.asked import last_role
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.script import Case, Comments, Cut, Dribble, Finish, Open, Reason, Say, Script, ScriptItem, Stall
+from turnbuckle.lab.script import (
+    Case,
+    Comments,
+    Cut,
+    Dribble,
+    Finish,
+    LabRequest,
+    Open,
+    Reason,
+    Say,
+    Script,
+    ScriptItem,
+    Stall,
+    Status,
+)
 
 _HALF = ANSWER[:44]
+_LOG = "".join(f"Day {day}: the wind pulled at the line, and the line held. " for day in range(1, 11))
+_FIRST, _SECOND = _LOG[:400], _LOG[200:]
 _WORKS: Script = (Say(ANSWER), Finish())
+
+
+def _takes_no_prefill(request: LabRequest) -> Iterable[ScriptItem]:
+    """Refuses a history that ends with its own words, as newer models do; else it goes on behind them."""
+    if last_role(request) == "assistant":
+        return (Status(400, "This model does not support assistant message prefill."),)
+    return (Say(ANSWER[44:]), Finish())
 
 
 def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
@@ -12,7 +38,7 @@ def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...
 
 
 BREAKS: tuple[Case, ...] = (
-    _case("silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1",)),
+    _case("silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1", "P33")),
     _case(
         "opens-then-silent", "headers and the opening frame, then nothing", Open(), Stall("forever"), scenarios=("P2",)
     ),
@@ -21,7 +47,7 @@ BREAKS: tuple[Case, ...] = (
         "half an answer, then nothing, as if half open",
         Say(_HALF),
         Stall("forever"),
-        scenarios=("P7",),
+        scenarios=("P7", "P8", "L14"),
     ),
     _case(
         "stalls-in-reasoning",
@@ -43,7 +69,7 @@ BREAKS: tuple[Case, ...] = (
     _case("closed-before-headers", "closes the connection instead of answering", Cut("fin")),
     _case("reset-before-headers", "resets the connection instead of answering", Cut("reset")),
     _case("fin-in-text", "closes in mid-text without the body's terminator", Say(_HALF), Cut("fin")),
-    _case("reset-in-text", "resets the connection in mid-text", Say(_HALF), Cut("reset")),
+    _case("reset-in-text", "resets the connection in mid-text", Say(_HALF), Cut("reset"), scenarios=("P30",)),
     _case(
         "tidy-end-in-text",
         "ends in mid-text, properly but for the last event",
@@ -74,6 +100,7 @@ BREAKS: tuple[Case, ...] = (
         "reset in mid-text; the second try starts over",
         ((Say(_HALF), Cut("reset")), _WORKS),
         again=True,
+        scenarios=("L13",),
     ),
     Case(
         "silent-once-then-works",
@@ -89,4 +116,12 @@ BREAKS: tuple[Case, ...] = (
         again=True,
         scenarios=("P31",),
     ),
+    Case(
+        "continues-with-long-overlap",
+        "the same with 200 repeated characters",
+        ((Say(_FIRST), Cut("reset")), (Say(_SECOND), Finish())),
+        again=True,
+        scenarios=("P31",),
+    ),
+    _case("takes-no-prefill", "goes on, but only if a user asks for it", _takes_no_prefill, scenarios=("P30",)),
 )

@@ -15,6 +15,7 @@ from turnbuckle.lab.script import (
     Script,
     ScriptItem,
     Stall,
+    Status,
     When,
 )
 
@@ -22,6 +23,7 @@ _DONE = Raw("data: [DONE]\n\n")
 _SUNNY: Script = (Say("It is sunny in Oslo and it rains in Bergen."), Finish())
 _OSLO = {"city": "Oslo"}
 _BERGEN = {"city": "Bergen"}
+_CITIES = ("Oslo", "Bergen", "Bodo")
 _BOTH: Script = (Call("get_weather", _OSLO), Call("get_weather", _BERGEN), Finish())
 _FILE = "".join(f"line {number:04}: each turn of the screw takes up a little more slack\n" for number in range(280))
 
@@ -46,8 +48,15 @@ def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...
 
 def _chat_only(name: str, summary: str, *frames: ScriptItem, scenarios: tuple[str, ...]) -> Case:
     """A quirk that only Chat Completions streams can have; elsewhere the same calls come by the book."""
-    ended: tuple[ScriptItem, ...] = (*frames, _DONE)
-    return _case(name, summary, When("openai_chat streaming", ended, _BOTH), scenarios=scenarios)
+    return _case_of(name, summary, frames, _BOTH, scenarios)
+
+
+def _case_of(name: str, summary: str, frames: Script, by_the_book: Script, scenarios: tuple[str, ...]) -> Case:
+    return _case(name, summary, When("openai_chat streaming", (*frames, _DONE), by_the_book), scenarios=scenarios)
+
+
+def _city(name: str, **fields: Any) -> Frame:
+    return _calls(_fragment(f'{{"city":"{name}"}}', "get_weather", **fields))
 
 
 CALLS: tuple[Case, ...] = (
@@ -61,6 +70,13 @@ CALLS: tuple[Case, ...] = (
         _calls(_fragment('{"city":"Oslo"}', "get_weather", index=0, id="call_a", type="function")),
         _calls(_fragment('{"city":"Bergen"}', "get_weather", index=0, id="call_b", type="function")),
         _chunk({}, "tool_calls"),
+        scenarios=("T6",),
+    ),
+    _case_of(
+        "three-on-one-index",
+        "three calls on index 0, with different ids",
+        (*(_city(name, index=0, id=f"call_{name}", type="function") for name in _CITIES), _chunk({}, "tool_calls")),
+        (*(Call("get_weather", {"city": name}) for name in _CITIES), Finish()),
         scenarios=("T6",),
     ),
     _chat_only(
@@ -98,7 +114,29 @@ CALLS: tuple[Case, ...] = (
         Say("I will write the file. "),
         Call("write_file", '{"path":"notes.md","content":"# Notes\\nThe first li', closed=False),
         Cut("reset"),
-        scenarios=("T1",),
+        scenarios=("T1", "L1"),
+    ),
+    Case(
+        "cut-in-shell",
+        "cut inside a command that would do harm if run",
+        ((Call("shell", '{"command":"rm -rf notes', 0, closed=False), Cut("reset")), (Say("I leave it."), Finish())),
+        scenarios=("T4",),
+    ),
+    Case(
+        "cut-in-edit",
+        "cut inside the new text of an edit",
+        (
+            (Call("edit_file", '{"path":"notes.md","old":"keep","new":"lo', 0, closed=False), Cut("reset")),
+            (Say("I leave it."), Finish()),
+        ),
+        scenarios=("T4",),
+    ),
+    Case(
+        "tool-then-fails",
+        "calls a tool; then 500 for its result",
+        ((Call("get_weather", _OSLO), Finish()),),
+        after_tools=(Status(500),),
+        scenarios=("L6",),
     ),
     _case(
         "broken-arguments",

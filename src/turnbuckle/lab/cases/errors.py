@@ -1,13 +1,41 @@
 """Failures that the provider, or something in front of it, puts into words."""
 
+from collections.abc import Iterable
+
+from turnbuckle.lab.asked import results_brought
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.script import Case, Error, Finish, Garbage, Raw, Say, Script, ScriptItem, Status, When
+from turnbuckle.lab.script import (
+    Call,
+    Case,
+    Error,
+    Finish,
+    Garbage,
+    LabRequest,
+    Raw,
+    Say,
+    Script,
+    ScriptItem,
+    Status,
+    When,
+)
 
 _HALF = ANSWER[:44]
 _WORKS: Script = (Say(ANSWER), Finish())
 _FAILED = Error("server", "the engine failed", "server_error")
 _DONE = When("openai_chat streaming", (Raw("data: [DONE]\n\n"),))
 _BAD_EVENT = Raw('event: lab\ndata: {"oops": \n\n')
+_CALLS: Script = (Call("get_weather", {"city": "Oslo"}), Finish())
+_UNPAIRED = Status(400, "messages.1: `tool_use` ids were found without `tool_result` blocks", "invalid_request_error")
+
+
+def _strict_about_calls(request: LabRequest) -> Iterable[ScriptItem]:
+    if results_brought(request):
+        return (_UNPAIRED,)
+    return _WORKS if request.number > 1 else _CALLS
+
+
+def _never_content(request: LabRequest) -> Iterable[ScriptItem]:
+    return (_UNPAIRED,) if request.number > 1 else _CALLS
 
 
 def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...] = ()) -> Case:
@@ -23,12 +51,37 @@ ERRORS: tuple[Case, ...] = (
         scenarios=("P21",),
     ),
     Case("fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True),
-    _case("rate-limited", "429 each time", Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "2"})),
+    _case(
+        "rate-limited",
+        "429 each time",
+        Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "2"}),
+        scenarios=("L12",),
+    ),
     _case("quota-used-up", "429 that no wait will change", Status(429, "quota exceeded", "insufficient_quota")),
     _case(
         "out-of-money", "402 without a hint when to come back", Status(402, "your balance is empty"), scenarios=("P21",)
     ),
-    _case("server-error", "500 each time", Status(500)),
+    Case(
+        "payment-due-once",
+        "402 with Retry-After: 5, then works",
+        ((Status(402, "a payment is on its way", headers={"retry-after": "5"}),), _WORKS),
+        again=True,
+        scenarios=("P21",),
+    ),
+    _case(
+        "rate-limited-for-an-hour",
+        "429 with Retry-After: 3600",
+        Status(429, "come back later", "rate_limit_exceeded", {"retry-after": "3600"}),
+        scenarios=("P21",),
+    ),
+    _case(
+        "pairing-refused",
+        "calls once; then 400 while the history has calls",
+        _strict_about_calls,
+        scenarios=("L4",),
+    ),
+    _case("pairing-always-refused", "calls once; then 400 whatever comes", _never_content, scenarios=("L4",)),
+    _case("server-error", "500 each time", Status(500), scenarios=("P29", "P34", "L7", "L15")),
     _case("overloaded", "529 each time", Status(529, "overloaded", "overloaded_error")),
     _case("unauthorized", "401", Status(401, "this key is not known", "invalid_api_key")),
     _case("unknown-model", "404", Status(404, "there is no such model", "model_not_found")),
@@ -42,6 +95,7 @@ ERRORS: tuple[Case, ...] = (
         "no-streaming",
         "refuses to stream; a plain request works",
         When("streaming", (Status(400, "streaming is not supported by this model"),), _WORKS),
+        scenarios=("L13",),
     ),
     _case(
         "error-in-stream",

@@ -3,11 +3,20 @@
 from collections.abc import Iterable
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Reason, Say, ScriptItem
+from turnbuckle.lab.script import Call, Case, Error, Finish, Frame, LabRequest, Raw, Reason, Say, ScriptItem, When
 from turnbuckle.vocab.events import Usage
 
 _HALF = ANSWER[:44]
 _CUT_ARGUMENTS = '{"path":"notes.md","content":"# Notes\\nThe first li'
+_NATIVE = {
+    "id": "lab",
+    "object": "chat.completion.chunk",
+    "created": 0,
+    "model": "lab",
+    "choices": [
+        {"index": 0, "delta": {"content": ""}, "finish_reason": "stop", "native_finish_reason": "network_error"}
+    ],
+}
 _CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 
@@ -45,12 +54,12 @@ FINISHES: tuple[Case, ...] = (
         _length_called_calls,
         scenarios=("P11",),
     ),
-    _case("thinking-used-it-up", "only reasoning, then the cap", _only_thought, scenarios=("P17",)),
-    _case(
+    _case("thinking-used-it-up", "only reasoning, then the cap", _only_thought, scenarios=("P17", "L9")),
+    Case(
         "stop-with-calls",
         "whole calls, but the reply says stop",
-        Call("get_weather", {"city": "Oslo"}),
-        Finish("calls", "stop"),
+        ((Call("get_weather", {"city": "Oslo"}), Finish("calls", "stop")),),
+        after_tools=(Say(ANSWER), Finish()),
         scenarios=("P12",),
     ),
     _case(
@@ -68,6 +77,12 @@ FINISHES: tuple[Case, ...] = (
         scenarios=("P16",),
     ),
     _case(
+        "native-network-error",
+        "an empty stop that the host calls network_error",
+        When("openai_chat streaming", (Frame(_NATIVE), Raw("data: [DONE]\n\n")), (Error("server", "network_error"),)),
+        scenarios=("P16",),
+    ),
+    _case(
         "malformed-function-call",
         "the provider could not read its own model's call",
         Finish("stop", "MALFORMED_FUNCTION_CALL"),
@@ -75,7 +90,13 @@ FINISHES: tuple[Case, ...] = (
     ),
     _case("filtered", "a filter stopped it before the first word", Finish("filtered", "filtered"), scenarios=("P19",)),
     _case("filtered-in-text", "a filter stopped it in mid-text", Say(_HALF), Finish("filtered", "filtered")),
-    _case("context-full", "the context window is full", Say(_HALF), Finish("window", "model_context_window_exceeded")),
+    _case(
+        "context-full",
+        "the context window is full",
+        Say(_HALF),
+        Finish("window", "model_context_window_exceeded"),
+        scenarios=("L9", "L11"),
+    ),
     _case("no-usage", "a whole answer without counts", Say(ANSWER), Finish(usage="none")),
     _case(
         "wrong-usage",

@@ -20,7 +20,8 @@ from turnbuckle.lab.script import (
 
 ANSWER = "A turnbuckle joins two ropes and takes up their slack, so that the line holds when the wind pulls."
 THOUGHT = "The user wants a short answer. A turnbuckle tightens a line; I will say that and no more."
-_PARAGRAPH = "The line runs from the mast to the deck, and each turn of the screw takes up a little more slack. "
+_PARAGRAPH = "Line {} runs from the mast to the deck, and each turn of the screw takes up a little more slack. "
+_LONG = "".join(_PARAGRAPH.format(number) for number in range(1, 206))
 _UNICODE = "Grüße, 漢字, \u2028 a line separator, e\u0301, 👩‍👩‍👧, 🇩🇪 and the end."
 _TABLE = "| part | state |\n|---|---|\n" + "| shackle | in order |\n" * 60
 
@@ -37,7 +38,7 @@ WHOLE: tuple[Case, ...] = (
     _case("happy", "a short answer, finished properly", Say(ANSWER), Finish()),
     _case("echo", "says what the user said", _echo),
     _case("reasoning", "thinks, then answers", Reason(THOUGHT), Say(ANSWER), Finish()),
-    _case("long", "an answer of 20,000 characters", Say(_PARAGRAPH, times=205), Finish()),
+    _case("long", "an answer of 20,000 characters", Say(_LONG), Finish()),
     _case(
         "unicode", "many scripts, and U+2028, which ends no line", Say(_UNICODE, pieces=1), Finish(), scenarios=("P24",)
     ),
@@ -65,6 +66,26 @@ WHOLE: tuple[Case, ...] = (
         Say(ANSWER),
         Finish(),
         scenarios=("P3",),
+    ),
+    _case(
+        "slow-prefill", "three silent minutes, then the answer", Stall(180), Say(ANSWER), Finish(), scenarios=("P3",)
+    ),
+    _case(
+        "thinks-behind-signs-of-life",
+        "a thought, 90 seconds of pings, then the answer",
+        Reason(THOUGHT),
+        Comments(90, 5, "ping"),
+        Say(ANSWER),
+        Finish(),
+        scenarios=("P4",),
+    ),
+    _case(
+        "long-winded",
+        "one new sentence a second, for a minute",
+        Pace(0, 1.0),
+        *(Say(_PARAGRAPH.format(number)) for number in range(1, 61)),
+        Finish(),
+        scenarios=("L8",),
     ),
     _case(
         "thinks-behind-pings",

@@ -1,0 +1,138 @@
+"""Models that know what they want: each is a function of the request, so it gives the same answer to whoever asks.
+
+`planned` carries out rounds of text and calls. It goes on behind text that was cut, finishes drafts, and makes calls
+again that did not run; what it has done it learns from the history alone.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.lab.script import Call, Finish, Say
+from turnbuckle.lab.world.model import Brain, Step
+from turnbuckle.lab.world.tools import FACTS
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.tooling import FINISH_CALL
+
+_DRAFT = re.compile(r'draft[ =]["`]?(d\d+)')
+_TAIL = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+_KEPT = re.compile(r"has ([\d,]+) characters")
+AFTER = 60
+
+
+class Wanted(Struct, frozen=True):
+    """A call that a model wants to make."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The long text in it, if it has one."""
+        key = FACTS[self.name].draftable if self.name in FACTS else ""
+        return str(self.arguments.get(key, "")) if key else ""
+
+
+class Round(Struct, frozen=True):
+    """What a model says and calls before it waits for results."""
+
+    say: str = ""
+    calls: tuple[Wanted, ...] = ()
+
+
+class OpenDraft(Struct, frozen=True):
+    """A draft as a model knows it: by its last characters, or by their count."""
+
+    id: str
+    tail: str = ""
+    count: int | None = None
+
+
+class Seen(Struct, frozen=True):
+    """What a model learns from a request."""
+
+    rounds: int
+    """How many rounds are done."""
+    said: str
+    """What it said already in the present round."""
+    note: str
+    """The runtime's last words, if they are the last words."""
+    draft: OpenDraft | None
+
+
+def look(messages: Sequence[Message]) -> Seen:
+    """Read a history as a model would."""
+    rounds, said, draft = 0, "", None
+    calls: tuple[CallPart, ...] = ()
+    for message in messages:
+        if message.role == "assistant":
+            said += text_of(message.parts)
+            calls = tuple(part for part in message.parts if isinstance(part, CallPart))
+        elif message.role == "tool":
+            draft = _draft_in(_results(message)) if any(call.name == FINISH_CALL for call in calls) else None
+            rounds += draft is None
+            said = ""
+        elif message.note:
+            draft = _draft_in(text_of(message.parts))
+    last = messages[-1]
+    return Seen(rounds, said, text_of(last.parts) if last.note else "", draft)
+
+
+def _results(message: Message) -> str:
+    parts = [part for part in message.parts if isinstance(part, ResultPart)]
+    return "\n".join(text_of(tuple(piece for piece in part.content if isinstance(piece, TextPart))) for part in parts)
+
+
+def _draft_in(text: str) -> OpenDraft | None:
+    found = _DRAFT.search(text)
+    if found is None or not ("finish_call" in text or "Not joined" in text):
+        return None
+    tail, count = _TAIL.search(text), _KEPT.search(text)
+    if tail is None:
+        return OpenDraft(found[1], count=int(count[1].replace(",", "")) if count else 0)
+    return OpenDraft(found[1], tail[1])
+
+
+def planned(*rounds: Round, pieces: int = 12, rest: int = 0, echo: int = 0, drafts: bool = True) -> Brain:
+    """A model that carries out these rounds. `rest` is the size of its pieces when it finishes a draft; `echo` how much
+    it repeats before it goes on. Without `drafts` it makes a cut call again from the start."""
+
+    def brain(request: ModelRequest, number: int) -> list[Step]:
+        seen = look(request.messages)
+        now = rounds[min(seen.rounds, len(rounds) - 1)]
+        if seen.draft is not None and drafts and (made := _finish(now, seen.draft, pieces, rest)):
+            return made
+        out: list[Step] = []
+        if left := _unsaid(now.say, seen.said, echo):
+            out.append(Say(left, pieces))
+        out += [Call(call.name, call.arguments, pieces) for call in now.calls]
+        return [*out, Finish()]
+
+    return brain
+
+
+def _unsaid(whole: str, said: str, echo: int) -> str:
+    if not said or not whole.startswith(said):
+        return whole
+    if len(said) == len(whole):
+        return ""
+    return said[len(said) - echo :] + whole[len(said) :] if echo and len(said) >= echo else whole[len(said) :]
+
+
+def _finish(now: Round, draft: OpenDraft, pieces: int, rest: int) -> list[Step]:
+    """The calls of this round with the drafted one finished, or nothing if no call fits the draft."""
+    for wanted in now.calls:
+        text = wanted.text
+        at = draft.count if draft.count is not None else text.find(draft.tail) + len(draft.tail)
+        if not text or (draft.count is None and draft.tail not in text):
+            continue
+        end = min(at + rest, len(text)) if rest else len(text)
+        arguments: dict[str, Any] = {"draft": draft.id, "after": text[max(at - AFTER, 0) : at], "rest": text[at:end]}
+        if end < len(text):
+            arguments["more"] = True
+        others = [Call(call.name, call.arguments, pieces) for call in now.calls if call is not wanted]
+        return [*others, Call(FINISH_CALL, arguments, pieces), Finish()]
+    return []

@@ -1,0 +1,55 @@
+"""Every scenario of the groups P, T and L has a test by its id, and a case of the lab or a reason why it has none."""
+
+import ast
+from pathlib import Path
+
+from turnbuckle.lab.cases import CASES, cases_for
+
+SCENARIOS = (
+    "P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11 P12 P14 P15 P16 P17 P18 P19 P21 P22 P23 P24 P25 P26 P28 P29 P30 P31 P33 P34 "
+    "T1 T2 T3 T4 T5 T6 T7 T9 T11 T13 T14 T15 T16 T17 T18 T19 T20 T21 T22 T23 T24 "
+    "L1 L2 L3 L4 L6 L7 L8 L9 L10 L11 L12 L13 L14 L15 L16"
+).split()
+
+NOT_A_PROVIDER_CASE = {
+    "T13": "the process dies while a tool runs; the stream before it was whole",
+    "T14": "as T13; what differs is the tool, which has a probe",
+    "T15": "the disk is full; the provider has no part in it",
+    "T16": "the disk is full when a tool is done",
+    "T17": "the process dies between the calls of one whole reply",
+    "T18": "somebody stops a command; the reply that asked for it was whole",
+    "T19": "as T18; what matters is the command's children",
+    "T20": "a tool hangs, not a stream",
+    "T21": "a rule says no to a whole call",
+    "T22": "a reader stays away; the provider does not know of readers",
+    "T24": "a user speaks while a tool runs; a matter of the history",
+    "L2": "a matter of the history alone",
+    "L3": "a matter of the history alone",
+    "L10": "nothing folds a history yet",
+    "L16": "there are no sub-agents yet",
+}
+NOT_DUE = {"L10", "L16"}
+
+
+def _named() -> set[str]:
+    names = set()
+    for file in sorted(Path(__file__).parent.glob("test_*_scenarios.py")):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                assert ast.get_docstring(node), f"{node.name} says neither what is given nor what follows"
+                names.add(node.name.split("_")[1])
+    return names
+
+
+def test_every_scenario_has_a_case_of_the_lab_or_a_reason_why_not():
+    without = {scenario for scenario in SCENARIOS if not cases_for(scenario)}
+    assert without == NOT_A_PROVIDER_CASE.keys()
+
+
+def test_every_scenario_that_is_due_has_a_test_by_its_id():
+    assert set(SCENARIOS) - _named() == NOT_DUE
+    assert _named() <= set(SCENARIOS)
+
+
+def test_no_case_names_a_scenario_that_is_not_there():
+    assert {scenario for case in CASES for scenario in case.scenarios} <= set(SCENARIOS)

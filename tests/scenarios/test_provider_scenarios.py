@@ -1,0 +1,499 @@
+"""What a provider's stream can do to a run, by the ids of the scenario catalogue (P)."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from stage import FAST, MAIN, Stage, Story, on_stage, play
+
+from turnbuckle.call.limits import StallSettings
+from turnbuckle.lab.cases import find_case
+from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
+from turnbuckle.lab.dialogue import rehearse
+from turnbuckle.lab.script import Call, Case, Comments, Finish, Frame, LabRequest, Reason, Say, Stall
+from turnbuckle.reply.accumulate import fold
+from turnbuckle.turn.facts import Continue, Decided, Fallback, GiveUp, Reask, Retry, RunEnded
+from turnbuckle.turn.policy import Limits
+from turnbuckle.vocab.events import Skipped
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
+from turnbuckle.vocab.messages import text_of
+from turnbuckle.wire.answer import open_answer
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+HALF = ANSWER[:44]
+AUTO = StallSettings()
+ELSEWHERE = "happy"
+
+
+def clocks(story: Story) -> list[str | None]:
+    return [decided.failure.clock for decided in story.decided if decided.failure is not None]
+
+
+def is_plain_success(story: Story, requests: int = 1) -> bool:
+    """It ended well, the reader saw the answer once, and nothing was asked more often than it had to be."""
+    return (story.outcome.kind, story.shown, len(story.requests)) == ("completed", ANSWER, requests)
+
+
+@pytest.mark.requirement("A9", "B2", "B10")
+@EVERY
+def test_P1_a_provider_that_never_sends_a_byte_is_left_before_anything_is_shown(tmp_path: Path, protocol: Protocol):
+    """Accepted, then no byte: the clock of the first event ends it, and a retry or another route answers."""
+    again = play(tmp_path, "silent-once-then-works", protocol=protocol)
+    assert is_plain_success(again, requests=2)
+    assert clocks(again) == ["first_event"]
+    assert again.seconds == pytest.approx(20.5, abs=0.5)
+    assert again.notices == []
+
+    elsewhere = play(tmp_path, {MAIN: "silent", "other": ELSEWHERE}, protocol=protocol, policy={"stream_retries": 0})
+    assert is_plain_success(elsewhere, requests=2)
+    assert elsewhere.decided[0].decision == Fallback(RouteName("other"))
+
+
+@EVERY
+def test_P2_a_stream_that_only_opened_is_left_when_nothing_follows(tmp_path: Path, protocol: Protocol):
+    """Headers and the opening event have come, and then nothing: having begun does not save it."""
+    story = play(tmp_path, {MAIN: "opens-then-silent", "other": ELSEWHERE}, protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown == ANSWER
+    assert set(clocks(story)) <= {"gap", "silence"}
+    assert len(clocks(story)) == 2  # two stalls in a row bench the route
+
+
+@EVERY
+def test_P3_a_large_prompt_may_take_minutes_before_its_first_event(tmp_path: Path, protocol: Protocol):
+    """800 kB of prompt and three minutes of silence: waited for. A few words and the same silence: not."""
+
+    async def scene(stage: Stage) -> tuple[Story, Story]:
+        large = await stage.run("word " * 160_000)
+        small = await stage.run("word")
+        return large, small
+
+    large, small = on_stage(tmp_path, "slow-prefill", scene, protocol=protocol, stall=AUTO)
+    assert large.outcome.kind == "completed"
+    assert large.decided == []
+    assert clocks(small)[0] == "first_event"
+
+
+LIFECYCLE = Case(
+    "lifecycle",
+    "a thought, then a sign of life every ten seconds",
+    (
+        (
+            Reason(THOUGHT),
+            *(Stall(10), Frame({"type": "response.in_progress", "response": {"id": "lab", "status": "in_progress"}}))
+            * 9,
+            Say(ANSWER),
+            Finish(),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "protocol, case", [("anthropic", "thinks-behind-signs-of-life"), ("openai_responses", LIFECYCLE)]
+)
+def test_P4_a_model_that_thinks_behind_signs_of_life_is_not_killed(
+    tmp_path: Path, protocol: Protocol, case: Case | str
+):
+    """90 seconds of pings or lifecycle events in a thought, with a gap of 20: it goes on, and it shows."""
+    said: list[str] = []
+
+    async def scene(stage: Stage) -> Story:
+        running = await stage.start()
+        await stage.clock.sleep(88)
+        said.extend(activity.words(stage.call_clock.now()) for activity in stage.models.activity())
+        await running.outcome()
+        return await stage.story(running.run)
+
+    story = on_stage(tmp_path, case, scene, protocol=protocol, stall=StallSettings(gap=20, silence=20))
+    assert is_plain_success(story)
+    assert said == ["thinking, 88 s"]
+
+
+@EVERY
+@pytest.mark.parametrize("case", ["thinks-behind-signs-of-life", "thinks-behind-pings"])
+def test_P4_by_default_ninety_seconds_of_comments_are_no_stall(tmp_path: Path, protocol: Protocol, case: str):
+    """Chat Completions has no pings, only comments, which never count as progress; the usual limits allow for it."""
+    assert is_plain_success(play(tmp_path, case, protocol=protocol, stall=AUTO))
+
+
+@pytest.mark.requirement("B10")
+@EVERY
+def test_P5_comments_do_not_keep_a_stalled_stream_alive(tmp_path: Path, protocol: Protocol):
+    """Bytes come every second and nothing in them: the gap ends it, and the text goes on elsewhere."""
+    rest = Case("rest", "goes on", ((Say(ANSWER[44:]), Finish()),))
+    setting = {"stream_retries": 0}
+    story = play(tmp_path, {MAIN: "comments-only", "other": rest}, protocol=protocol, policy=setting)
+    assert clocks(story)[0] == "gap"
+    assert story.outcome.kind == "completed"
+    assert story.shown == ANSWER
+
+    thinks = Case("thinks", "a thought, then only comments", ((Reason(THOUGHT), Comments("forever", 1.0)),))
+    story = play(tmp_path, thinks, protocol=protocol, limits=Limits(model_calls=1))
+    assert clocks(story) == ["gap"]
+    assert story.of(RunEnded)[0].at == pytest.approx(10, abs=1)
+
+
+@EVERY
+def test_P6_arguments_that_are_held_back_get_a_wider_window_which_is_told(tmp_path: Path, protocol: Protocol):
+    """300 silent seconds inside a call are waited for; when even the wider window is over, the failure names it."""
+    waited: list[str] = []
+
+    async def scene(stage: Stage) -> Story:
+        running = await stage.start()
+        await stage.clock.sleep(299)
+        waited.extend(activity.words(stage.call_clock.now()) for activity in stage.models.activity())
+        await running.outcome()
+        return await stage.story(running.run)
+
+    story = on_stage(tmp_path, "stalls-in-arguments", scene, protocol=protocol, stall=AUTO)
+    assert story.decided == []
+    assert (story.workspace / "notes.md").read_text() == "# Notes\n"
+    assert waited == ["receiving write_file, 299 s"]
+
+    never = Case("never", "", ((Call("write_file", '{"path":"a', closed=False), Stall("forever")),))
+    told = play(tmp_path, never, protocol=protocol, stall=AUTO, limits=Limits(model_calls=1)).decided[0]
+    assert told.failure is not None
+    assert "in the arguments of write_file (limit 360 s, default)" in told.failure.message
+
+
+@pytest.mark.realtime
+@EVERY
+def test_P7_a_half_open_connection_is_left_within_a_second_and_its_socket_closed(tmp_path: Path, protocol: Protocol):
+    """The peer is gone without a word: when the clock fires the run goes on at once, and the peer sees the close."""
+
+    async def scene(stage: Stage) -> tuple[Story, float]:
+        begun = time.monotonic()
+        story = await stage.run()
+        for _ in range(100):
+            if story.requests[0].progress.over:
+                break
+            await stage.clock.sleep(0.01)
+        return story, time.monotonic() - begun
+
+    rest = Case("rest", "goes on", ((Say(ANSWER[44:]), Finish()),))
+    tiny = StallSettings(connect=2, first_event=0.3, gap=0.3, silence=0.2)
+    cases = {MAIN: "stalls-in-text", "other": rest}
+    story, seconds = on_stage(
+        tmp_path, cases, scene, protocol=protocol, stall=tiny, real=True, policy={"stream_retries": 0}
+    )
+    assert story.shown == ANSWER
+    assert story.requests[0].progress.over == "client left"
+    assert seconds < 1.5
+
+
+@EVERY
+def test_P8_a_machine_that_slept_ends_the_attempt_at_once_and_says_for_how_long(tmp_path: Path, protocol: Protocol):
+    """The machine sleeps for six hours in mid-text: on waking the attempt is over at once, and the lateness told."""
+
+    async def scene(stage: Stage) -> tuple[Story, float]:
+        asyncio.get_running_loop().call_later(4, lambda: setattr(stage.call_clock, "slept", 6 * 3600.0))
+        running = await stage.start()
+        await stage.until(running, Decided)
+        story = await stage.story(running.run)
+        seconds = stage.clock.now()
+        running.stop()
+        await running.outcome()
+        return story, seconds
+
+    story, seconds = on_stage(
+        tmp_path, "stalls-in-text", scene, protocol=protocol, stall=replace(FAST, silence=60, gap=60)
+    )
+    told = story.decided[0].failure
+    assert told is not None
+    assert told.kind == "stalled"
+    assert "slept for 21600 s" in told.message
+    assert seconds < 7
+
+
+@pytest.mark.requirement("B1", "C4")
+@EVERY
+@pytest.mark.parametrize("case", ["tidy-end-in-text", "fin-in-text", "reset-in-text"])
+def test_P9_a_tidy_close_without_the_protocols_end_is_incomplete(tmp_path: Path, protocol: Protocol, case: str):
+    """The body ends properly, but the protocol's own last event is missing: never taken for the end of the answer."""
+    story = play(tmp_path, case, protocol=protocol)
+    first = story.decided[0]
+    assert first.verdict == "cut_by_transport"
+    assert first.failure is not None
+    assert first.failure.kind in ("incomplete", "reset")
+    assert first.decision == Continue("text")
+    assert story.outcome.kind == "partial"
+    assert story.shown == HALF
+
+
+@pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
+def test_P10_an_end_without_a_reason_is_an_end(tmp_path: Path, protocol: Protocol):
+    """The terminal event came and gave no reason: the answer is whole."""
+    assert is_plain_success(play(tmp_path, "no-reason", protocol=protocol))
+
+
+@pytest.mark.requirement("C1", "C4")
+@EVERY
+def test_P11_a_cut_call_at_the_cap_is_cut_by_length_whatever_the_reply_says(tmp_path: Path, protocol: Protocol):
+    """ "Run these tools", says the reply, over a call that ends in mid-string at exactly the output cap."""
+    story = play(tmp_path, "length-called-tool-calls", protocol=protocol, route={"max_output_tokens": 500})
+    assert {decided.verdict for decided in story.decided} == {"cut_by_length"}
+    assert story.started == []
+    assert not (story.workspace / "notes.md").exists()
+
+
+@EVERY
+def test_P12_whole_calls_run_also_when_the_reply_says_stop(tmp_path: Path, protocol: Protocol):
+    """The reason says stop, the calls are whole: they run, and the model gets their result."""
+    story = play(tmp_path, "stop-with-calls", protocol=protocol)
+    assert is_plain_success(story, requests=2)
+    assert [started.name for started in story.started] == ["get_weather"]
+    assert "It is fine in Oslo." in story.body(1)
+
+
+@EVERY
+def test_P14_a_short_answer_that_ends_in_an_emoji_is_not_continued(tmp_path: Path, protocol: Protocol):
+    """No full stop at its end, and yet it is over: nothing more is asked."""
+    story = play(tmp_path, "emoji-ending", protocol=protocol)
+    assert (story.outcome.kind, story.shown, len(story.requests)) == ("completed", "Done 👍", 1)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    "case, kind",
+    [
+        ("error-at-once", "overloaded"),
+        ("error-in-stream", "server"),
+        ("error-in-stream-flat", "server"),
+        ("error-in-stream-nested", "server"),
+        ("error-then-done", "server"),
+    ],
+)
+def test_P15_an_error_inside_a_200_is_that_error(tmp_path: Path, protocol: Protocol, case: str, kind: str):
+    """The status was good and the stream holds an error: the attempt fails with it, also with [DONE] behind it."""
+    story = play(tmp_path, case, protocol=protocol)
+    assert {decided.failure.kind for decided in story.decided if decided.failure is not None} == {kind}
+    assert story.outcome.kind in ("failed", "partial")
+    assert story.outcome.failure is not None
+    assert story.outcome.failure.kind == kind
+
+
+@pytest.mark.parametrize("case", ["network-error-reason", "native-network-error"])
+def test_P16_a_reason_of_network_error_is_a_failure_of_the_host(tmp_path: Path, case: str):
+    """Nothing came, and the host's own word for why is network_error: not an empty answer, but a failure to retry."""
+    story = play(tmp_path, case)
+    assert [decided.verdict for decided in story.decided] == ["cut_by_transport"] * 3
+    assert isinstance(story.decided[0].decision, Retry)
+    assert story.outcome.failure is not None
+    assert story.outcome.failure.kind == "server"
+
+
+@pytest.mark.requirement("C2")
+@EVERY
+@pytest.mark.parametrize(
+    "route, changed",
+    [
+        ({"max_output_tokens": 500, "most_output_tokens": 2000}, Reask("more_room")),
+        ({"max_output_tokens": 500, "effort": "high"}, Reask("less_effort")),
+    ],
+    ids=["more room", "less effort"],
+)
+def test_P17_a_reply_of_thought_alone_is_asked_for_once_more_with_a_change(
+    tmp_path: Path, protocol: Protocol, route: dict[str, object], changed: Reask
+):
+    """The cap was used up by thinking: one useful retry, and then the user is told why."""
+    story = play(tmp_path, "thinking-used-it-up", protocol=protocol, route=route)
+    assert story.decided[0].decision == changed
+    assert len(story.requests) == 2
+    assert story.body(0) != story.body(1)
+    assert story.outcome.why == "the model used up its output limit by thinking"
+    assert len(story.notices) == 2
+
+
+@pytest.mark.requirement("C3")
+def test_P18_a_call_that_the_provider_could_not_read_is_never_simply_asked_for_again(tmp_path: Path):
+    """MALFORMED_FUNCTION_CALL, which only Chat Completions hosts say: each retry asks for smaller calls."""
+    story = play(tmp_path, "malformed-function-call")
+    assert len(story.requests) == 4
+    assert all("Make smaller calls" in story.body(number) for number in (1, 2, 3))
+    assert "Make smaller calls" not in story.body(0)
+
+
+@EVERY
+def test_P19_a_safety_block_is_not_tried_again(tmp_path: Path, protocol: Protocol):
+    """A filter stopped it before the first word: asking again would change nothing."""
+    story = play(tmp_path, "filtered", protocol=protocol)
+    assert len(story.requests) == 1
+    assert story.outcome.kind == "failed"
+    assert story.outcome.why in ("a content filter stopped the answer", "the model declined")
+
+
+@EVERY
+def test_P21_a_payment_error_ends_the_turn_unless_it_says_when_to_come_back(tmp_path: Path, protocol: Protocol):
+    """402 alone: over at once. 402 or 429 with Retry-After: waited for, as far as the turn's budget goes."""
+    broke = play(tmp_path, "out-of-money", protocol=protocol)
+    assert (broke.outcome.kind, len(broke.requests), broke.seconds) == ("failed", 1, pytest.approx(0, abs=0.1))
+
+    for case, seconds in (("payment-due-once", 5.0), ("rate-limited-once", 1.0)):
+        waited = play(tmp_path, case, protocol=protocol)
+        assert is_plain_success(waited, requests=2)
+        assert waited.decided[0].decision == Retry(seconds)
+        assert waited.requests[1].arrived - waited.requests[0].arrived == pytest.approx(seconds, abs=0.1)
+
+    too_long = play(tmp_path, "rate-limited-for-an-hour", protocol=protocol)
+    assert len(too_long.requests) == 1
+    assert "wait 3600 s" in too_long.outcome.why
+
+
+@EVERY
+def test_P22_one_bad_event_is_skipped_and_logged(tmp_path: Path, protocol: Protocol):
+    """An event that is no JSON stands among good ones: the stream goes on, and the journal has what was skipped."""
+    story = play(tmp_path, "bad-event-among-good", protocol=protocol)
+    assert is_plain_success(story)
+    (skipped,) = (event for event in story.events if isinstance(event, Skipped))
+    assert "oops" in skipped.sample
+
+
+@EVERY
+def test_P23_how_bytes_are_split_changes_nothing(tmp_path: Path, protocol: Protocol):
+    """Each byte in a read of its own, and every split in two: the same events. CRLF and many-byte characters too."""
+    by_byte = play(tmp_path, "byte-by-byte", protocol=protocol)
+    assert by_byte.shown == f"{ANSWER} 漢字"
+    assert by_byte.reasoning == THOUGHT
+
+    # Every split of one body is a matter of the decoder alone.
+    played = rehearse((Say("Grüße, 漢字 👍", 3), Finish()), LabRequest(protocol, body={"model": "m"}))
+    body = played.body.replace(b"\n", b"\r\n")
+
+    def events(*chunks: bytes) -> list[object]:
+        decoder = open_answer(protocol, status=200, headers=played.headers)
+        return [event for chunk in chunks for event in decoder.feed(chunk)] + list(decoder.close())
+
+    whole = events(body)
+    assert fold(whole).text == "Grüße, 漢字 👍"
+    assert [at for at in range(1, len(body)) if events(body[:at], body[at:]) != whole] == []
+
+
+@EVERY
+def test_P24_a_line_separator_inside_a_string_ends_no_line(tmp_path: Path, protocol: Protocol):
+    """U+2028 in the text, character by character: it arrives as it is."""
+    story = play(tmp_path, "unicode", protocol=protocol)
+    assert "\u2028 a line separator" in story.shown
+    assert story.outcome.kind == "completed"
+
+
+@EVERY
+def test_P25_the_same_sentence_for_ever_is_stopped_and_kept_out_of_the_history(tmp_path: Path, protocol: Protocol):
+    """One sentence 300 times: the attempt is ended early, the journal names the passage, the history stays clean."""
+    story = play(tmp_path, "repeats-itself", protocol=protocol)
+    sentence = "I will try again."
+    assert story.shown.count(sentence) < 200
+    assert story.requests[0].progress.over == "client left"
+    assert story.outcome.kind == "partial"
+    assert sentence in story.decided[0].failure.message  # type: ignore[union-attr]
+    assert not any(sentence in text_of(message.parts) for message in story.turn.messages)
+
+
+@EVERY
+def test_P26_a_table_whose_rows_are_rightly_alike_is_left_alone(tmp_path: Path, protocol: Protocol):
+    """60 equal rows: that is what a table may look like."""
+    story = play(tmp_path, "table", protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown.count("| shackle | in order |") == 60
+
+
+@pytest.mark.requirement("A7")
+@pytest.mark.parametrize(
+    "case",
+    [
+        "reasoning",
+        "reasoning-as-reasoning",
+        "reasoning-as-content",
+        "reasoning-as-details",
+        "reasoning-twice",
+    ],
+)
+@EVERY
+def test_P28_reasoning_has_one_stream_of_its_own_in_every_spelling(tmp_path: Path, protocol: Protocol, case: str):
+    """Whatever the host calls it, the reader gets the thought as reasoning, once, and no tag in the text."""
+    story = play(tmp_path, case, protocol=protocol)
+    assert is_plain_success(story)
+    assert story.reasoning.strip() == THOUGHT
+
+
+@pytest.mark.requirement("A7")
+def test_P28_think_tags_of_a_chat_stream_never_show(tmp_path: Path):
+    """Inline tags, cut into pieces of three characters: the thought is reasoning, and the text has no tag."""
+    story = play(tmp_path, "think-tags")
+    assert is_plain_success(story)
+    assert story.reasoning.strip() == THOUGHT
+
+
+@pytest.mark.requirement("B2")
+@EVERY
+def test_P29_a_fallback_before_anything_was_shown_shows_in_nothing_but_the_attempts(tmp_path: Path, protocol: Protocol):
+    """The first route fails three times without a word: the other one answers, and there is no notice."""
+    story = play(tmp_path, {MAIN: "server-error", "other": ELSEWHERE}, protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown == ANSWER
+    assert story.notices == []
+    assert [asked.route for asked in story.asked] == [MAIN, MAIN, MAIN, "other"]
+    assert story.turn.messages[-1].parts[-1].text == ANSWER  # type: ignore[union-attr]
+    assert len(story.turn.messages) == 2
+
+
+@pytest.mark.requirement("B3", "B10")
+@EVERY
+def test_P30_a_model_that_takes_no_prefill_is_asked_to_go_on_by_a_user_message(tmp_path: Path, protocol: Protocol):
+    """Text was shown, then the route broke; the other model refuses to go on from its own words. It is asked
+    as a user would, the seam is clean, and the first error stays in the journal."""
+    story = play(
+        tmp_path, {MAIN: "reset-in-text", "other": "takes-no-prefill"}, protocol=protocol, policy={"stream_retries": 0}
+    )
+    assert story.outcome.kind == "completed"
+    assert story.shown == ANSWER
+    assert story.decided[0].failure is not None
+    assert story.decided[0].failure.kind == "reset"
+    assert [request.case for request in story.requests][-1] == "takes-no-prefill"
+    assert len(story.to("takes-no-prefill")) == 1
+
+
+@pytest.mark.requirement("B3")
+@EVERY
+@pytest.mark.parametrize("case", ["continues-with-overlap", "continues-with-long-overlap", "reset-once-then-works"])
+def test_P31_what_a_continuation_repeats_is_shown_once(tmp_path: Path, protocol: Protocol, case: str):
+    """It says the last 24 or 200 characters once more, or starts from the top: the reader gets each of them once."""
+    whole = ANSWER
+    if case == "continues-with-long-overlap":
+        first, second = (script[0].text for script in find_case(case).requests)  # type: ignore[union-attr]
+        assert first[200:] == second[:200]
+        whole = first + second[200:]
+    story = play(tmp_path, case, protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown == whole
+    assert story.turn.shown == whole
+
+
+@pytest.mark.requirement("B11")
+@EVERY
+def test_P33_two_stalls_in_a_row_bench_a_route_for_all_sessions(tmp_path: Path, protocol: Protocol):
+    """The third try goes elsewhere, and a new run of another session does not even ask the stalled route."""
+
+    async def scene(stage: Stage) -> tuple[Story, Story, str]:
+        first = await stage.run()
+        second = await stage.run()
+        return first, second, stage.health.of(RouteName(MAIN)).standing(stage.call_clock.now())
+
+    first, second, standing = on_stage(tmp_path, {MAIN: "silent", "other": ELSEWHERE}, scene, protocol=protocol)
+    assert [asked.route for asked in first.asked] == [MAIN, MAIN, "other"]
+    assert [asked.route for asked in second.asked] == ["other"]
+    assert standing == "benched"
+    assert first.turn.session != second.turn.session
+
+
+@pytest.mark.requirement("B12")
+@EVERY
+@pytest.mark.parametrize("case", ["server-error", "reset-before-headers", "rate-limited", "silent", "fin-in-text"])
+def test_P34_every_request_that_goes_out_is_one_of_the_turns_own(tmp_path: Path, protocol: Protocol, case: str):
+    """Nothing below the turn retries: the provider saw exactly as many requests as the journal has."""
+    story = play(tmp_path, case, protocol=protocol)
+    assert len(story.requests) == len(story.asked) == len(story.decided) > 1
+    assert isinstance(story.decided[-1].decision, GiveUp)
+    assert [asked.attempt for asked in story.asked] == list(range(1, len(story.asked) + 1))
