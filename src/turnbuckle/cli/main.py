@@ -10,18 +10,25 @@ from turnbuckle import __version__
 
 FAILED = 1
 USAGE_ERROR = 2
+CANCELLED = 130
 
 app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
+app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
+app.command("turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash.")
+app.command("turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save.")
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly."""
+    """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly. `turnbuckle run`
+    has more of them, one for each outcome."""
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError:
         sys.exit(USAGE_ERROR)  # cyclopts has said what is wrong
+    except KeyboardInterrupt:
+        sys.exit(CANCELLED)  # before there was anything to stop cleanly
     except BrokenPipeError:
         # Whoever read our output has left, as `head` does. Python's own flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,179 @@
+"""The composition root: the only file that knows which concrete parts a program is made of."""
+
+import os
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnbuckle.call.clock import SystemClock
+from turnbuckle.call.health import HealthBook
+from turnbuckle.call.models import Models
+from turnbuckle.call.transport import Connections
+from turnbuckle.config import Loaded, RouteSettings, Settings, rehearses, route_name, routes_of
+from turnbuckle.journal.port import Journal
+from turnbuckle.journal.sqlite.folder import DATABASE, LOCK
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.runtime.context import opening
+from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
+from turnbuckle.runtime.models import RoutedModels
+from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.price import load, price_of
+from turnbuckle.runtime.rehearsal import NAME, Rehearsal
+from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.tools.builtin import FAMILIES
+from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.registry import Registry
+from turnbuckle.tools.spec import Call, Denied, ToolContext
+from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.vocab.ids import RouteName, RunId
+
+REHEARSAL_PACE = 0.003
+Ask = Callable[[str], Awaitable[str]]
+
+
+class App(Struct, frozen=True):
+    """What a program works with."""
+
+    settings: Settings
+    journal: Journal
+    policy: Policy
+    runs: Runs
+
+
+@asynccontextmanager
+async def open_app(
+    loaded: Loaded, environment: Mapping[str, str] | None = None, *, ask: Ask | None = None
+) -> AsyncIterator[App]:
+    """Put everything together over the journal in the data folder, and take it apart again. Raises ConfigError, and
+    InUse if another process has the journal. `ask` reaches the person in front of the run, if there is one."""
+    environment = dict(os.environ if environment is None else environment)
+    settings = loaded.settings
+    fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
+    routes = routes_of(settings, environment)
+    dispatcher = Dispatcher(Registry(tool for family in settings.tools.enable for tool in FAMILIES[family]))
+    policy = policy_of(settings, environment, facts_of(dispatcher))
+    # Keys that stand in the file are kept from tools and results as those of the environment are.
+    written = {f"TURNBUCKLE_ROUTE_KEY_{number}": route.api_key.reveal() for number, route in enumerate(routes)}
+    clock = SystemClock()
+    price = None
+    if policy.limits.money is not None:
+        load()
+        price = price_of
+
+    def toolbox(run: RunId) -> Tools:
+        context = ToolContext(
+            workspace=Path(settings.workspace),
+            data=Path(settings.data),
+            clock=clock,
+            run=run,
+            ask=ask,
+            environment={**environment, **written},
+            allow_private_addresses=settings.tools.private_addresses,
+        )
+        made = Toolbox(dispatcher, context, _approval(settings, ask))
+        return made if fault is None else FaultyTools(made, fault)
+
+    store = SqliteJournal(Path(settings.data))
+    journal: Journal = store if fault is None else FaultyJournal(store, fault)
+    try:
+        async with Connections() as connections:
+            live = Models(routes, connections, clock, HealthBook())
+            rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
+            embedded = {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
+            runs = Runs(
+                journal,
+                policy,
+                RoutedModels(live, embedded),
+                toolbox,
+                owner=owner_name(str(os.getpid())) + secrets.token_hex(4),
+                wall=time.time,
+                sleep=clock.sleep,
+                new_name=new_name,
+                opening=opening(settings.workspace),
+                price=price,
+            )
+            yield App(settings, journal, policy, runs)
+    finally:
+        await journal.close()
+
+
+@asynccontextmanager
+async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
+    """The journal to look at, also beside a living process. None if there is none yet."""
+    folder = Path(loaded.settings.data)
+    if not (folder / DATABASE).exists():
+        yield None
+        return
+    reader = SqliteReader(folder)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+def policy_of(
+    settings: Settings, environment: Mapping[str, str], tools: Mapping[str, ToolFacts] | None = None
+) -> Policy:
+    """The rules of every turn. Raises ConfigError."""
+    live = {route.name: route.facts for route in routes_of(settings, environment)}
+    names = [RouteName(route_name(route)) for route in _routes(settings)]
+    turn, recovery = settings.turn, settings.recovery
+    return Policy(
+        routes=tuple(live.get(name, RouteFacts(name, "openai_chat", NAME)) for name in names),
+        tools=dict(tools or {}),
+        limits=Limits(
+            model_calls=turn.max_calls,
+            tool_calls=turn.max_tool_calls,
+            seconds=turn.max_seconds,
+            tokens=turn.max_tokens,
+            money=turn.max_money,
+            same_call=turn.same_call,
+        ),
+        stream_retries=recovery.stream_retries,
+        continuations=recovery.continuations,
+        max_recoveries=recovery.max_recoveries,
+    )
+
+
+def owner_name(process: str) -> str:
+    """How a process begins to call itself in its claims."""
+    return f"process {process} "
+
+
+def writer_of(folder: Path) -> str:
+    """The beginning of the name of whoever holds the journal's lock; empty if nobody is named there."""
+    try:
+        process = (folder / LOCK).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return owner_name(process) if process else ""
+
+
+def new_name(kind: str) -> str:
+    """A new id: it sorts by time and can be told over the telephone."""
+    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def _routes(settings: Settings) -> tuple[RouteSettings, ...]:
+    return settings.routes or (RouteSettings(protocol="rehearsal"),)
+
+
+def _approval(settings: Settings, ask: Ask | None) -> Callable[[Call], Awaitable[Denied | None]]:
+    async def decide(call: Call) -> Denied | None:
+        rule = settings.tools.approval.get(call.name, "allow")
+        if rule == "allow":
+            return None
+        if rule == "deny":
+            return Denied("The settings do not allow this tool.")
+        if ask is None:
+            return Denied("This tool needs the consent of a person, and there is nobody to ask.")
+        answer = await ask(f"May {call.name} run with {str(call.arguments)[:300]}? [y/N]")
+        return None if answer.strip().lower() in ("y", "yes") else Denied("The user said no.")
+
+    return decide

@@ -1,0 +1,181 @@
+"""`turnbuckle drafts`: what arrived of calls that were cut and never finished."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+from msgspec import Struct
+
+from turnbuckle.app import open_reader
+from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.run import guarded
+from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.config import Loaded
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import Reader, Wanted
+from turnbuckle.reply.draft import Draft
+from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
+from turnbuckle.vocab.ids import RunId
+
+app = App(name="drafts", help="What is kept of calls that were cut: list, show, save.")
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+class Kept(Struct, frozen=True):
+    """A draft and the run that it belongs to. `name` is what the commands take."""
+
+    run: RunId
+    draft: Draft
+
+    @property
+    def name(self) -> str:
+        return f"{self.run}:{self.draft.id}"
+
+    @property
+    def target(self) -> str:
+        path = self.draft.settled.get("path")
+        return path if isinstance(path, str) else ""
+
+
+@app.command(name="list")
+def list_drafts(*, config: Path | None = None, as_json: Json = False) -> int:
+    """List open drafts, those of the last touched run first.
+
+    Parameters
+    ----------
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        As JSON, for programs.
+    """
+    try:
+        return guarded(_list(load_for(config), as_json))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+@app.command
+def show(draft: str, /, *, config: Path | None = None, as_json: Json = False) -> int:
+    """Print the text of a draft.
+
+    Parameters
+    ----------
+    draft
+        Its id as the list shows it, or a part of it that fits only one.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        With all that is known of it, as JSON.
+    """
+    try:
+        return guarded(_show(load_for(config), draft, as_json))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+@app.command
+def save(draft: str, path: Path, /, *, config: Path | None = None, as_json: Json = False) -> int:
+    """Write the text of a draft to a new file.
+
+    Parameters
+    ----------
+    draft
+        Its id as the list shows it, or a part of it that fits only one.
+    path
+        The file to make. One that exists is left alone.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        Say as JSON what was written.
+    """
+    try:
+        return guarded(_save(load_for(config), draft, path, as_json))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+async def _list(loaded: Loaded, as_json: bool) -> int:
+    found = await _all(loaded)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode([_row(kept) for kept in found])).decode())
+        return OK
+    for kept in found:
+        print(f"{kept.name}  {kept.draft.tool} {kept.target}, {len(kept.draft.text):,} characters")
+    if not found:
+        print("no open drafts", file=sys.stderr)
+    return OK
+
+
+async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
+    kept = await _one(loaded, text)
+    if isinstance(kept, str):
+        return fail(kept, USAGE_ERROR)
+    if as_json:
+        print(msgspec.json.encode({**_row(kept), "text": kept.draft.text}).decode())
+    else:
+        sys.stdout.write(kept.draft.text)
+    return OK
+
+
+async def _save(loaded: Loaded, text: str, path: Path, as_json: bool) -> int:
+    kept = await _one(loaded, text)
+    if isinstance(kept, str):
+        return fail(kept, USAGE_ERROR)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+            file.write(kept.draft.text)
+    except OSError as error:
+        return fail(f"{path} can not be written: {error.strerror}", FAILED)
+    if as_json:
+        print(msgspec.json.encode({**_row(kept), "path": str(path)}).decode())
+    else:
+        print(f"wrote {len(kept.draft.text):,} characters to {path}", file=sys.stderr)
+    return OK
+
+
+def _row(kept: Kept) -> dict[str, Any]:
+    draft = kept.draft
+    return {
+        "draft": kept.name,
+        "run": kept.run,
+        "tool": draft.tool,
+        "argument": draft.argument,
+        "characters": len(draft.text),
+        "received": draft.settled,
+        "complete": draft.closed,
+    }
+
+
+async def _all(loaded: Loaded) -> list[Kept]:
+    async with open_reader(loaded) as reader:
+        if reader is None:
+            return []
+        rows = await listed(reader, Wanted(kind=KIND))
+        return [kept for row in rows for kept in await _of_run(reader, RunId(row.name))]
+
+
+async def _of_run(reader: Reader, run: RunId) -> list[Kept]:
+    turn = await fold_run(reader, run)
+    return [Kept(run, draft) for draft in turn.drafts.values()]
+
+
+async def _one(loaded: Loaded, text: str) -> Kept | str:
+    """The draft of this id, or a sentence that says why there is none."""
+    run_text, colon, draft_id = text.rpartition(":")
+    async with open_reader(loaded) as reader:
+        if reader is None:
+            return "no open drafts"
+        if colon:
+            runs = [await find_run(reader, run_text)]
+        else:
+            runs = [RunId(row.name) for row in await listed(reader, Wanted(kind=KIND))]
+        found = [kept for run in runs for kept in await _of_run(reader, run)]
+    fits = [kept for kept in found if kept.draft.id == draft_id]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        return f"{text} fits {len(fits)} drafts: {', '.join(kept.name for kept in fits[:5])}"
+    return f"there is no open draft {text}; `turnbuckle drafts list` shows them all"

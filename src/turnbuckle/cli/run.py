@@ -1,0 +1,197 @@
+"""`turnbuckle run`: carry out one task, and show it as it happens."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from turnbuckle.app import App as Opened
+from turnbuckle.app import open_app
+from turnbuckle.call.loop import run as run_loop
+from turnbuckle.cli.asking import ask_on_terminal
+from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR
+from turnbuckle.cli.follow import Follower, waste_lines
+from turnbuckle.cli.screen import Screen
+from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.cli.story import Line, Piece
+from turnbuckle.config import Loaded
+from turnbuckle.errors import ConfigError, TurnbuckleError
+from turnbuckle.journal.port import JournalError
+from turnbuckle.runtime.runs import RUNNING, Running
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+Flag = Parameter(negative="", show_default=False)
+
+EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
+
+The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
+gave up, and what it has is kept), 4 unfinished (`turnbuckle runs resume` goes on), 130 cancelled.
+
+Without a configured route the embedded rehearsal model answers; it needs no key and no network."""
+
+app = App(name="run", help_epilogue=EPILOGUE)
+
+
+class Look:
+    """How a run is shown."""
+
+    def __init__(self, *, as_json: bool, reasoning: bool, color: bool) -> None:
+        self.as_json = as_json
+        self.reasoning = reasoning
+        color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self.screen = Screen(sys.stdout, sys.stderr, color=color)
+
+
+@app.default
+def run(
+    task: Annotated[str, Parameter(show_default=False)] = "",
+    /,
+    *,
+    config: Path | None = None,
+    workspace: Path | None = None,
+    route: str | None = None,
+    model: str | None = None,
+    go_on: Annotated[bool, Parameter(name="--continue", negative="", show_default=False)] = False,
+    reasoning: Annotated[bool, Flag] = False,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+    no_color: Annotated[bool, Flag] = False,
+    max_calls: int | None = None,
+    max_seconds: float | None = None,
+) -> int:
+    """Carry out a task and show it as it happens.
+
+    Parameters
+    ----------
+    task
+        What to do. `-` reads it from stdin.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    workspace
+        The folder in which file and shell tools act.
+    route
+        The configured route to begin with; the others stay as fallbacks.
+    model
+        Another model on that route.
+    go_on
+        Go on with the latest session: finish its run if it has no end, then do the task.
+    reasoning
+        Show the model's reasoning too, dimmed.
+    as_json
+        Print every fact of the run as a line of JSON.
+    no_color
+        No colours.
+    max_calls
+        The most model calls of this run.
+    max_seconds
+        The longest time of this run.
+    """
+    words = sys.stdin.read() if task == "-" else task
+    if not words.strip() and not go_on:
+        return fail('give a task, such as: turnbuckle run "write hello.txt"', USAGE_ERROR)
+    look = Look(as_json=as_json, reasoning=reasoning, color=not no_color)
+    changes = {"turn.max_calls": max_calls, "turn.max_seconds": max_seconds}
+    try:
+        loaded = load_for(config, workspace=workspace, route=route, model=model, changes=changes)
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+    return guarded(_run(loaded, look, words, go_on))
+
+
+def guarded(work: "Awaitable[int]") -> int:
+    """Run a command's coroutine; what it raises becomes a sentence and an exit code."""
+
+    async def main() -> int:
+        return await work
+
+    try:
+        return run_loop(main())
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+    except (TurnbuckleError, JournalError) as error:
+        return fail(error, FAILED)
+
+
+async def _run(loaded: Loaded, look: Look, task: str, go_on: bool) -> int:
+    ask = None if look.as_json else ask_on_terminal(look.screen)
+    async with open_app(loaded, ask=ask) as opened:
+        session: SessionId | None = None
+        if go_on:
+            latest = await opened.runs.latest()
+            if latest is None:
+                return fail("there is no session to go on with", USAGE_ERROR)
+            session = SessionId(latest.parent)
+            if latest.status == RUNNING:
+                code = await resumed(opened, RunId(latest.name), look)
+                if code not in (0, EXIT_CODES["partial"]) or not task.strip():
+                    return code
+            elif not task.strip():
+                return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
+        return await watched(opened, lambda: opened.runs.start(task, session), look)
+
+
+async def resumed(opened: Opened, run_id: RunId, look: Look) -> int:
+    """Take up a run again and show what comes from there on."""
+    after = await opened.journal.head(run_id)
+    return await watched(opened, lambda: opened.runs.resume(run_id), look, after)
+
+
+async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", look: Look, after: int = 0) -> int:
+    """Drive a run and show it; Ctrl-C asks it to stop."""
+    running = await begin()
+    follower = Follower(opened.journal, running.run, look.screen, reasoning=look.reasoning, as_json=look.as_json)
+    _listen_for_signals(running)
+    await follower.skip(0, after)
+    model = opened.policy.routes[0].model
+    await follower.say([Line(f"run {running.run}, {model}")])
+    following = asyncio.create_task(follower.follow(after))
+    ending = asyncio.create_task(running.outcome())
+    try:
+        await asyncio.wait({following, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if not ending.done() and following.exception() is not None:
+            running.stop("closed output")  # nobody reads any more, as behind `head`
+        outcome = await ending
+        if await opened.journal.head(running.run) > after:  # else it had ended before we came
+            await following
+    except (TurnbuckleError, JournalError) as error:
+        return fail(f"{error}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED)
+    finally:
+        following.cancel()
+        await asyncio.wait({following})
+        follower.close()
+    _last_lines(follower, look, running.run, outcome)
+    return EXIT_CODES[outcome.kind]
+
+
+def _last_lines(follower: Follower, look: Look, run_id: str, outcome: Outcome) -> None:
+    if look.as_json:
+        return
+    pieces: list[Piece] = waste_lines(follower.wastes)
+    pieces += [Line(f"draft kept: turnbuckle drafts show {run_id}:{draft}", "notice") for draft in outcome.drafts]
+    if follower.outcome is None:
+        pieces.append(Line(f"the run had ended already: {outcome.kind}"))
+    look.screen.show(pieces)
+
+
+def _listen_for_signals(running: Running) -> None:
+    asked = 0
+
+    def stop() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            # Everything that was shown is stored, so this is as safe as a crash; tools die with this process.
+            os.write(2, f"\nleft at once; turnbuckle runs resume {running.run} goes on\n".encode())
+            os._exit(CANCELLED)
+        running.stop("user")
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)

@@ -1,0 +1,178 @@
+"""`turnbuckle runs`: what was run, how it went, and going on with what has no end."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+
+from turnbuckle.app import open_app, open_reader, writer_of
+from turnbuckle.cli.asking import ask_on_terminal
+from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
+from turnbuckle.cli.follow import Follower, json_line, waste_lines
+from turnbuckle.cli.run import Look, guarded, resumed
+from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.cli.story import shortened
+from turnbuckle.config import Loaded
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import StreamRow, Wanted
+from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.tail import read_all
+from turnbuckle.runtime.runs import KIND, RUNNING, find_run, listed
+from turnbuckle.turn.facts import RunEnded, decode
+
+app = App(name="runs", help="What was run: list, show, and resume after a crash.")
+Json = Annotated[bool, Parameter(name="--json", negative="")]
+
+
+@app.command(name="list")
+def list_runs(
+    *, unfinished: Annotated[bool, Parameter(negative="")] = False, config: Path | None = None, as_json: Json = False
+) -> int:
+    """List runs, the last touched first.
+
+    Parameters
+    ----------
+    unfinished
+        Only those that have no end.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        As JSON, for programs.
+    """
+    try:
+        return guarded(_list(load_for(config), unfinished, as_json))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+@app.command
+def show(
+    run: str = "",
+    /,
+    *,
+    config: Path | None = None,
+    reasoning: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show a run from its journal as it was shown when it ran. The exit code is that of its outcome.
+
+    Parameters
+    ----------
+    run
+        Its id, or a part of it; the latest run if left out.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    reasoning
+        Show the model's reasoning too.
+    as_json
+        Every fact as a line of JSON.
+    """
+    try:
+        look = Look(as_json=as_json, reasoning=reasoning, color=True)
+        return guarded(_show(load_for(config), run, look))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+@app.command
+def resume(
+    run: str = "",
+    /,
+    *,
+    config: Path | None = None,
+    reasoning: Annotated[bool, Parameter(negative="")] = False,
+    as_json: Json = False,
+) -> int:
+    """Go on with a run whose process died: what was done is not done again.
+
+    Parameters
+    ----------
+    run
+        Its id, or a part of it; the latest unfinished run if left out.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    reasoning
+        Show the model's reasoning too.
+    as_json
+        Every fact as a line of JSON.
+    """
+    try:
+        look = Look(as_json=as_json, reasoning=reasoning, color=True)
+        return guarded(_resume(load_for(config), run, look))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+
+
+async def _list(loaded: Loaded, unfinished: bool, as_json: bool) -> int:
+    async with open_reader(loaded) as reader:
+        wanted = Wanted(kind=KIND, status=RUNNING) if unfinished else Wanted(kind=KIND)
+        rows = [] if reader is None else await listed(reader, wanted)
+        lives = writer_of(Path(loaded.settings.data)) if reader is not None and reader.has_writer else ""
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode([_row(row, lives) for row in rows])).decode())
+        return OK
+    for row in rows:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created))
+        print(f"{row.name}  {when}  {_status(row, lives):<11} {shortened(row.title, 60)}")
+    if not rows:
+        print("no unfinished runs" if unfinished else "no runs yet", file=sys.stderr)
+    return OK
+
+
+def _status(row: StreamRow, lives: str) -> str:
+    """A run without an end is only running while the living process holds it."""
+    return row.status if row.status != RUNNING or (lives and row.holder.startswith(lives)) else "unfinished"
+
+
+def _row(row: StreamRow, lives: str) -> dict[str, Any]:
+    return {
+        "run": row.name,
+        "session": row.parent,
+        "status": _status(row, lives),
+        "task": row.title,
+        "created": row.created,
+        "updated": row.updated,
+    }
+
+
+async def _latest(reader: SqliteReader, wanted: Wanted) -> str:
+    rows = await reader.streams(wanted, limit=1)
+    return rows[0].name if rows else ""
+
+
+async def _show(loaded: Loaded, text: str, look: Look) -> int:
+    async with open_reader(loaded) as reader:
+        name = "" if reader is None else text or await _latest(reader, Wanted(kind=KIND))
+        if reader is None or not name:
+            return fail("no runs yet", USAGE_ERROR)
+        run = await find_run(reader, name)
+        if look.as_json:
+            async for items in read_all(reader, run):
+                look.screen.raw(b"".join(map(json_line, items)).decode())
+            outcome = None
+            async for items in read_all(reader, run):
+                last = decode(items[-1].data)
+                outcome = last.outcome if isinstance(last, RunEnded) else None
+            return OK if outcome is None else EXIT_CODES[outcome.kind]
+        follower = Follower(reader, run, look.screen, reasoning=look.reasoning)
+        try:
+            await follower.catch_up()
+        finally:
+            follower.close()
+        look.screen.show(waste_lines(follower.wastes))
+        if follower.outcome is not None:
+            return EXIT_CODES[follower.outcome.kind]
+    print("this run has no end yet", file=sys.stderr)
+    return OK
+
+
+async def _resume(loaded: Loaded, text: str, look: Look) -> int:
+    async with open_app(loaded, ask=None if look.as_json else ask_on_terminal(look.screen)) as opened:
+        unfinished = await opened.runs.unfinished()
+        if not text and not unfinished:
+            return fail("there is no unfinished run", USAGE_ERROR)
+        run = await find_run(opened.journal, text or unfinished[0].name)
+        return await resumed(opened, run, look)

@@ -1,0 +1,138 @@
+"""Where a run is shown: a terminal, or a pipe.
+
+The model's text goes to stdout, everything else to stderr, so a pipe gets the answer and nothing more. If both are one
+terminal they share a cursor: a line about a tool does not end up inside a sentence, and a status line stands below the
+text and goes away without a trace. What a model or a tool says can not steer the terminal: control characters are taken
+out there, and left as they are in a pipe.
+"""
+
+import io
+import os
+import re
+import shutil
+import threading
+import unicodedata
+from typing import TextIO
+
+from turnbuckle.cli.story import Break, Line, Piece, Text, Tone
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_COLORS: dict[Tone, str] = {"tool": "\x1b[36m", "notice": "\x1b[33m", "quiet": "\x1b[2m", "bad": "\x1b[31m"}
+_DIM = "\x1b[2m"
+_PLAIN = "\x1b[0m"
+
+
+class Screen:
+    """Shows pieces, from any thread, one after another."""
+
+    def __init__(self, out: TextIO, err: TextIO, *, color: bool = True) -> None:
+        self._out = out
+        self._err = err
+        self._turn = threading.RLock()
+        self.live = err.isatty()
+        """Whether a status line can be shown."""
+        self._out_terminal = out.isatty()
+        self._shared = (self.live and self._out_terminal) or _same_file(out, err)
+        self._color = color
+        self._column = 0  # of the text on stdout
+        self._status_shown = False
+        self._status_below = False
+
+    def show(self, pieces: list[Piece]) -> None:
+        """Show pieces, in order, at once."""
+        if not pieces:
+            return
+        with self._turn:
+            self.clear_status()
+            for piece in pieces:
+                self._piece(piece)
+            self._out.flush()
+            self._err.flush()
+
+    def raw(self, text: str) -> None:
+        """Something for programs, on stdout."""
+        with self._turn:
+            self._out.write(text)
+            self._out.flush()
+
+    def status(self, words: str) -> None:
+        """What is waited for, on a line that goes away again."""
+        if self.live:
+            with self._turn:
+                self._status(words)
+
+    def clear_status(self) -> None:
+        with self._turn:
+            if not self._status_shown:
+                return
+            back = f"\x1b[A\x1b[{self._column % self._width() + 1}G" if self._status_below else ""
+            self._err.write(f"\r\x1b[K{back}")
+            self._err.flush()
+            self._status_shown = self._status_below = False
+
+    def _piece(self, piece: Piece) -> None:
+        match piece:
+            case Text(text, reasoning):
+                self._text(text, reasoning)
+            case Break():
+                self._new_line()
+            case Line(text, tone):
+                self._line(text, tone)
+
+    def _status(self, words: str) -> None:
+        self.clear_status()
+        width = self._width()
+        if self._shared and self._column and self._column % width == 0:
+            return  # the cursor hangs at the edge, where it can not be found again
+        if self._shared and self._column:
+            self._err.write("\n")
+            self._status_below = True
+        words = self._clean(words)[: width - 1]
+        self._err.write(f"\r{_DIM}{words}{_PLAIN}" if self._color else f"\r{words}")
+        self._err.flush()
+        self._status_shown = True
+
+    def _text(self, text: str, reasoning: bool) -> None:
+        if reasoning:
+            # Reasoning is for the eyes of a person; a pipe wants the answer alone.
+            where = self._out if self._shared else self._err
+            shown = _CONTROL.sub("", text) if where.isatty() else text
+            where.write(f"{_DIM}{shown}{_PLAIN}" if self._color and where.isatty() else shown)
+            if where is self._out:
+                self._moved(shown)
+            return
+        shown = _CONTROL.sub("", text) if self._out_terminal else text
+        self._out.write(shown)
+        self._moved(shown)
+
+    def _moved(self, text: str) -> None:
+        _, newline, last = text.rpartition("\n")
+        wide = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in last) if last else 0
+        self._column = wide if newline else self._column + wide
+
+    def _new_line(self) -> None:
+        if self._column:
+            self._out.write("\n")
+            self._column = 0
+
+    def _line(self, text: str, tone: Tone) -> None:
+        if self._shared:
+            self._new_line()
+            self._out.flush()
+        shown = self._clean(text)
+        self._err.write(f"{_COLORS[tone]}{shown}{_PLAIN}\n" if self._color and self.live else f"{shown}\n")
+
+    def _clean(self, text: str) -> str:
+        line = text.replace("\n", " ").replace("\t", " ")
+        return _CONTROL.sub("", line) if self.live else line
+
+    def _width(self) -> int:
+        return max(shutil.get_terminal_size().columns, 20)
+
+
+def _same_file(out: TextIO, err: TextIO) -> bool:
+    """Whether both go to one place, as after `2>&1`."""
+    try:
+        return os.path.sameopenfile(out.fileno(), err.fileno())
+    except (OSError, io.UnsupportedOperation):
+        return False

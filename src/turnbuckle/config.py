@@ -1,0 +1,402 @@
+"""The settings: a TOML file, then the environment, then the command line. They are checked once, and each value knows
+where it comes from.
+
+`TURNBUCKLE_SERVER__PORT=9000` sets `port` in `[server]`, `TURNBUCKLE_ROUTES__0__MODEL=x` the model of the first route.
+A key that nobody knows is an error that names the nearest one. Secrets are written as `env:NAME` and looked up only
+when a route is made, and no print of the settings can show one.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.call.limits import StallSettings
+from turnbuckle.call.routes import Route, RouteError, resolve
+from turnbuckle.errors import ConfigError
+from turnbuckle.vocab.quirks import Quirks
+
+FILE = "turnbuckle.toml"
+PREFIX = "TURNBUCKLE_"
+REHEARSAL = "rehearsal"
+
+Where = tuple[str | int, ...]
+RouteProtocol = Literal["openai_chat", "openai_responses", "anthropic", "rehearsal"]
+Rule = Literal["allow", "ask", "deny"]
+
+
+class ServerSettings(Struct, frozen=True):
+    host: str = "127.0.0.1"
+    port: int = 8765
+    api_keys: tuple[str, ...] = ()
+    keepalive: float = 15.0
+
+    def __repr__(self) -> str:
+        return f"ServerSettings({self.host!r}, {self.port}, {len(self.api_keys)} keys)"
+
+
+class RouteSettings(Struct, frozen=True, omit_defaults=True):
+    """A route as it is written. `call.routes.resolve` fills in the preset."""
+
+    name: str = ""
+    preset: str = ""
+    protocol: RouteProtocol | None = None
+    base_url: str = ""
+    api_key: str | None = None
+    model: str = ""
+    effort: str | None = None
+    max_output_tokens: int | None = None
+    most_output_tokens: int | None = None
+    headers: dict[str, str] = {}
+    quirks: dict[str, Any] = {}
+    stall: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    local: bool | None = None
+
+    def __repr__(self) -> str:
+        return f"RouteSettings({route_name(self)!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r})"
+
+
+class RecoverySettings(Struct, frozen=True):
+    stream_retries: int = 2
+    continuations: int = 3
+    max_recoveries: int = 2
+
+
+class TurnSettings(Struct, frozen=True):
+    max_calls: int = 90
+    max_tool_calls: int = 300
+    max_seconds: float = 3600.0
+    max_tokens: int | None = None
+    max_money: float | None = None
+    same_call: int = 5
+
+
+class SessionSettings(Struct, frozen=True):
+    reset: Literal["none", "idle", "daily", "both"] = "none"
+    idle_minutes: float = 1440.0
+    daily_hour: int = 4
+    busy: Literal["queue", "steer", "interrupt", "refuse"] = "queue"
+    after_crash: Literal["resume", "suspend"] = "resume"
+
+
+class ToolSettings(Struct, frozen=True):
+    enable: tuple[Literal["files", "shell", "web", "ask"], ...] = ("files", "shell", "web", "ask")
+    approval: dict[str, Rule] = {}
+    private_addresses: bool = False
+
+
+class Settings(Struct, frozen=True):
+    """All settings. Paths are absolute once they are loaded."""
+
+    workspace: str = "."
+    data: str = ".turnbuckle"
+    server: ServerSettings = ServerSettings()
+    routes: tuple[RouteSettings, ...] = ()
+    stall: StallSettings = StallSettings()
+    recovery: RecoverySettings = RecoverySettings()
+    turn: TurnSettings = TurnSettings()
+    session: SessionSettings = SessionSettings()
+    tools: ToolSettings = ToolSettings()
+
+
+class Value(Struct, frozen=True):
+    """One effective setting, for a person to read."""
+
+    key: str
+    value: str
+    source: str
+
+
+class Loaded(Struct, frozen=True):
+    """Settings and where each of them comes from. `file` is empty if there is none."""
+
+    settings: Settings
+    sources: dict[Where, str] = {}
+    file: str = ""
+
+    def explain(self) -> tuple[Value, ...]:
+        """Every effective value with its source."""
+        return tuple(
+            Value(_dotted(where), _shown(where, value), self._source(where)) for where, value in _leaves(self.settings)
+        )
+
+    def _source(self, where: Where) -> str:
+        inherited = (self.sources.get(where[:length]) for length in range(len(where), 0, -1))
+        return next((source for source in inherited if source), "default")
+
+
+def load(
+    file: Path | None = None,
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Loaded:
+    """Read the settings. `file` must be there if it is given; else `turnbuckle.toml` in `folder` is taken, if it is
+    there. `changes` are dotted keys with values from a command line. Raises ConfigError."""
+    folder = folder or Path.cwd()
+    environment = os.environ if environment is None else environment
+    path = file or folder / FILE
+    text = _text_of(path, must=file is not None)
+    given = _parsed(path, text)
+    name = str(path) if text else ""
+    _check(given, Settings, (), lambda where: f"{name}, line {_line_of(text, where)}")
+    sources = {where: f"{path.name}, line {_line_of(text, where)}" for where in _written(given)}
+    for variable, where, raw in _variables(environment):
+        _set(given, where, _from_text(variable, where, raw))
+        sources[where] = f"environment, {variable}"
+    for key, value in (changes or {}).items():
+        where = _where(key)
+        _set(given, where, value)
+        sources[where] = "command line"
+    settings = _converted(given, sources)
+    home = path.parent if text else folder
+    return Loaded(_with_absolute_paths(settings, home.resolve(), sources, folder.resolve()), sources, name)
+
+
+def routes_of(settings: Settings, environment: Mapping[str, str]) -> tuple[Route, ...]:
+    """The real routes, keys looked up. The rehearsal route is none of them. Raises ConfigError."""
+    live = [route for route in settings.routes if not rehearses(route)]
+    try:
+        made = [resolve(_plain(route), environment, settings.stall) for route in live]
+    except RouteError as error:
+        raise ConfigError(str(error)) from None
+    return tuple(made)
+
+
+def rehearses(route: RouteSettings) -> bool:
+    """Whether this is the embedded model, which needs no key and no network."""
+    return route.protocol == REHEARSAL
+
+
+def route_name(route: RouteSettings) -> str:
+    """What a route is called if it has no name of its own."""
+    return route.name or route.preset or (REHEARSAL if rehearses(route) else route.model)
+
+
+def _plain(route: RouteSettings) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.to_builtins(route)
+    return made
+
+
+# The file
+
+
+def _text_of(path: Path, *, must: bool) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        if must:
+            raise ConfigError(f"there is no file {path}") from None
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} can not be read: {error}") from None
+
+
+def _parsed(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is no TOML: {error}") from None
+
+
+def _line_of(text: str, where: Where) -> int:
+    """The line in which a key is set, as well as can be told without a parser that counts."""
+    *tables, last = where
+    header, wanted = [str(step) for step in tables if isinstance(step, str)], str(last)
+    number = next((step for step in tables if isinstance(step, int)), 0)
+    seen, here = -1, [] if header else header
+    for at, line in enumerate(text.splitlines(), 1):
+        if table := re.match(r"\s*\[+\s*([\w.\"-]+)\s*\]+", line):
+            here = table.group(1).replace('"', "").split(".")
+            seen += line.strip().startswith("[[") and here == header
+            if ".".join(here) == ".".join([*header, wanted]):
+                return at
+        elif here == header and seen in (-1, number) and re.match(rf'\s*"?{re.escape(wanted)}"?\s*[=.]', line):
+            return at
+    return _line_of(text, where[:-1]) if tables else 1
+
+
+def _written(given: Any, where: Where = ()) -> Iterator[Where]:
+    if isinstance(given, dict):
+        for key, value in given.items():
+            yield from _written(value, (*where, key))
+    elif isinstance(given, list) and given and isinstance(given[0], dict):
+        for number, value in enumerate(given):
+            yield from _written(value, (*where, number))
+    else:
+        yield where
+
+
+# The environment
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, Where, str]]:
+    for variable, raw in sorted(environment.items()):
+        if not variable.startswith(PREFIX):
+            continue
+        steps = variable.removeprefix(PREFIX).lower().split("__")
+        if len(steps) == 1 and steps[0] not in Settings.__struct_fields__:
+            continue  # another use of our name, such as a key that a setting refers to
+        where: Where = tuple(int(step) if step.isdigit() else step for step in steps)
+        _check(_nested(where, raw), Settings, (), lambda _, name=variable: f"the environment variable {name}")
+        yield variable, where, raw
+
+
+def _nested(where: Where, value: Any) -> Any:
+    for step in reversed(where):
+        value = [value] if isinstance(step, int) else {step: value}
+    return value
+
+
+def _from_text(variable: str, where: Where, raw: str) -> Any:
+    """A value from its text, as the type of its key reads it; a list or a table is written as in TOML."""
+    kind = _type_at(where)
+    try:
+        return msgspec.to_builtins(msgspec.convert(raw, kind, strict=False))
+    except msgspec.ValidationError as problem:
+        try:
+            return tomllib.loads(f"value = {raw}")["value"]
+        except tomllib.TOMLDecodeError:
+            raise ConfigError(f"the environment variable {variable}: {problem}") from None
+
+
+def _set(given: dict[str, Any], where: Where, value: Any) -> None:
+    *steps, last = where
+    at: Any = given
+    for step, following in zip(steps, where[1:], strict=True):
+        empty: Any = [] if isinstance(following, int) else {}
+        at = _slot(at, step, empty) if isinstance(at, list) else at.setdefault(step, empty)
+    if isinstance(at, list):
+        _slot(at, last, value)
+        at[int(last)] = value
+    else:
+        at[last] = value
+
+
+def _slot(row: list[Any], number: str | int, empty: Any) -> Any:
+    if int(number) > len(row):
+        raise ConfigError(f"there is no number {number} yet: the next one is {len(row)}")
+    if int(number) == len(row):
+        row.append(empty)
+    return row[int(number)]
+
+
+def _where(key: str) -> Where:
+    return tuple(int(step) if step.isdigit() else step for step in key.split("."))
+
+
+# Checks
+
+
+def _check(given: Any, kind: Any, where: Where, place: Any) -> None:
+    """Unknown keys, before anything else: what is wrong with a value is told by the conversion."""
+    fields = _fields_of(kind)
+    if fields is None:
+        inner = typing.get_args(kind)
+        if isinstance(given, list) and inner and _fields_of(inner[0]) is not None:
+            for number, item in enumerate(given):
+                _check(item, inner[0], (*where, number), place)
+        return
+    if not isinstance(given, dict):
+        return
+    for key, value in given.items():
+        here = (*where, key)
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(fields)}"
+            raise ConfigError(f"{place(here)}: {_dotted(here)} is not known; {hint}")
+        _check(value, fields[key], here, place)
+    _check_open(given, kind, where, place)
+
+
+def _check_open(given: dict[str, Any], kind: Any, where: Where, place: Any) -> None:
+    """The tables of a route that are kept as they are written, since the route's own maker reads them."""
+    if kind is RouteSettings:
+        for key, shape in (("quirks", Quirks), ("stall", StallSettings)):
+            if key in given:
+                _check(given[key], shape, (*where, key), place)
+
+
+def _fields_of(kind: Any) -> dict[str, Any] | None:
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return typing.get_type_hints(kind)
+    return None
+
+
+def _type_at(where: Where) -> Any:
+    kind: Any = Settings
+    for step in where:
+        fields = _fields_of(kind)
+        inner = typing.get_args(kind)
+        if fields is not None:
+            kind = fields[str(step)]
+        elif isinstance(step, int) and inner:
+            kind = inner[0]
+        else:
+            kind = inner[-1] if len(inner) == 2 and not isinstance(kind, types.UnionType) else Any
+    return kind
+
+
+def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
+    try:
+        return msgspec.convert(given, Settings)
+    except msgspec.ValidationError as error:
+        words, _, at = str(error).partition(" - at ")
+        key = at.strip("`").removeprefix("$.").replace("[", ".").replace("]", "")
+        where = _where(key) if key and "..." not in key else ()
+        source = next((sources[where[:size]] for size in range(len(where), 0, -1) if where[:size] in sources), "")
+        raise ConfigError(f"{key or 'settings'}: {words}{f' ({source})' if source else ''}") from None
+
+
+def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, str], folder: Path) -> Settings:
+    """Paths in the file are relative to it, all others to the folder where the command was given."""
+
+    def absolute(key: str, written: str) -> str:
+        from_file = ", line " in sources.get((key,), "")
+        return str((home if from_file else folder) / Path(written).expanduser())
+
+    return msgspec.structs.replace(
+        settings, workspace=absolute("workspace", settings.workspace), data=absolute("data", settings.data)
+    )
+
+
+# Printing
+
+
+def _leaves(value: Any, where: Where = ()) -> Iterator[tuple[Where, Any]]:
+    if isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            yield from _leaves(getattr(value, name), (*where, name))
+    elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
+        for number, item in enumerate(value):
+            yield from _leaves(item, (*where, number))
+    else:
+        yield where, value
+
+
+def _shown(where: Where, value: Any) -> str:
+    if where[-1] == "api_key" and value is not None:
+        return _without_secret(value)
+    if where[-1] == "api_keys":
+        return ", ".join(map(_without_secret, value)) or "none"
+    if where[-1] == "headers":
+        return ", ".join(f"{name}: {_without_secret(text)}" for name, text in value.items()) or "none"
+    return msgspec.json.encode(value).decode()
+
+
+def _without_secret(written: str) -> str:
+    return written if written.startswith("env:") else "(hidden)"
+
+
+def _dotted(where: Where) -> str:
+    return ".".join(map(str, where)) or "settings"

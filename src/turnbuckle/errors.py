@@ -1,0 +1,31 @@
+"""The exceptions that a user of the package may meet, in one tree.
+
+    TurnbuckleError
+    ├── ConfigError      the settings are wrong; the message names the place and the way out
+    ├── RunUnknown       there is no run with that id
+    ├── RunHeld          another process drives that run at this moment
+    └── ClaimLost        this process lost the right to drive the run, and has stopped doing so
+
+What a store raises is a tree of its own, drawn in `journal/port.py`. Failures of models and tools are no exceptions
+but values (`vocab/failure.py`, `vocab/tooling.py`).
+"""
+
+
+class TurnbuckleError(Exception):
+    """The root. Its text is a sentence for the user."""
+
+
+class ConfigError(TurnbuckleError):
+    """The settings can not be used."""
+
+
+class RunUnknown(TurnbuckleError):
+    """There is no such run."""
+
+
+class RunHeld(TurnbuckleError):
+    """Somebody else drives the run."""
+
+
+class ClaimLost(TurnbuckleError):
+    """Another process took the run over, or may have done so."""

@@ -1,0 +1,348 @@
+"""`turnbuckle run` and its companions, as a person uses them."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import ENVIRONMENT, command, configure, facts_of, provider, start
+
+from turnbuckle.cli.main import main
+from turnbuckle.lab.script import Call, Case, Finish, Say, Stall
+from turnbuckle.turn.facts import RunEnded, RunStarted, StopAsked, ToolFinished
+from turnbuckle.vocab.messages import text_of
+
+WHO = "I am the rehearsal model"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("TURNBUCKLE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+@pytest.mark.requirement("H1", "H2")
+def test_a_task_is_carried_out_without_a_key_and_without_a_network(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run("run", "write hello.txt with 3 lines") == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(WHO)
+    assert shown.out.endswith("Wrote hello.txt: 3 lines, 132 bytes.\n")
+    first, *lines = shown.err.splitlines()
+    assert first.startswith("run r")
+    assert lines[0] == "→ write_file hello.txt"
+    assert lines[1].startswith("✓ write_file, ")
+    assert lines[2].startswith("completed after ")
+    assert len(lines) == 3
+    assert len((here / "hello.txt").read_text().splitlines()) == 3
+
+
+@pytest.mark.requirement("B4", "B8", "C8")
+def test_a_cut_is_told_in_one_quiet_line_and_counted_at_the_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("run", "write a.txt with 50 lines and cut") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == "stream broke (reset) in write_file, 1,520 characters kept, finishing the draft"
+    assert lines[-1].startswith("wasted: ")
+    assert lines[-1].endswith("money unknown (reset ×1)")
+    assert len((here / "a.txt").read_text().splitlines()) == 50
+
+
+@pytest.mark.requirement("H2")
+def test_json_prints_every_fact_as_a_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("run", "list", "--json") == 0
+    shown = capsys.readouterr()
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
+    assert lines[0]["type"] == "run_started"
+    assert lines[-2]["type"] == "run_ended"
+    assert lines[-1] == {"type": "wasted", "wasted": []}
+    assert shown.err == ""
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "give a task"),
+        (["run", "--continue", "x"], "there is no session to go on with"),
+        (["run", "x", "--route", "y"], "there is no route y"),
+        (["run", "x", "--model", "y"], "--model needs a route"),
+        (["run", "x", "--config", "none.toml"], "there is no file"),
+        (["run", "x", "--workspace", "nowhere"], "is no folder"),
+        (["runs", "resume"], "there is no unfinished run"),
+        (["runs", "show"], "no runs yet"),
+        (["drafts", "show", "d1"], "no open drafts"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_a_way_out(
+    arguments: list[str], words: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("turnbuckle: ")
+    assert words in shown.err
+
+
+@pytest.mark.requirement("H2")
+def test_runs_are_listed_and_shown_again(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("runs", "list") == 0
+    assert capsys.readouterr() == ("", "no runs yet\n")
+    _run("run", "write one.txt")
+    ran = capsys.readouterr()
+    _run("run", "hello")
+    capsys.readouterr()
+    assert _run("runs", "list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(row["task"], row["status"]) for row in listed] == [("hello", "completed"), ("write one.txt", "completed")]
+    assert _run("runs", "show", listed[1]["run"][-6:]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ran.out
+    assert shown.err.splitlines() == ran.err.splitlines()[1:]
+    assert _run("runs", "list", "--unfinished") == 0
+    assert capsys.readouterr() == ("", "no unfinished runs\n")
+    assert _run("runs", "show", "nothing-like-it") == 1
+
+
+def test_resuming_a_run_that_has_ended_changes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run("run", "hello")
+    before = facts_of(here)
+    capsys.readouterr()
+    name = before[0].run if isinstance(before[0], RunStarted) else ""
+    assert _run("runs", "resume", name) == 0
+    assert "the run had ended already: completed" in capsys.readouterr().err
+    assert facts_of(here) == before
+
+
+def test_continue_gives_the_model_all_that_was_said_before(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run("run", "write one.txt")
+    first = facts_of(here)[0]
+    assert _run("run", "--continue", "read one.txt") == 0
+    second = facts_of(here)[0]
+    assert isinstance(first, RunStarted)
+    assert isinstance(second, RunStarted)
+    assert second.session == first.session
+    assert second.messages[: len(first.messages)] == first.messages
+    assert [message.role for message in second.messages] == "system user assistant tool assistant user".split()
+    assert text_of(second.messages[-1].parts) == "read one.txt"
+    assert _run("run", "hello") == 0
+    third = facts_of(here)[0]
+    assert isinstance(third, RunStarted)
+    assert third.session != first.session
+
+
+@pytest.mark.requirement("B9")
+def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with provider("cut-in-arguments") as lab:
+        configure(here, lab.url, more="[recovery]\nstream_retries = 0")
+        assert _run("run", "write notes", "--max-calls", "2") == 3
+    capsys.readouterr()
+    assert _run("drafts", "list") == 0
+    line = capsys.readouterr().out
+    assert line.endswith("  write_file notes.md, 20 characters\n")
+    name = line.split()[0]
+    assert _run("drafts", "show", "d1") == 0
+    assert capsys.readouterr().out == "# Notes\nThe first li"
+    assert _run("drafts", "list", "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert (listed["draft"], listed["received"], listed["complete"]) == (name, {"path": "notes.md"}, False)
+    assert _run("drafts", "save", name, "kept.md") == 0
+    assert (here / "kept.md").read_text() == "# Notes\nThe first li"
+    assert _run("drafts", "save", name, "kept.md") == 1
+    assert "kept.md can not be written: File exists" in capsys.readouterr().err
+    assert not (here / "notes.md").exists()
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.parametrize(("case", "code"), [("happy", 0), ("unauthorized", 1), ("filtered", 1), ("fin-in-text", 3)])
+def test_the_exit_code_tells_the_outcome(case: str, code: int, here: Path) -> None:
+    with provider(case) as lab:
+        configure(here, lab.url, more="[recovery]\nstream_retries = 0\ncontinuations = 1")
+        assert _run("run", "anything") == code
+    ended = facts_of(here)[-1]
+    assert isinstance(ended, RunEnded)
+    assert {"completed": 0, "failed": 1, "partial": 3}[ended.outcome.kind] == code
+
+
+@pytest.mark.parametrize(("rule", "words"), [("deny", "do not allow"), ("ask", "nobody to ask")])
+def test_a_tool_that_the_settings_forbid_does_not_run(
+    rule: str, words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TURNBUCKLE_TOOLS__APPROVAL__SHELL", rule)
+    assert _run("run", "run touch made") == 0
+    err = capsys.readouterr().err
+    assert "✗ shell did not run: " in err
+    assert words in err
+    assert not (here / "made").exists()
+
+
+STALLS = Case("stalls", "says something and then nothing", ((Say("Half a sentence"), Stall("forever")),))
+SLEEPS = Case("sleeps", "a long command", ((Call("shell", {"command": "echo begun > fifo; sleep 60"}), Finish()),))
+
+
+def _wait_for(process: "subprocess.Popen[str]", words: str) -> str:
+    """Everything on stderr up to the line with these words."""
+    assert process.stderr is not None
+    seen = ""
+    while words not in seen:
+        line = process.stderr.readline()
+        assert line, seen
+        seen += line
+    return seen
+
+
+@pytest.mark.process
+@pytest.mark.requirement("C6", "H2")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_run_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    with provider(SLEEPS) as lab:
+        configure(tmp_path, lab.url)
+        os.mkfifo(tmp_path / "fifo")
+        with start(tmp_path, "run", "sleep") as process:
+            (tmp_path / "fifo").read_text()  # waits until the command runs
+            process.send_signal(number)
+            _, err = process.communicate(timeout=10)
+    facts = facts_of(tmp_path)
+    assert process.returncode == 130
+    assert "stopping\n" in err
+    assert "cancelled after " in err
+    assert [fact.outcome.status for fact in facts if isinstance(fact, ToolFinished)] == ["killed"]
+    assert any(isinstance(fact, StopAsked) for fact in facts)
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H2")
+def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(tmp_path: Path) -> None:
+    stubborn = "trap '' TERM; echo begun > fifo; while :; do sleep 1; done"
+    case = Case("stubborn", "a command that ignores signals", ((Call("shell", {"command": stubborn}), Finish()),))
+    with provider(case) as lab:
+        configure(tmp_path, lab.url)
+        os.mkfifo(tmp_path / "fifo")
+        with start(tmp_path, "run", "sleep") as process:
+            (tmp_path / "fifo").read_text()  # waits until the command runs
+            process.send_signal(signal.SIGINT)
+            _wait_for(process, "stopping")
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=10)
+        assert process.returncode == 130
+        assert "left at once; turnbuckle runs resume r" in err
+        resumed = command(tmp_path, "runs", "resume")
+    told = [fact.outcome.status for fact in facts_of(tmp_path) if isinstance(fact, ToolFinished)]
+    assert (resumed.code, told) == (130, ["unknown"])
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H2")
+def test_a_second_run_in_the_same_folder_is_refused_and_reading_works_beside_it(tmp_path: Path) -> None:
+    with provider(STALLS) as lab:
+        configure(tmp_path, lab.url)
+        with start(tmp_path, "run", "anything") as process:
+            _wait_for(process, "run r")
+            second = command(tmp_path, "run", "anything")
+            listed = command(tmp_path, "runs", "list", "--json")
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=10)
+    assert second.code == 1
+    assert "already writes to the journal" in second.err
+    assert [row["status"] for row in json.loads(listed.out)] == ["running"]
+    assert out == "Half a sentence\n"
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H2")
+def test_a_reader_that_leaves_early_stops_the_run(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with provider("happy") as lab, os.fdopen(writing, "w") as nobody:
+        configure(tmp_path, lab.url)
+        ran = subprocess.run(
+            [sys.executable, "-m", "turnbuckle.cli.main", "run", "x"],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.process
+@pytest.mark.realtime
+@pytest.mark.requirement("H2")
+def test_a_terminal_shows_what_is_waited_for_and_takes_an_answer(tmp_path: Path) -> None:
+    case = Case(
+        "asks",
+        "asks a person, then stalls",
+        ((Call("ask_user", {"question": "Which colour?"}), Finish()),),
+        after_tools=(Say("So be it."), Stall("forever")),
+    )
+    ours, theirs = pty.openpty()
+    with provider(case) as lab:
+        configure(tmp_path, lab.url)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "turnbuckle.cli.main", "run", "ask me"],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        seen = _read_until(ours, "Which colour?")
+        os.write(ours, b"red\n")
+        seen = _read_until(ours, "waiting for more from m, ")
+        process.send_signal(signal.SIGINT)
+        seen = _read_until(ours, "cancelled after")
+        assert process.wait(10) == 130
+    os.close(ours)
+    answers = [fact.outcome.text for fact in facts_of(tmp_path) if isinstance(fact, ToolFinished)]
+    assert answers == ["red"]
+    assert "\x1b[K" in seen  # the status line is taken away
+
+
+def _read_until(terminal: int, words: str) -> str:
+    seen = ""
+    while words not in seen:
+        seen += os.read(terminal, 4096).decode("utf-8", "replace")
+    return seen
+
+
+@pytest.mark.process
+@pytest.mark.requirement("E2")
+def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    limited = f'ulimit -f 256; exec "{sys.executable}" -m turnbuckle.cli.main run "write big.txt with 5000 lines"'
+    ran = subprocess.run(
+        ["bash", "-c", limited], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 4
+    assert "The run is unfinished: turnbuckle runs resume r" in ran.stderr
+    assert not (tmp_path / "big.txt").exists()
+    assert command(tmp_path, "runs", "resume").code == 0
+    assert len((tmp_path / "big.txt").read_text().splitlines()) == 5000
+
+
+def test_a_key_that_stands_in_the_file_does_not_show_in_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    route = '[[routes]]\nprotocol = "rehearsal"\n[[routes]]\npreset = "openai"\nmodel = "x"\napi_key = "sk-0123456789abcdef"\n'
+    (here / "turnbuckle.toml").write_text(route)
+    assert _run("run", "read turnbuckle.toml") == 0
+    shown = capsys.readouterr()
+    assert "sk-0123456789abcdef" not in shown.out + shown.err
+    assert 'api_key = "[secret]"' in shown.out
