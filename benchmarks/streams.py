@@ -131,7 +131,8 @@ def responses_text(pieces: Iterable[str]) -> Iterator[bytes]:
     made = _Responses()
     where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    item: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    item: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant"}
+    item |= {"status": "in_progress", "content": []}
     yield made.event("response.created", response=made.response("in_progress", []))
     yield made.event("response.in_progress", response=made.response("in_progress", []))
     yield made.event("response.output_item.added", output_index=0, item=item)

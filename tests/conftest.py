@@ -9,7 +9,7 @@ settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
 
-_COUNTED = ("splits tried", "cuts tried", "mutants tried")
+_COUNTED = ("splits tried", "cuts tried", "mutants tried", "worlds tried", "power cuts tried", "kills tried")
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -20,4 +20,5 @@ def pytest_terminal_summary(terminalreporter):
             if name in counts and report.when == "call":
                 counts[name] += value
     if any(counts.values()):
-        terminalreporter.write_line(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+        told = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count)
+        terminalreporter.write_line(told)

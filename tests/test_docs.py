@@ -7,10 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from msgspec.structs import fields
 from tidy import ROOT
 
+from turnbuckle.cli.exits import EXIT_CODES
+from turnbuckle.config import RouteSettings, Settings, load, routes_of
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.script_text import STEPS, parse_case
 from turnbuckle.vocab.quirks import Quirks
@@ -98,3 +101,34 @@ def test_the_page_of_the_lab_has_every_step_and_scripts_that_can_be_played():
     scripts = [code for kind, code in FENCE.findall(text) if kind == "toml"]
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == list(STEPS)
     assert [len(parse_case(code).requests) for code in scripts] == [2]
+
+
+def test_the_page_of_the_settings_has_every_setting_with_its_default():
+    text = (ROOT / "docs/configuration.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.MULTILINE))
+    plain = msgspec.to_builtins(Settings())
+    tables = {**plain, "routes": msgspec.structs.asdict(RouteSettings())}
+    defaults = {}
+    for key, value in tables.items():
+        inside = {f"{key}.{name}": inner for name, inner in value.items()} if isinstance(value, dict) else {key: value}
+        defaults.update({name: msgspec.json.encode(inner).decode() for name, inner in inside.items()})
+    assert rows == defaults
+
+
+def test_the_settings_that_a_page_shows_can_be_read(tmp_path: Path):
+    shown = [
+        code
+        for page in ("README.md", "docs/configuration.md")
+        for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
+        if kind == "toml"
+    ]
+    assert len(shown) == 2
+    for code in shown:
+        (tmp_path / "turnbuckle.toml").write_text(code)
+        assert routes_of(load(folder=tmp_path, environment={}).settings, {})
+
+
+def test_the_page_of_the_command_has_every_exit_code():
+    rows = dict(re.findall(r"^\| `(\d+)` \| (\w+)", (ROOT / "docs/cli.md").read_text("utf-8"), re.MULTILINE))
+    assert {str(code): kind for kind, code in EXIT_CODES.items()}.items() <= rows.items()
+    assert set(rows) == {"0", "1", "2", "3", "4", "130"}

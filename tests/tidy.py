@@ -18,12 +18,14 @@ LAYERS = (
     ("cli",),
     ("lab",),
     ("app",),
+    ("config",),
     ("server", "gateway", "console"),
     ("runtime",),
     ("call", "tools", "journal", "observe"),
     ("turn",),
     ("reply", "wire"),
     ("vocab",),
+    ("errors",),
 )
 DEPTH = {name: depth for depth, row in enumerate(LAYERS) for name in row}
 MAY_IMPORT_ROOT = ("cli", "lab", "app", "server")  # for the version and the public names

@@ -449,3 +449,27 @@ def test_a_failure_keeps_the_request_id_that_it_has():
 def test_a_body_without_its_terminal_event_is_incomplete_and_may_be_tried_again():
     found = incomplete("no end")
     assert (found.kind, found.message, found.retryable) == ("incomplete", "no end", True)
+
+
+@pytest.mark.parametrize(
+    "message", ["You have reached your spend limit", "You reached your specified API usage limits."]
+)
+@pytest.mark.parametrize("status", [400, 429])
+def test_an_account_that_has_spent_its_money_is_not_asked_to_wait(status, message):
+    found = _read(status, _body(type="rate_limit_error" if status == 429 else "invalid_request_error", message=message))
+    assert (found.kind, found.retryable) == ("billing", False)
+
+
+def test_a_code_for_money_beats_a_code_for_haste():
+    assert _read(429, _body(code="rate_limit_exceeded", type="insufficient_quota", message="x")).kind == "billing"
+
+
+def test_a_status_beside_the_error_object_counts():
+    found = from_error({"type": "error", "status": 429, "error": {"type": "usage_limit_reached", "message": "x"}})
+    assert (found.kind, found.status) == ("rate_limited", 429)
+
+
+@pytest.mark.parametrize("odd", [10**400, -(10**400), "9" * 5000, "\u00b2\u00b2\u00b2", 1e308, float("inf")])
+def test_a_number_that_is_none_breaks_nothing(odd):
+    found = from_error({"message": "x", "code": odd, "status": odd, "retry_after": odd, "retry_after_ms": odd})
+    assert (found.kind, found.status, found.retry_after) == ("server", None, None)

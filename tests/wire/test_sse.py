@@ -236,3 +236,10 @@ def test_json_is_written_as_one_line():
     assert written.count(b"\n") == 2
     assert b"\r" not in written
     assert json.loads(written[6:]) == {"text": "a\nb\rc"}
+
+
+def test_an_event_of_many_short_lines_is_not_measured_again_at_each_of_them():
+    data = b"data: x\n" * 100_000
+    frames, decoder = _decode([data[at : at + 8] for at in range(0, len(data), 8)] + [b"\n"], max_line=64)
+    assert decoder.overflow is None
+    assert frames == [(b"", b"\n".join([b"x"] * 100_000))]

@@ -135,3 +135,8 @@ def test_backticks_that_passed_by_the_fast_way_still_count():
     splitter.feed("see ")
     splitter.count_code("`a")
     assert splitter.feed("<think>") == [("text", "<think>")]
+
+
+def test_many_tags_in_one_delta_are_found_in_one_pass():
+    text = "`<think>`" * 3 + "<think>a</think>" * 20_000 + "`<think>`" * 20_000 + "b"
+    assert _split([text]) == ("`<think>`" * 20_003 + "b", "a" * 20_000)

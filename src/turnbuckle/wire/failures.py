@@ -43,7 +43,10 @@ _CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.spli
 _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "billing",
-        re.compile(r"credit balance is too low|spend(?:ing)? (?:limit|cap)|insufficient (?:balance|credits|funds)"),
+        re.compile(
+            r"credit balance is too low|spend(?:ing)? (?:limit|cap)|insufficient (?:balance|credits|funds)"
+            r"|specified api usage limit"
+        ),
     ),
     (
         "context",
@@ -96,6 +99,7 @@ _STATUSES: dict[int, FailureKind] = {
     524: "timeout",
     529: "overloaded",
 }
+_STATUS = re.compile(r"[0-9]{3}")
 _SAID = 2000
 
 
@@ -187,7 +191,10 @@ def _error_of(document: Any) -> dict[str, Any] | None:
         nested = inner.get("error")
         found = {**inner, **nested} if isinstance(nested, dict) else inner
         outer = document if isinstance(document, dict) else {}
-        return {**found, "request_id": found.get("request_id") or outer.get("request_id")}
+        beside = {"request_id": found.get("request_id") or outer.get("request_id")}
+        if isinstance(outer.get("status"), int) and not found.get("status"):
+            beside["status"] = outer["status"]
+        return {**found, **beside}
     return document if isinstance(document, dict) else None
 
 
@@ -203,12 +210,13 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     )
     named = [kind for word in words if (kind := _CODES.get(_word(word).lower()))]
     exact = [kind for kind in named if kind not in _BEHIND_GENERIC]
+    spoken = _spoken_kind(message)
+    if "billing" in (*exact, spoken) and exact[:1] in ([], ["billing"], ["rate_limited"]):
+        return "billing"  # an account that has spent its money is also called rate limited, but no wait helps it
     if exact:
         return exact[0]
-    text = message.lower()
-    for kind, pattern in _SENTENCES:
-        if pattern.search(text):
-            return kind
+    if spoken is not None:
+        return spoken
     if status in _STATUSES:
         return _STATUSES[status]
     if named:
@@ -216,6 +224,11 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     if status is None:
         return "server"
     return "server" if status >= 500 else "invalid"
+
+
+def _spoken_kind(message: str) -> FailureKind | None:
+    text = message.lower()
+    return next((kind for kind, pattern in _SENTENCES if pattern.search(text)), None)
 
 
 def _retryable(kind: FailureKind, wait: float | None, headers: Mapping[str, str]) -> bool:
@@ -229,7 +242,7 @@ def _retryable(kind: FailureKind, wait: float | None, headers: Mapping[str, str]
 def _status_in(error: Mapping[str, Any]) -> int | None:
     for key in ("status", "code", "status_code"):
         value = error.get(key)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and _STATUS.fullmatch(value):
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value

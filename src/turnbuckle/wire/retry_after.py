@@ -56,7 +56,7 @@ def from_error(error: Mapping[str, Any], message: str) -> float | None:
     """Seconds to wait by the error object itself: its own keys, Google's RetryInfo, or its sentence."""
     for key, factor in (("retry_after_ms", 0.001), ("retry_after", 1.0), ("retryAfter", 1.0)):
         value = error.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LONGEST / factor:
             return _sane(value * factor)
     details = error.get("details")
     for detail in details if isinstance(details, list) else ():

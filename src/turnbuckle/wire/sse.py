@@ -129,10 +129,12 @@ class SseDecoder:
         self._kept.append(piece)
         self._kept_size += len(piece)
         newline = piece.rfind(b"\n")
-        self._line_size = self._line_size + len(piece) if newline < 0 else len(piece) - newline - 1
+        longest = self._line_size + (len(piece) if newline < 0 else piece.find(b"\n"))
+        self._line_size = longest if newline < 0 else len(piece) - newline - 1
         self._ends_in_newline = newline == len(piece) - 1
-        closed_a_line = newline >= 0 and self._kept_size > self._max_line
-        if closed_a_line or self._line_size > self._max_line or self._kept_size > self._max_event:
+        if newline >= 0 and len(piece) > self._max_line:
+            longest = max(longest, *map(len, piece.split(b"\n")))
+        if longest > self._max_line or self._line_size > self._max_line or self._kept_size > self._max_event:
             self._is_too_large(b"".join(self._kept))
 
     def _is_too_large(self, event: bytes) -> bool:

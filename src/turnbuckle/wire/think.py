@@ -27,6 +27,7 @@ _CLOSES = {**_ANYWHERE, **_AT_START}
 _STRAY = tuple(_ANYWHERE.values())
 _TAGS = (*_CLOSES, *_STRAY)
 _TAG = re.compile("|".join(map(re.escape, _TAGS)))
+_SPACE = re.compile(r"\s*")
 _LONGEST = max(map(len, _TAGS))
 _LEADING_SPACE = 64  # held until it is known whether a tag or text follows it
 
@@ -67,22 +68,23 @@ class ThinkSplitter:
         return [("reasoning" if self._closing else "text", held)] if held else []
 
     def _split(self, text: str) -> Iterator[Piece]:
-        while text:
+        at = 0  # the text is never cut down, since one delta may hold a whole answer
+        while at < len(text):
             if self._trim:
-                text = text.lstrip()
-                self._trim = not text
+                at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # matches anything
+                self._trim = at == len(text)
             if self._closing:
-                inside, tag, text = text.partition(self._closing)
-                if not tag:
-                    inside = self._hold(inside, (self._closing,))
-                yield "reasoning", inside
-                if tag:
-                    self._closing = ""
-                    self._trim = True
+                end = text.find(self._closing, at)
+                if end < 0:
+                    yield "reasoning", self._hold(text[at:], (self._closing,))
+                    return
+                yield "reasoning", text[at:end]
+                at = end + len(self._closing)
+                self._closing = ""
+                self._trim = True
                 continue
-            before, tag, text = self._find_tag(text)
-            if not tag:
-                before = self._hold(before, _TAGS)
+            tag = self._find_tag(text, at)
+            before = text[at : tag.start()] if tag else self._hold(text[at:], _TAGS)
             if not self._begun and before.isspace() and len(before) <= _LEADING_SPACE:
                 if not tag:
                     self._held = before + self._held
@@ -90,19 +92,23 @@ class ThinkSplitter:
             self.count_code(before)
             self._begun = self._begun or bool(before)
             yield "text", before
-            if tag:
-                self._closing = _CLOSES.get(tag, "")
-                self._trim = True
+            if not tag:
+                return
+            self._closing = _CLOSES.get(tag.group(), "")
+            self._trim = True
+            at = tag.end()
 
-    def _find_tag(self, text: str) -> tuple[str, str, str]:
-        """Text before the first tag that counts, the tag, and what is behind it."""
-        for match in _TAG.finditer(text):
-            before = text[: match.start()]
-            in_code = self._in_code ^ (before.count("`") % 2 == 1)
-            begun = self._begun or bool(before.strip())
+    def _find_tag(self, text: str, at: int) -> re.Match[str] | None:
+        """The first tag from `at` on that counts."""
+        in_code, begun = self._in_code, self._begun
+        for match in _TAG.finditer(text, at):
+            in_code ^= text.count("`", at, match.start()) % 2 == 1
+            begun = begun or bool(text[at : match.start()].strip())
             if not in_code and not (begun and match.group() in _AT_START):
-                return before, match.group(), text[match.end() :]
-        return text, "", ""
+                return match
+            begun = True
+            at = match.end()
+        return None
 
     def _hold(self, text: str, tags: tuple[str, ...]) -> str:
         """Keep the end of the text if it may be the beginning of a tag; give back the rest."""

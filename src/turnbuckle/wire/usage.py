@@ -1,10 +1,11 @@
 """Token counts in every provider's spelling become one `Usage`."""
 
-import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from turnbuckle.vocab.events import Usage
+
+_TOO_MANY = 2**53
 
 
 def usage_from_openai(found: Mapping[str, Any]) -> Usage:
@@ -86,12 +87,17 @@ def _inner(found: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 def _count(found: Mapping[str, Any], *keys: str) -> int | None:
     for key in keys:
         value = found.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if _is_number(value):
             return int(value)
     return None
+
+
+def _is_number(value: Any) -> TypeGuard[int | float]:
+    """A number that can be one. JSON can spell integers that no float holds, and this must not raise."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _TOO_MANY
 
 
 def _cost(value: Any) -> float | None:
     if isinstance(value, dict):
         value = value.get("total_cost", value.get("total"))
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if _is_number(value) else None

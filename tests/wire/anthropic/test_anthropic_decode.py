@@ -469,3 +469,9 @@ def test_a_tidy_end_counts_only_for_hosts_that_never_say_more():
     body = stream(start(0, type="text", text="a"), stop(0))
     assert decode(body)[-1].failure.kind == "incomplete"
     assert decode(body, finishless=True)[-1] == Ended("end of body")
+
+
+@pytest.mark.requirement("B1")
+def test_a_tidy_end_never_ends_a_reply_with_calls():
+    body = stream(start(0, type="tool_use", id="t", name="f", input={"a": 1}), stop(0))
+    assert decode(body, finishless=True)[-1].failure.kind == "incomplete"

@@ -351,3 +351,14 @@ def test_headers_name_the_version_and_one_kind_of_key(auth, expected):
 def test_the_endpoint_and_the_version_are_the_present_ones():
     assert endpoint() == "/messages"
     assert headers("key", Quirks())["anthropic-version"] == "2026-10-21"
+
+
+def test_state_never_replaces_what_a_call_is():
+    call = CallPart("toolu_1", "f", "{}", own(id="x", type="y", caller={"type": "direct"}))
+    assert content(Message("assistant", (call,))) == [
+        {"caller": {"type": "direct"}, "type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
+    ]
+
+
+def test_a_block_without_a_type_is_not_sent():
+    assert content(Message("assistant", (OpaquePart(own(x=1)), TextPart("a")))) == [{"type": "text", "text": "a"}]

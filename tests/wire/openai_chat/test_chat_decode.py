@@ -27,6 +27,8 @@ from turnbuckle.vocab.events import (
     UsageNoted,
 )
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.wire.openai_chat.calls import CallMerger
+from turnbuckle.wire.openai_chat.frames import Function, ToolCall
 
 ALL = [*CLEAN, *CALLS, *REASONING, *ENDINGS, *ERRORS, *FRAMING]
 TWINS = [case.name.removesuffix(".sse") for case in CLEAN if case.name.endswith(".sse")]
@@ -238,7 +240,7 @@ def test_no_piece_of_a_tag_is_ever_shown(case):
 
 def test_reasoning_beside_an_argument_fragment_is_not_lost():
     first = _fragment(index=0, id="c1", function={"name": "f", "arguments": "{"})
-    for field in ("reasoning_content", "reasoning"):
+    for field in ("reasoning_content", "reasoning", "thinking"):
         both = {**_fragment(index=0, function={"arguments": "}"}), field: "Hm."}
         reply = fold(read(_stream(first, both)))
         assert (reply.reasoning, reply.calls[0].arguments) == ("Hm.", "{}")
@@ -260,8 +262,8 @@ WORDS = {
     "filtered": "content_filter content_filtered sensitive SAFETY recitation guardrail_intervened PROHIBITED_CONTENT",
     "window": "model_context_window_exceeded",
     "malformed": "MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS MISSING_THOUGHT_SIGNATURE",
-    "failed": "error network_error ERROR abort",
-    "other": "repetition load_shed",
+    "failed": "error network_error ERROR abort insufficient_system_resource repetition",
+    "other": "load_shed",
 }
 
 
@@ -388,3 +390,52 @@ def test_state_of_reasoning_is_noted_before_its_block_closes():
     (noted,) = [at for at, event in enumerate(events) if isinstance(event, StateNoted)]
     assert [type(event).__name__ for event in events[noted:]] == ["StateNoted", "BlockClosed", "BlockClosed", "Ended"]
     assert any(isinstance(event, ReasoningDelta) for event in events[:noted])
+
+
+@pytest.mark.requirement("B1", "C4")
+def test_a_model_that_its_host_stopped_for_circling_is_not_asked_the_same_again():
+    failure = read(_stream({"content": "again again "}, finish="repetition"))[-1].failure
+    assert (failure.kind, failure.retryable) == ("repeated", False)
+
+
+def test_an_error_in_groqs_own_field_is_an_error():
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "x_groq": {"error": "the engine is over capacity"}}
+    last = read(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())[-1]
+    assert (type(last), last.failure.message) == (Cut, "the engine is over capacity")
+
+
+@pytest.mark.requirement("A2", "A12")
+def test_a_name_that_is_only_repeated_is_no_further_call():
+    fragments = [_fragment(index=0, function={"name": "f", "arguments": piece}) for piece in ('{"x"', ":1}", "", "")]
+    reply = fold(read(_stream(*fragments, finish="tool_calls")))
+    assert [(call.name, call.arguments) for call in reply.calls] == [("f", '{"x":1}')]
+
+
+def test_another_name_behind_a_whole_object_is_the_next_call():
+    first = _fragment(index=0, function={"name": "f", "arguments": '{"x":1}'})
+    second = [
+        _fragment(index=0, function={"name": "g", "arguments": ""}),
+        _fragment(index=0, function={"arguments": "{}"}),
+    ]
+    reply = fold(read(_stream(first, *second, finish="tool_calls")))
+    assert [(call.name, call.arguments) for call in reply.calls] == [("f", '{"x":1}'), ("g", "{}")]
+
+
+BRACES = ['{"a":"}{"}', r'{"a":"\"}{"}', r'{"a":"\\"}', '{"a":{"b":[{}]}}', ' {"a":1} ', "{}"]
+
+
+@pytest.mark.parametrize("arguments", BRACES)
+def test_braces_inside_a_string_end_no_call_though_each_fragment_repeats_the_name(arguments):
+    fragments = [_fragment(index=0, function={"name": "f", "arguments": piece}) for piece in arguments]
+    twice = _stream(*fragments, *fragments, finish="tool_calls")
+    assert [call.arguments.strip() for call in fold(read(twice)).calls] == [arguments.strip()] * 2
+
+
+def test_an_argument_of_braces_whose_every_character_repeats_the_name_is_one_call():
+    """Reading all of it again at each fragment would take minutes and meet the suite's time limit."""
+    merger = CallMerger(lambda call_id: (0, call_id or "c"))
+    out = []
+    for piece in '{"a":"' + "}{" * 100_000:
+        merger.fragment(ToolCall(index=0, function=Function("f", piece)), 0, out)
+    assert len(merger.calls) == 1
+    assert len(out) == 1 + 200_006

@@ -62,6 +62,7 @@ class Blocks:
 
     def __init__(self) -> None:
         self.reply_id = ""
+        self.called = False  # a call began
         self.texts: dict[int | None, int] = {}
         self.thoughts: dict[int | None, int] = {}
         self.calls: dict[int | None, int] = {}
@@ -116,6 +117,7 @@ class Blocks:
 
     def _start_call(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "call", {name: found[name] for name in found if name not in _CALL_FIELDS})
+        self.called = True
         block.call_id = _text(found.get("id"))
         call_id = block.call_id or f"call_{self.reply_id or 'reply'}_{block.number}"
         out.append(CallStarted(block.number, call_id, _text(found.get("name"))))

@@ -168,11 +168,12 @@ def _assistant_block(part: Part, toolsets: dict[str, str]) -> dict[str, Any] | N
             return _thought(text, _own(state))
         case CallPart(call_id, name, arguments, state):
             call = {"type": "tool_use", "id": _call_id(call_id), "name": name, "input": object_of(arguments)}
-            return {**call, **_own(state)}
+            return {**_own(state), **call}
         case RefusalPart(text):
             return _text_block(text)
         case OpaquePart(state):
-            return {key: value for key, value in _own(state).items() if key != UNPARSED} or None
+            block = {key: value for key, value in _own(state).items() if key != UNPARSED}
+            return block if "type" in block else None
         case _:
             return None  # pictures and files are not accepted from an assistant
 

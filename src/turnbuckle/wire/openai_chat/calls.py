@@ -11,6 +11,7 @@ rules here are tried in the order written, and each is somebody's server:
    arguments of a named call are already a whole object: then it is the next call.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,30 @@ from turnbuckle.vocab.arguments import scan_object
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, Event, StateNoted
 from turnbuckle.wire.openai_chat.frames import ToolCall
 
+_IN_STRING = re.compile(r'["\\]')
+_OUTSIDE = re.compile(r'["{}]')
+
 
 class OpenCall:
-    """One call that is being received. Pieces are kept only to tell whether the object is whole."""
+    """One call that is being received. Pieces are kept only to tell whether the object is whole.
 
-    __slots__ = ("block", "call_id", "id_given", "name", "pieces")
+    Servers that repeat the name make us ask that at every fragment, so braces are counted over what is new since
+    the last question. The text is read from its beginning only when they are even, and never again once it turned
+    out to be no JSON.
+    """
+
+    __slots__ = (
+        "_counted",
+        "_depth",
+        "_escaped",
+        "_quoted",
+        "_unfit",
+        "block",
+        "call_id",
+        "id_given",
+        "name",
+        "pieces",
+    )
 
     def __init__(self, block: int, call_id: str, name: str, id_given: bool) -> None:
         self.block = block
@@ -32,15 +52,41 @@ class OpenCall:
         self.name = name
         self.id_given = id_given
         self.pieces: list[str] = []
+        self._counted = 0  # pieces whose braces were counted
+        self._depth = 0
+        self._quoted = self._escaped = False
+        self._unfit = False
 
     def has_whole_object(self) -> bool:
-        """Whether the arguments so far are one whole object. Looks again only if they end like one."""
-        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
+        """Whether the arguments so far are one whole object."""
+        for piece in self.pieces[self._counted :]:
+            self._count(piece)
+        self._counted = len(self.pieces)
+        if self._depth or self._quoted or self._unfit or not self.pieces:
             return False
-        if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]
-        scan = scan_object(self.pieces[0])
-        return scan.status == "whole" and not self.pieces[0][scan.at :].strip()
+        text = "".join(self.pieces)
+        if not text.strip():
+            return False
+        scan = scan_object(text)
+        whole = scan.status == "whole" and not text[scan.at :].strip()
+        self._unfit = not whole
+        return whole
+
+    def _count(self, piece: str) -> None:
+        at = 1 if self._escaped and piece else 0
+        self._escaped = self._escaped and not piece
+        while match := (_IN_STRING if self._quoted else _OUTSIDE).search(piece, at):
+            at = match.end()
+            match match.group():
+                case '"':
+                    self._quoted = not self._quoted
+                case "{":
+                    self._depth += 1
+                case "}":
+                    self._depth -= 1
+                case _:
+                    self._escaped = at == len(piece)
+                    at += 1
 
     def is_cut(self) -> bool:
         """Whether the arguments stop inside an object. None at all are whole: the call takes none."""
@@ -82,10 +128,11 @@ class CallMerger:
     def _which(self, index: int, call_id: str, name: str, arguments: str) -> OpenCall | None:
         current = self.at_index.get(index)
         if not call_id:
-            begins = bool(name) and arguments[:1] in ("", "{")
-            if begins and current is not None and current.name and current.has_whole_object():
-                return None
-            return current
+            if current is None or not name or not current.name:
+                return current
+            # A name that is only repeated, with nothing behind it, is no further call.
+            begins = arguments[:1] == "{" or (not arguments and name != current.name)
+            return None if begins and current.has_whole_object() else current
         if current is None:
             return None
         goes_on = bool(arguments) and not arguments.lstrip().startswith("{") and current.pieces

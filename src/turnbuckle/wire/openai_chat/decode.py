@@ -34,7 +34,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
     UsageNoted,
 )
-from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE
@@ -55,7 +55,7 @@ _WORDS_OF: dict[Finish, str] = {
     "refused": "refusal",
     "window": "model_context_window_exceeded",
     "malformed": "malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature",
-    "failed": "error network_error abort cancelled",
+    "failed": "error network_error abort cancelled insufficient_system_resource repetition",
 }
 _FINISHES = {word: finish for finish, words in _WORDS_OF.items() for word in words.split()}
 _PING = Alive("ping")
@@ -78,6 +78,7 @@ class ChatDialect:
         self._text = self._reasoning = self._refusal = -1  # the open block of each kind
         self._closable: list[int] = []
         self._details_block = -1
+        self._plain_reasoning = False  # it came in a field of its own, not only in the details
         self._finish: FinishNoted | None = None
         self._native = ""
 
@@ -139,6 +140,8 @@ class ChatDialect:
         """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
         if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             return False
+        if delta.thinking or delta.refusal:
+            return False
         found = calls[0]
         function = found.function
         if function is None or found.id or function.name:
@@ -167,7 +170,7 @@ class ChatDialect:
                 self._note_finish(choice, out)
         if chunk.usage or chunk.x_groq:
             self._note_usage(chunk, out)
-        if chunk.error or chunk.base_resp or choices is None or name == b"error":
+        if chunk.error or chunk.base_resp or chunk.x_groq or choices is None or name == b"error":
             last = self._error(name, chunk, data)
             if last is not None:
                 return last
@@ -263,9 +266,11 @@ class ChatDialect:
         if isinstance(reasoning, dict):
             text = str(reasoning.get("content") or reasoning.get("text") or "")
         if delta.reasoning_details:
-            # The same text often stands in both places; it is one reasoning.
+            # The same text often stands in both places; it is one reasoning, and the plain one is heard.
             detail_text = self._details.add(delta.reasoning_details)
-            text = text or detail_text
+            if not text and not self._plain_reasoning:
+                text = detail_text
+        self._plain_reasoning = self._plain_reasoning or bool(reasoning)
         self._take_thought(text, out, beside=bool(delta.content))
         if self._details and self._details_block < 0:
             if self._reasoning < 0:
@@ -327,7 +332,9 @@ class ChatDialect:
         finish = self._finish.finish if self._finish is not None else None
         if finish == "failed":
             said = self._finish.detail or self._finish.said if self._finish is not None else ""
-            return Cut(failure("server", f"the provider ended the stream with {said!r}"))
+            circling = said.lower() == "repetition"  # the host stopped a model that went round in circles
+            kind: FailureKind = "repeated" if circling else "server"
+            return Cut(failure(kind, f"the provider ended the stream with {said!r}"))
         self._release_held(out)
         if self._details:
             out.append(StateNoted(self._details_block, {"reasoning_details": self._details.whole()}))
@@ -341,7 +348,7 @@ class ChatDialect:
             document = read_any(data)
         except Unreadable:
             document = {"error": chunk.error}
-        error = failures.error_in(document)
+        error = failures.error_in(document) or (chunk.x_groq or {}).get("error")
         if error is None and name == b"error" and not chunk.choices:
             error = document  # the bare error object, under its event's name
         return None if error is None else Cut(failures.from_error(error))

@@ -10,6 +10,7 @@ import msgspec
 
 from turnbuckle.vocab.events import (
     CallArgs,
+    CallClosed,
     CallNamed,
     CallRewritten,
     CallStarted,
@@ -54,11 +55,11 @@ _json = msgspec.json.encode
 
 
 class _OpenCall:
-    __slots__ = ("begun", "index", "waiting", "written")
+    __slots__ = ("index", "name", "waiting", "written")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.begun = False
+        self.name = ""  # as far as it is written; a call begins with its name
         self.waiting: list[str] = []  # arguments that came before the name
         self.written = False
 
@@ -104,6 +105,9 @@ class StreamEncoder:
                 if self._calls[block].written:
                     raise ValueError("arguments that were written cannot be taken back")
                 return self._arguments(block, arguments)
+            case CallClosed(block):
+                # Clients parse what they joined, and nothing at all is not JSON.
+                return b"" if self._calls[block].written else self._arguments(block, "{}")
             case StateNoted(block, data):
                 return self._state(block, data)
             case FinishNoted():
@@ -123,18 +127,28 @@ class StreamEncoder:
 
     def _call(self, block: int, call_id: str, name: str) -> bytes:
         call = self._calls.setdefault(block, _OpenCall(len(self._calls)))
-        if call.begun or not name:
+        if call.name:
+            return self._rest_of_name(call, name)
+        if not name:
             return b""
-        call.begun = True
+        call.name = name
         function = {"name": name, "arguments": ""}
         fragment = {"index": call.index, "id": call_id, "type": "function", "function": function}
         begun = self._delta(b'"tool_calls":' + _json([fragment]))
         waiting, call.waiting = call.waiting, []
         return begun + (self._arguments(block, "".join(waiting)) if waiting else b"")
 
+    def _rest_of_name(self, call: _OpenCall, name: str) -> bytes:
+        """More of a name that came in pieces. Clients append it, as they do with arguments."""
+        rest = name.removeprefix(call.name) if name.startswith(call.name) else ""
+        call.name += rest
+        return (
+            self._delta(b'"tool_calls":' + _json([{"index": call.index, "function": {"name": rest}}])) if rest else b""
+        )
+
     def _arguments(self, block: int, text: str) -> bytes:
         call = self._calls[block]
-        if not call.begun:
+        if not call.name:
             call.waiting.append(text)
             return b""
         call.written = True
@@ -148,8 +162,8 @@ class StreamEncoder:
 
     def _state(self, block: int, data: dict[str, Any]) -> bytes:
         call = self._calls.get(block)
-        if call is not None and "extra_content" in data:
-            fragment = {"index": call.index, "function": {"arguments": ""}, "extra_content": data["extra_content"]}
+        if call is not None and (kept := _call_state(data)):
+            fragment = {"index": call.index, "function": {"arguments": ""}, **kept}
             return self._delta(b'"tool_calls":' + _json([fragment]))
         if "reasoning_details" in data:
             return self._delta(b'"reasoning_details":' + _json(data["reasoning_details"]))
@@ -212,9 +226,12 @@ def _plain_call(call: ReplyCall) -> dict[str, Any]:
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments or "{}"},
     }
-    if call.state and "extra_content" in call.state:
-        made["extra_content"] = call.state["extra_content"]
-    return made
+    return {**made, **_call_state(call.state or {})}
+
+
+def _call_state(data: dict[str, Any]) -> dict[str, Any]:
+    """The state of a call that this wire has a place for."""
+    return {key: data[key] for key in ("extra_content", "thoughtSignature") if key in data}
 
 
 def error_body(failure: Failure) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 
 _SHORT_ID = 9
+_RESULTS_SEEN = "I have the results; their pictures follow."
 _NO_SIGNATURE = "skip_thought_signature_validator"
 
 
@@ -89,7 +90,7 @@ def _assistant(message: Message, quirks: Quirks) -> dict[str, Any]:
 
 
 def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quirks: Quirks) -> None:
-    parts = [part for part in message.parts if isinstance(part, ReasoningPart)]
+    parts = [part for part in message.parts if isinstance(part, ReasoningPart) and not _is_foreign(part)]
     details = [detail for part in parts for detail in _own_state(part).get("reasoning_details", [])]
     if details:
         made["reasoning_details"] = details
@@ -102,11 +103,11 @@ def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quir
 
 def _call(call: CallPart, quirks: Quirks, *, first: bool) -> dict[str, Any]:
     made: dict[str, Any] = {
+        **_own_state(call),
         "id": _call_id(call.id, quirks),
         "type": "function",
         "function": {"name": call.name, "arguments": call.arguments.strip() or "{}"},
     }
-    made.update(_own_state(call))
     if quirks.signature_fallback and first and "extra_content" not in made:
         made["extra_content"] = {"google": {"thought_signature": _NO_SIGNATURE}}
     return made
@@ -121,6 +122,8 @@ def _results(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
             call_id = _call_id(part.call_id, quirks)
             made.append({"role": "tool", "tool_call_id": call_id, "content": text_of(part.content)})
             shown.extend(item for item in part.content if not isinstance(item, TextPart))
+    if shown and not quirks.text_after_tools:
+        made.append({"role": "assistant", "content": _RESULTS_SEEN})
     if shown:
         made.append({"role": "user", "content": _content(tuple(shown))})
     return made
@@ -139,9 +142,11 @@ def _content_part(part: Part) -> dict[str, Any] | None:
         case ImagePart(url, data, media_type, detail):
             image = {"url": url or f"data:{media_type or 'image/png'};base64,{data}"}
             return {"type": "image_url", "image_url": {**image, "detail": detail} if detail else image}
-        case FilePart(name, _, data, media_type, file_id):
+        case FilePart(name, url, data, media_type, file_id):
             if file_id:
                 return {"type": "file", "file": {"file_id": file_id}}
+            if url and not data:  # this wire takes no file by its address, but the model may have a tool for it
+                return {"type": "text", "text": f"{name}: {url}" if name else url}
             address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
             return {"type": "file", "file": {"filename": name, "file_data": address}}
         case _:
@@ -162,9 +167,12 @@ def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
     return choice
 
 
+def _is_foreign(part: CallPart | ReasoningPart) -> bool:
+    return part.state is not None and part.state.protocol != "openai_chat"
+
+
 def _own_state(part: CallPart | ReasoningPart) -> dict[str, Any]:
-    state = part.state
-    return state.data if state is not None and state.protocol == "openai_chat" else {}
+    return {} if part.state is None or _is_foreign(part) else part.state.data
 
 
 def _call_id(call_id: str, quirks: Quirks) -> str:

@@ -108,7 +108,7 @@ class _Items:
                 self.made.append(self._call(part))
             elif isinstance(part, ReasoningPart) and _own(part.state):
                 self.made.append({"summary": [], **_without(_own(part.state), "status"), "type": "reasoning"})
-            elif isinstance(part, OpaquePart) and _own(part.state):
+            elif isinstance(part, OpaquePart) and _own(part.state).get("type"):
                 self.made.append(dict(_own(part.state)))
             else:
                 continue
