@@ -182,7 +182,7 @@ TASKS: tuple[Task, ...] = (
     task("a route that is down, and another", always(DOWN), planned(Round("", (WRITE,)), END, pieces=40), files={"a.txt": LINES}),
     task("the only route is down", always(DOWN), ends="failed", answer="", steady=False),
     task("a route that dies in the middle", lambda r, n: [Say("It is all"), DOWN], planned(END)),
-    task("too many requests", at_first(1, [RATE_LIMITED], planned(END))),
+    task("too many requests", at_first(2, [RATE_LIMITED], planned(END))),
     task("a wait that is too long", always(WAIT_LONG), planned(END)),
     task("no key, another route", always(NO_KEY), planned(END)),
     task("no key, no other route", always(NO_KEY), ends="failed", answer="", steady=False),

@@ -58,6 +58,15 @@ TABLE = {
     "no failure named, at last": (broken(failure=None, tally=Tally(retries=3)), GiveUp("failed", "no answer came")),
     # The provider says when
     "wait": (broken(failure=limited(7.0)), Retry(7.0)),
+    "wait, told again and again": (broken(failure=limited(7.0), tally=Tally(waits=8)), Retry(7.0)),
+    "wait, told too often": (
+        broken(failure=limited(7.0), tally=Tally(waits=9)),
+        GiveUp("failed", "too many requests"),
+    ),
+    "wait, told again, a route": (
+        broken(failure=limited(7.0), tally=Tally(waits=3), others=(OTHER,)),
+        Fallback(OTHER),
+    ),
     "wait too long": (
         broken(failure=limited(900.0)),
         GiveUp("failed", "too many requests (the provider asks to wait 900 s)"),

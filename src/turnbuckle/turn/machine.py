@@ -182,7 +182,9 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     route = policy.route(_route_of(turn))
     said = message_of(reply, route.protocol, route.model)
     messages = turn.messages if said is None else (*turn.messages, said)
-    tally = replace(tally, retries=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0)
+    tally = replace(
+        tally, retries=0, waits=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0
+    )
     turn = replace(turn, messages=messages, tally=replace(tally, plain=False), reply=None)
     if not found.calls:
         return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
@@ -283,9 +285,12 @@ def _counted(turn: Turn, kind: str, tool: str, gained: int) -> Tally:
     assert ask is not None
     going_on = ask.why in ("continue", "finish_draft") or bool(turn.open_text or turn.drafts)
     same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
+    last = turn.reply.last if turn.reply is not None else None
+    told = isinstance(last, Cut) and last.failure.retry_after is not None
     return replace(
         tally,
-        retries=0 if gained or tool else tally.retries + 1,
+        retries=0 if gained or tool else tally.retries + (not told),
+        waits=0 if gained or tool else tally.waits + told,
         barren=0 if gained else tally.barren + going_on,
         cut_tool=tool or tally.cut_tool,
         cuts=(1 if not same_tool or gained else tally.cuts + 1) if tool else tally.cuts,
@@ -317,7 +322,7 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         case Continue() | FinishDraft():
             return _go_on(turn, choice, ask, policy, reply)
         case Fallback(route, then):
-            fresh_tally = replace(turn.tally, retries=0, plain=False)
+            fresh_tally = replace(turn.tally, retries=0, waits=0, plain=False)
             turn = replace(turn, failed_routes=(*turn.failed_routes, ask.route), tally=fresh_tally)
             fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes)
             if then is None:

@@ -46,6 +46,8 @@ class Policy(Struct, frozen=True):
     tools: dict[str, ToolFacts] = {}
     limits: Limits = Limits()
     stream_retries: int = 2
+    told_waits: int = 8
+    """How often in a row the only route may say when to come back, and be asked again then."""
     continuations: int = 3
     max_recoveries: int = 2
     malformed_retries: int = 3

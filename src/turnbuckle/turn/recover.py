@@ -155,12 +155,19 @@ def _ask_again(broken: Broken, policy: Policy) -> Decision:
     failure = broken.failure
     wait = failure.retry_after if failure is not None and failure.retry_after is not None else _backoff(broken)
     patient = wait <= min(policy.longest_wait, broken.seconds_left)
-    if patient and broken.tally.retries <= policy.stream_retries:
+    if patient and _may_ask_again(broken, policy):
         return Retry(wait)
     words = failure.message if failure is not None else "no answer came"
     if not patient:
         words = f"{words} (the provider asks to wait {wait:.0f} s)"
     return _elsewhere(broken) or _give_up(broken, words)
+
+
+def _may_ask_again(broken: Broken, policy: Policy) -> bool:
+    """A provider that says when to come back is believed, and the more often if there is nowhere else to go."""
+    if broken.failure is None or broken.failure.retry_after is None:
+        return broken.tally.retries <= policy.stream_retries
+    return broken.tally.waits <= (policy.stream_retries if broken.others else policy.told_waits)
 
 
 def _with_more_room(broken: Broken) -> Decision | None:

@@ -56,6 +56,7 @@ class Tally(Struct, frozen=True):
     tokens: int = 0
     money: float = 0.0
     retries: int = 0  # silent tries in a row on this route
+    waits: int = 0  # waits in a row that the provider asked for
     barren: int = 0  # continuations in a row without progress
     cut_tool: str = ""
     cuts: int = 0  # cuts in a row inside `cut_tool`
