@@ -320,7 +320,9 @@ def test_odd_history_is_sent_as_well_as_it_can_be():
         for role in ("system", "user", "assistant", "tool")
     ]
     odd += [Message(role, ()) for role in ("system", "user", "assistant", "tool")]
-    msgspec.json.encode(_build(*odd))
+    sent = msgspec.json.decode(msgspec.json.encode(_build(*odd)))["messages"]
+    assert {message["role"] for message in sent} == {"system", "user", "assistant", "tool"}
+    assert [message["content"] for message in sent if message["role"] == "system"] == ["a", ""]
 
 
 def test_building_changes_nothing_that_was_handed_in():
