@@ -418,10 +418,11 @@ def test_P28_reasoning_has_one_stream_of_its_own_in_every_spelling(tmp_path: Pat
     assert story.reasoning.strip() == THOUGHT
 
 
-@pytest.mark.requirement("A7")
-def test_P28_think_tags_of_a_chat_stream_never_show(tmp_path: Path):
+@pytest.mark.requirement("A7", "A10")
+@EVERY
+def test_P28_think_tags_in_the_text_never_show(tmp_path: Path, protocol: Protocol):
     """Inline tags, cut into pieces of three characters: the thought is reasoning, and the text has no tag."""
-    story = play(tmp_path, "think-tags")
+    story = play(tmp_path, "think-tags", protocol=protocol)
     assert is_plain_success(story)
     assert story.reasoning.strip() == THOUGHT
 

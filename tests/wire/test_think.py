@@ -87,6 +87,15 @@ def test_tags_are_left_alone_where_that_is_asked_for(content):
         assert _split(pieces, "off") == (content, "")
 
 
+@pytest.mark.parametrize("word", ["reason", "reasoning", "thought", "Thought"])
+def test_ordinary_words_are_text_where_they_do_not_count(word):
+    content = f"<{word}>a</{word}><think>b</think>c"
+    for pieces in _ways(content):
+        splitter = ThinkSplitter(words=False)
+        found = [piece for text in pieces for piece in splitter.feed(text)] + splitter.end()
+        assert "".join(text for kind, text in found if kind == "text") == f"<{word}>a</{word}>c", pieces
+
+
 @pytest.mark.parametrize("mode", ["auto", "open"])
 def test_every_short_text_is_read_the_same_whole_and_by_characters(mode):
     tokens = ["<think>", "</think>", "<reason>", "<", "`", " ", "a"]

@@ -1,9 +1,9 @@
 """Reasoning that a model writes inline, between tags, taken out of the text.
 
 Rules. `<think>` and its unmistakable relatives open anywhere; words that an ordinary XML answer could use
-(`<reason>`, `<thought>` and so on) only at the very beginning. A tag inside code (behind an odd number of
-backticks) is text. White space before a first tag and behind any tag belongs to nobody. At most the beginning of
-a possible tag is held back; a cut never releases it, because the rest could have made it a tag.
+(`<reason>`, `<thought>` and so on) only at the very beginning, and only where `words` says so. A tag inside code
+(behind an odd number of backticks) is text. White space before a first tag and behind any tag belongs to nobody. At
+most the beginning of a possible tag is held back; a cut never releases it, because the rest could have made it a tag.
 """
 
 import re
@@ -26,21 +26,25 @@ _CLOSES = {**_ANYWHERE, **_AT_START}
 # A closing tag whose opening one the chat template swallowed is not text either.
 _STRAY = tuple(_ANYWHERE.values())
 _TAGS = (*_CLOSES, *_STRAY)
-_TAG = re.compile("|".join(map(re.escape, _TAGS)))
+_SURE_TAGS = (*_ANYWHERE, *_STRAY)
+_TAG, _SURE_TAG = (re.compile("|".join(map(re.escape, tags))) for tags in (_TAGS, _SURE_TAGS))
 _SPACE = re.compile(r"\s*")
 _LONGEST = max(map(len, _TAGS))
 _LEADING_SPACE = 64  # held until it is known whether a tag or text follows it
 
 Piece = tuple[Literal["text", "reasoning"], str]
+Mode = Literal["auto", "open", "off"]
 
 
 class ThinkSplitter:
     """`feed` content, get pieces of text and reasoning. `plain` is the fast path's question: nothing is held,
-    no tag is open, so a text without `<` or `◁` may pass as it is (after `count_code`)."""
+    no tag is open, so a text without `<` or `◁` may pass as it is (after `count_code`). `words`: the ordinary words
+    count too, at the start."""
 
-    def __init__(self, mode: Literal["auto", "open", "off"] = "auto") -> None:
+    def __init__(self, mode: Mode = "auto", *, words: bool = True) -> None:
         self.plain = mode == "off"
         self._off = mode == "off"
+        self._tags, self._tag = (_TAGS, _TAG) if words else (_SURE_TAGS, _SURE_TAG)
         self._closing = "</think>" if mode == "open" else ""
         self._begun = False  # text other than white space was seen
         self._trim = mode == "open"
@@ -84,7 +88,7 @@ class ThinkSplitter:
                 self._trim = True
                 continue
             tag = self._find_tag(text, at)
-            before = text[at : tag.start()] if tag else self._hold(text[at:], _TAGS)
+            before = text[at : tag.start()] if tag else self._hold(text[at:], self._tags)
             if not self._begun and before.isspace() and len(before) <= _LEADING_SPACE:
                 if not tag:
                     self._held = before + self._held
@@ -101,7 +105,7 @@ class ThinkSplitter:
     def _find_tag(self, text: str, at: int) -> re.Match[str] | None:
         """The first tag from `at` on that counts."""
         in_code, begun = self._in_code, self._begun
-        for match in _TAG.finditer(text, at):
+        for match in self._tag.finditer(text, at):
             in_code ^= text.count("`", at, match.start()) % 2 == 1
             begun = begun or bool(text[at : match.start()].strip())
             if not in_code and not (begun and match.group() in _AT_START):

@@ -128,6 +128,17 @@ TRANSCRIPTS = {
     "a-delta-was-lost": Told(text="One three", skipped=1),
     "a-character-split-over-two-deltas": Told(text="Sea 🌊!"),
     "nothing-is-announced": Told(text="No starts.", calls=(("call_q", "ping", "{}", True),), finish=CALLS, usage=None),
+    "think-tags-split": Told(text="It is 4, a < b.", reasoning="Add a < b now."),
+    "think-then-call": Told(reasoning="List it.", calls=(("call_t1", "ls", '{"d":"<think>"}', True),), finish=CALLS),
+    "think-twice-with-an-annotation": Told(text="First, today. At 6:40. <thi", reasoning="which day?Look it up."),
+    "think-words-and-code-stay-text": Told(text="<reason>tide</reason> Write `<think>` and `</think>` around it."),
+    "think-only-when-done": Told(text="It is 4.", reasoning="Add."),
+    "think-last-words-only-in-the-whole": Told(text="It is 4.", reasoning="Add. "),
+    "think-until-the-cap": Told(last="response.incomplete", reasoning="Well, let me see </thi", finish=LENGTH),
+    "think-failed-in-a-tag": cut("server", text="It is 4.", reasoning="Add."),
+    "think-answer": Told(
+        last="answer", text="Hello.", reasoning="Greet.\n", calls=(("call_t2", "now", "{}", True),), finish=CALLS
+    ),
     "answer-incomplete": Told(last="answer", text="Checking.", finish=LENGTH, usage=PLAIN),
     "answer-failed": cut("server"),
     "answer-still-in-progress": cut("incomplete"),

@@ -3,7 +3,8 @@
 The wire's `index` is the block's place in the final content, and blocks come one after another. Gateways reuse
 indexes, leave out starts and stops, or repeat them, so the index only finds the block that is open there now.
 The three maps (`texts`, `thoughts`, `calls`: index to number) hold what takes plain deltas; the dialect reads
-them itself, because every streamed token passes there. All else comes through `delta`.
+them itself, because every streamed token passes there. All else comes through `delta`. A text is in `texts` only
+while nothing of it is held back and no tag is open in it, since inline reasoning becomes blocks of its own.
 """
 
 from typing import Any
@@ -23,10 +24,11 @@ from turnbuckle.vocab.events import (
     ReasoningDelta,
     Skipped,
     StateNoted,
-    TextDelta,
 )
 from turnbuckle.wire.anthropic.frames import Delta
 from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
+from turnbuckle.wire.spoken import Speech, Spoken
+from turnbuckle.wire.think import Mode
 
 UNPARSED = "_unparsed_input"
 """Marks a provider's own call whose input is not JSON. Never sent back."""
@@ -45,7 +47,7 @@ _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 class OpenBlock:
     """A block between its start and its stop. `data` is what will be its state, or all of it if it is opaque."""
 
-    __slots__ = ("call_id", "citations", "data", "given", "kind", "number", "pieces")
+    __slots__ = ("call_id", "citations", "data", "given", "kind", "number", "pieces", "spoken")
 
     def __init__(self, number: int, kind: str, data: dict[str, Any]) -> None:
         self.number = number
@@ -55,12 +57,13 @@ class OpenBlock:
         self.given: Any = None  # a call's input that came whole, in its start
         self.pieces: list[str] = []  # of an opaque block's input
         self.citations: list[Any] = []
+        self.spoken: Spoken | None = None  # of a text
 
 
 class Blocks:
     """All blocks of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, think: Mode = "auto") -> None:
         self.reply_id = ""
         self.called = False  # a call began
         self.texts: dict[int | None, int] = {}
@@ -68,6 +71,7 @@ class Blocks:
         self.calls: dict[int | None, int] = {}
         self._open: dict[int, OpenBlock] = {}
         self._closed: set[int] = set()
+        self._speech = Speech(think, self._next_number)
         self._numbers = 0
         self._latest = 0
 
@@ -84,6 +88,7 @@ class Blocks:
         if self._is_repeated(index, kind, found):
             out.append(_ALIVE)
             return
+        self._speech.release(out)
         self._forget(index)
         self._latest = index
         match kind:
@@ -99,10 +104,10 @@ class Blocks:
 
     def _start_text(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "text", {})
-        self.texts[index] = block.number
+        spoken = block.spoken = Spoken(block.number, self._speech)
         out.append(BlockStarted(block.number, "text"))
         if text := _text(found.get("text")):
-            out.append(TextDelta(block.number, text))
+            self._say(index, spoken, text, out)
         if isinstance(found.get("citations"), list):
             block.citations.extend(found["citations"])
 
@@ -129,10 +134,13 @@ class Blocks:
             self.calls[index] = block.number
 
     def _begin(self, index: int, kind: str, data: dict[str, Any]) -> OpenBlock:
-        block = self._open[index] = OpenBlock(self._numbers, kind, data)
-        self._numbers += 1
+        block = self._open[index] = OpenBlock(self._next_number(), kind, data)
         self._closed.discard(index)
         return block
+
+    def _next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers - 1
 
     def _is_repeated(self, index: int, kind: str, found: dict[str, Any]) -> bool:
         """The same start again, while its block is open."""
@@ -164,8 +172,8 @@ class Blocks:
             return
         before = len(out)
         match kind:
-            case "text_delta" if delta.text:
-                out.append(TextDelta(block.number, delta.text))
+            case "text_delta" if delta.text and block.spoken is not None:
+                self._say(index, block.spoken, delta.text, out)
             case "thinking_delta" if delta.thinking:
                 out.append(ReasoningDelta(block.number, delta.thinking))
             case "input_json_delta" if delta.partial_json:
@@ -181,6 +189,13 @@ class Blocks:
                     block.data["encrypted_content"] = delta.encrypted_content
         if len(out) == before:
             out.append(_ALIVE)
+
+    def _say(self, index: int, spoken: Spoken, text: str, out: list[Event]) -> None:
+        spoken.take(text, out)
+        if spoken.plain:
+            self.texts[index] = spoken.text
+        else:
+            self.texts.pop(index, None)
 
     def _grow_input(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
         if block.kind == "opaque":
@@ -226,9 +241,19 @@ class Blocks:
             case "opaque":
                 if not self._finish_opaque(block, out):
                     return
-            case "text" if block.citations:
-                out.append(StateNoted(block.number, {"citations": block.citations}))
+            case "text" if block.spoken is not None:
+                block.spoken.release(out)
+                if block.citations:
+                    out.append(StateNoted(block.spoken.text, {"citations": block.citations}))
+                block.spoken.close(out)
+                return
         out.append(BlockClosed(block.number))
+
+    def release_held(self, out: list[Event]) -> None:
+        """The message has ended: what was held back is no tag. The blocks stay open."""
+        for block in self._open.values():
+            if block.spoken is not None:
+                block.spoken.release(out)
 
     def _finish_opaque(self, block: OpenBlock, out: list[Event]) -> bool:
         """Say the block again, now whole. Not so if its input can not be read: then it stays open."""

@@ -62,7 +62,7 @@ class AnthropicDialect:
         self.loose = False
         self._decode = FRAME.decode
         self._quirks = quirks
-        self._blocks = blocks = Blocks()
+        self._blocks = blocks = Blocks(quirks.think)
         self._texts, self._thoughts, self._calls = blocks.texts, blocks.thoughts, blocks.calls
         self._model = ""
         self._usage: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class AnthropicDialect:
                 kind = delta.type
                 if kind == "text_delta":
                     block, piece = texts.get(frame.index), delta.text
-                    if block is not None and piece:
+                    if block is not None and piece and "<" not in piece and "◁" not in piece and "`" not in piece:
                         append(TextDelta(block, piece))
                         continue
                 elif kind == "input_json_delta":
@@ -148,6 +148,7 @@ class AnthropicDialect:
                 self._note_delta(frame, out)
             case "message_stop":
                 self._note_metrics(frame, out)
+                self._blocks.release_held(out)
                 return Ended("message_stop")
             case "message":
                 return self._whole_message(data, out)

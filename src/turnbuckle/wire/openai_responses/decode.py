@@ -79,14 +79,15 @@ _NOTHING = _HotPart("", None, None, None, _nowhere.append, TextDelta, -1)
 
 
 class ResponsesDialect:
-    """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison."""
+    """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison. A text is hot
+    only while nothing of it is held back and no tag is open in it."""
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
         self.reply_id = ""
         self._decode = STREAM_EVENT.decode
         self._model = ""
-        self._output = Output()
+        self._output = Output(quirks.think)
         self._hot = _NOTHING
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
@@ -113,7 +114,11 @@ class ResponsesDialect:
                 and event.summary_index == hot_summary
             ):
                 delta = event.delta
-                if delta.__class__ is str and delta:
+                if (
+                    delta.__class__ is str
+                    and delta
+                    and (make is not TextDelta or ("<" not in delta and "◁" not in delta and "`" not in delta))
+                ):
                     grow(delta)
                     append(make(block, delta))
                     continue
@@ -187,8 +192,9 @@ class ResponsesDialect:
                 out.append(Skipped(f"{kind} for a part that cannot grow", delta[:80]))
             return
         part.pieces.append(delta)
-        out.append(part.make(part.block, delta))
-        if event.item_id is not None:
+        part.say(delta, out)
+        self._hot = _NOTHING
+        if event.item_id is not None and part.plain:
             self._hot = _HotPart(
                 kind, event.item_id, event.content_index, event.summary_index, part.pieces.append, part.make, part.block
             )
@@ -241,6 +247,7 @@ class ResponsesDialect:
             return Cut(failures.from_error(response.error or {"message": "the response failed"}))
         if status == "cancelled":
             return Cut(failure("cancelled", "the response was cancelled at the provider"))
+        self._output.release_held(out)
         if completed:
             out.append(FinishNoted("calls" if self._output.has_pending_calls() else "stop", status))
         else:

@@ -7,6 +7,8 @@ what is known: what is new is emitted, what is known is not repeated, and what c
 Which item is meant. `output_index` names it. Some gateways send 0 for every item, or a new id with every
 event, so an id that is known beats the index, and an item that was added under a used index replaces it there.
 Items of the terminal response are matched by id, then by order among those of their type.
+
+Tellings are compared as they were received. Reasoning between tags is taken out of a text only as it is emitted.
 """
 
 from collections.abc import Iterator
@@ -31,6 +33,8 @@ from turnbuckle.vocab.events import (
 from turnbuckle.wire.openai_responses.frames import CALLS, PARTS, Spelling, StreamEvent
 from turnbuckle.wire.openai_responses.parts import APART, Item, Part, json_text, may_be, text_of, thoughts, word
 from turnbuckle.wire.payload import SAMPLE, whole_text
+from turnbuckle.wire.spoken import Speech, Spoken
+from turnbuckle.wire.think import Mode
 
 _UNFINISHED = ("incomplete", "in_progress")
 
@@ -38,11 +42,12 @@ _UNFINISHED = ("incomplete", "in_progress")
 class Output:
     """All items of a response. Methods put events into `out` and never raise."""
 
-    def __init__(self) -> None:
+    def __init__(self, think: Mode = "auto") -> None:
         self.items: list[Item] = []
         self._at: dict[object, Item] = {}
         self._by_id: dict[str, Item] = {}
         self._blocks = 0
+        self._speech = Speech(think, self._next_block)
         self._answered: set[str] = set()
 
     def has_pending_calls(self) -> bool:
@@ -58,6 +63,7 @@ class Output:
         item_id = word(found.get("id"))
         known = self._by_id.get(item_id) if item_id else self._at.get(event.output_index)
         if known is None or known.kind != found["type"] or not may_be(known, found):
+            self._speech.release(out)
             self._begin(found["type"], item_id, event.output_index, found, out)
 
     def part_added(self, event: StreamEvent, out: list[Event]) -> None:
@@ -76,6 +82,7 @@ class Output:
         if spelling.item == "message":
             part = item.parts.get(event.content_index or 0)
             if part is None and not item.done:
+                self._speech.release(out)
                 part = self._begin_part(item, spelling, event.content_index or 0, out)
         else:
             part = item.parts.get(0)
@@ -89,6 +96,7 @@ class Output:
         part = self.growing(spelling, event, out) if text else None
         if part is not None:
             self._settle(part, text, out, start=part.begun_at)
+            part.release(out)
 
     def _growing_thought(self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
         item.spelled = item.spelled or spelling.part
@@ -112,6 +120,7 @@ class Output:
             if item is None and event.output_index is None and self.items and self.items[-1].kind == spelling.item:
                 item = self.items[-1]
         if item is None:
+            self._speech.release(out)
             return self._begin(spelling.item, item_id, event.output_index, {}, out)
         return item if item.kind == spelling.item else None
 
@@ -130,6 +139,7 @@ class Output:
                 item = self.items[-1]
         again = item is not None and item.done and item.item_id != item_id
         if item is None or item.kind != kind or again or not may_be(item, found):
+            self._speech.release(out)
             item = self._begin(kind, item_id, event.output_index, found, out)
         if not item.done:
             self._finish(item, found, found.get("status") != "incomplete", out)
@@ -145,6 +155,12 @@ class Output:
             for item in self.items:
                 if not item.done and item.parts:
                     self._finish(item, item.seed, True, out)
+
+    def release_held(self, out: list[Event]) -> None:
+        """The response has ended: what was held back is no tag, also where its item is not whole."""
+        for item in self.items:
+            for part in item.parts.values():
+                part.release(out)
 
     def _matched(self, output: list[dict[str, Any]], out: list[Event]) -> Iterator[tuple[dict[str, Any], Item]]:
         """Each item that is told with the one that it is. One that is new begins only when its turn has come."""
@@ -197,13 +213,15 @@ class Output:
                 out.append(Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE]))
                 continue
             self._settle(part, text_of(given.get(spelling.whole)), out)
+            if whole:
+                part.release(out)
             if part.make is TextDelta:
                 extra = {key: given[key] for key in ("annotations", "logprobs") if given.get(key)}
                 out.append(StateNoted(part.block, {**frame, **extra}))
         if whole:
             for part in item.parts.values():
-                part.closed = True
-                out.append(BlockClosed(part.block))
+                part.release(out)
+                part.close(out)
 
     def _finish_thought(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         part = item.parts[0]
@@ -258,7 +276,9 @@ class Output:
         return item
 
     def _begin_part(self, item: Item, spelling: Spelling, index: object, out: list[Event]) -> Part:
-        part = item.parts[index] = Part(self._next_block(), spelling.make, index)
+        block = self._next_block()
+        spoken = Spoken(block, self._speech) if spelling.make is TextDelta else None
+        part = item.parts[index] = Part(block, spelling.make, index, spoken)
         out.append(BlockStarted(part.block, "refusal" if spelling.make is RefusalDelta else "text"))
         return part
 
@@ -271,7 +291,7 @@ class Output:
             return
         part.pieces[start:] = [text]
         if text.startswith(have):
-            out.append(part.make(part.block, text[len(have) :]))
+            part.say(text[len(have) :], out)
         elif part.make is CallArgs:
             out.append(CallRewritten(part.block, text))
         elif part.make is not ReasoningDelta:

@@ -4,27 +4,59 @@ from typing import Any
 
 import msgspec
 
+from turnbuckle.vocab.events import BlockClosed, Event
 from turnbuckle.wire.payload import Unreadable, mend_all
+from turnbuckle.wire.spoken import Spoken
 
 APART = "\n\n"
 """What stands between the parts of one reasoning."""
 
 
 class Part:
-    """One block that grows. Pieces are kept to be settled against the whole when it comes."""
+    """One part that grows. Pieces are kept as received, to be settled against the whole when it comes.
 
-    __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces")
+    It is one block, or, if it is text with reasoning inside, several: then `block` is the last one of text."""
 
-    def __init__(self, block: int, make: Any, index: object) -> None:
+    __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces", "spoken")
+
+    def __init__(self, block: int, make: Any, index: object, spoken: Spoken | None = None) -> None:
         self.block = block
         self.make = make
         self.index = index  # which part of the item is growing; reasoning has several in one block
         self.pieces: list[str] = []
         self.begun_at = 0  # where in `pieces` the growing part begins
         self.closed = False
+        self.spoken = spoken  # of text
+
+    @property
+    def plain(self) -> bool:
+        """Whether a piece is one delta of `block`, if it has nothing in it of which a tag is made."""
+        return self.spoken is None or self.spoken.plain
 
     def text(self, start: int = 0) -> str:
         return "".join(self.pieces[start:])
+
+    def say(self, text: str, out: list[Event]) -> None:
+        """Emit what was received."""
+        if self.spoken is None:
+            out.append(self.make(self.block, text))
+        else:
+            self.spoken.take(text, out)
+            self.block = self.spoken.text
+
+    def release(self, out: list[Event]) -> None:
+        """Emit what was held back: nothing follows that could make it a tag."""
+        if self.spoken is not None:
+            self.spoken.release(out)
+            self.block = self.spoken.text
+
+    def close(self, out: list[Event]) -> None:
+        """The end of a part of a message."""
+        self.closed = True
+        if self.spoken is None:
+            out.append(BlockClosed(self.block))
+        else:
+            self.spoken.close(out)
 
 
 class Item:
