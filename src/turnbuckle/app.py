@@ -15,6 +15,7 @@ from turnbuckle.call.models import Models
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, RouteSettings, Settings, rehearses, route_name, routes_of
 from turnbuckle.journal.port import Journal
+from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import DATABASE, LOCK
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
@@ -115,6 +116,18 @@ async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
         yield reader
     finally:
         await reader.close()
+
+
+def check_journal(loaded: Loaded) -> doctor.Report | None:
+    """What a look at the whole journal finds; None if there is none yet. Raises StorageError."""
+    folder = Path(loaded.settings.data)
+    return doctor.check(folder) if (folder / DATABASE).exists() else None
+
+
+def mend_journal(loaded: Loaded) -> doctor.Report | None:
+    """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
+    folder = Path(loaded.settings.data)
+    return doctor.mend(folder) if (folder / DATABASE).exists() else None
 
 
 def policy_of(

@@ -108,6 +108,10 @@ class Settings(Struct, frozen=True):
     tools: ToolSettings = ToolSettings()
 
 
+DEFAULT = "default"
+"""The source of a setting that nobody set."""
+
+
 class Value(Struct, frozen=True):
     """One effective setting, for a person to read."""
 
@@ -131,7 +135,7 @@ class Loaded(Struct, frozen=True):
 
     def _source(self, where: Where) -> str:
         inherited = (self.sources.get(where[:length]) for length in range(len(where), 0, -1))
-        return next((source for source in inherited if source), "default")
+        return next((source for source in inherited if source), DEFAULT)
 
 
 def load(
