@@ -159,7 +159,7 @@ def test_a_dribble_of_single_bytes_is_read_in_many_pieces() -> None:
             return [len(chunk) async for chunk, _ in response.content.iter_chunks()]
 
     sizes, provider = _on_stage(_case(Dribble(1), Say("hello"), Finish()), scene)
-    assert set(sizes) == {1}
+    assert set(sizes) - {0} == {1}  # aiohttp tells of an empty piece when it has paused the reading
     assert sum(sizes) == provider.requests[0].progress.sent
 
 

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from turnbuckle.vocab.ids import Protocol, RouteName
 from turnbuckle.vocab.messages import Message
 
 
@@ -41,3 +42,23 @@ class ModelRequest(Struct, frozen=True):
     parallel_calls: bool | None = None
     stream: bool = True
     extra: dict[str, Any] = {}
+
+
+class Wishes(Struct, frozen=True, omit_defaults=True):
+    """What whoever asked for a run wants of its model calls. Kept with the run, so that it goes on in the same way
+    after a crash. `route` is the one to begin with. `own_tools`: ours are offered too, beside `tools`, which the caller
+    brought and runs itself. `extra` are fields of the request that only the protocol they were written in knows."""
+
+    route: RouteName = RouteName("")
+    own_tools: bool = True
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    effort: str | None = None
+    response_format: dict[str, Any] | None = None
+    parallel_calls: bool | None = None
+    max_tool_calls: int | None = None
+    extra: dict[Protocol, dict[str, Any]] = {}

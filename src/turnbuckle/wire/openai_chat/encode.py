@@ -28,6 +28,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyReasoning
+from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.sse import DONE, frame
 from turnbuckle.wire.usage import usage_to_chat
 
@@ -70,35 +71,26 @@ class StreamEncoder:
     def __init__(
         self, reply_id: str, model: str, created: int, *, usage: bool = True, said_finish: bool = False
     ) -> None:
-        self._base: dict[str, Any] = {
-            "id": reply_id,
-            "object": "chat.completion.chunk",
-            "created": created,
-            "model": model,
-        }
+        self._chunks = ChunkWriter(reply_id, model, created, usage=usage)
         self._with_usage = usage
         self._said_finish = said_finish
-        head = _json({**self._base, "choices": []})[:-2]
-        tail = b',"usage":null}\n\n' if usage else b"}\n\n"
-        self._before = b"data: " + head + b'{"index":0,"delta":{'
-        self._after = b'},"logprobs":null,"finish_reason":null}]' + tail
         self._calls: dict[int, _OpenCall] = {}
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
 
     def open(self) -> bytes:
-        return self._delta(b'"role":"assistant","content":""')
+        return self._chunks.role()
 
     def event(self, event: Event) -> bytes:
         match event:
             case TextDelta(_, text):
-                return self._before + b'"content":' + _json(text) + self._after
+                return self._chunks.text(text)
             case CallArgs(block, text):
                 return self._arguments(block, text)
             case ReasoningDelta(_, text):
-                return self._before + b'"reasoning_content":' + _json(text) + self._after
+                return self._chunks.reasoning(text)
             case RefusalDelta(_, text):
-                return self._delta(b'"refusal":' + _json(text))
+                return self._chunks.refusal(text)
             case CallStarted(block, call_id, name) | CallNamed(block, call_id, name):
                 return self._call(block, call_id, name)
             case CallRewritten(block, arguments):
@@ -122,9 +114,6 @@ class StreamEncoder:
                 pass  # the wire has no word for it
         return b""
 
-    def _delta(self, fields: bytes) -> bytes:
-        return self._before + fields + self._after
-
     def _call(self, block: int, call_id: str, name: str) -> bytes:
         call = self._calls.setdefault(block, _OpenCall(len(self._calls)))
         if call.name:
@@ -132,9 +121,7 @@ class StreamEncoder:
         if not name:
             return b""
         call.name = name
-        function = {"name": name, "arguments": ""}
-        fragment = {"index": call.index, "id": call_id, "type": "function", "function": function}
-        begun = self._delta(b'"tool_calls":' + _json([fragment]))
+        begun = self._chunks.call(call.index, call_id, name)
         waiting, call.waiting = call.waiting, []
         return begun + (self._arguments(block, "".join(waiting)) if waiting else b"")
 
@@ -142,9 +129,7 @@ class StreamEncoder:
         """More of a name that came in pieces. Clients append it, as they do with arguments."""
         rest = name.removeprefix(call.name) if name.startswith(call.name) else ""
         call.name += rest
-        return (
-            self._delta(b'"tool_calls":' + _json([{"index": call.index, "function": {"name": rest}}])) if rest else b""
-        )
+        return self._chunks.fragment({"index": call.index, "function": {"name": rest}}) if rest else b""
 
     def _arguments(self, block: int, text: str) -> bytes:
         call = self._calls[block]
@@ -152,31 +137,21 @@ class StreamEncoder:
             call.waiting.append(text)
             return b""
         call.written = True
-        return (
-            self._before
-            + b'"tool_calls":[{"index":%d,"function":{"arguments":' % call.index
-            + _json(text)
-            + b"}}]"
-            + self._after
-        )
+        return self._chunks.arguments(call.index, text)
 
     def _state(self, block: int, data: dict[str, Any]) -> bytes:
         call = self._calls.get(block)
         if call is not None and (kept := _call_state(data)):
-            fragment = {"index": call.index, "function": {"arguments": ""}, **kept}
-            return self._delta(b'"tool_calls":' + _json([fragment]))
+            return self._chunks.fragment({"index": call.index, "function": {"arguments": ""}, **kept})
         if "reasoning_details" in data:
-            return self._delta(b'"reasoning_details":' + _json(data["reasoning_details"]))
+            return self._chunks.delta(b'"reasoning_details":' + _json(data["reasoning_details"]))
         return b""
 
     def _end(self) -> bytes:
         word = self._finish_word()
-        written = b""
-        if word is not None:
-            choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": word}
-            written = frame(_json({**self._base, "choices": [choice]}))
+        written = b"" if word is None else self._chunks.finish(word)
         if self._with_usage and self._usage is not None:
-            written += frame(_json({**self._base, "choices": [], "usage": usage_to_chat(self._usage)}))
+            written += self._chunks.usage(self._usage)
         return written + DONE
 
     def _finish_word(self) -> str | None:

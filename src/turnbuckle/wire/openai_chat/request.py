@@ -68,9 +68,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
 def _messages(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
     match message.role:
         case "system":
-            return [{"role": quirks.system_role, "content": text_of(message.parts)}]
+            return [{"role": quirks.system_role, "content": text_of(message.parts), **_speaker(message)}]
         case "user":
-            return [{"role": "user", "content": _content(message.parts)}]
+            return [{"role": "user", "content": _content(message.parts), **_speaker(message)}]
         case "assistant":
             return [_assistant(message, quirks)]
         case "tool":
@@ -80,13 +80,20 @@ def _messages(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
 def _assistant(message: Message, quirks: Quirks) -> dict[str, Any]:
     calls = [part for part in message.parts if isinstance(part, CallPart)]
     refusals = [part.text for part in message.parts if isinstance(part, RefusalPart)]
-    made: dict[str, Any] = {"role": "assistant", "content": text_of(message.parts) or (None if calls else "")}
+    content = text_of(message.parts) or (None if calls else "")
+    made: dict[str, Any] = {"role": "assistant", "content": content, **_speaker(message)}
     if refusals:
         made["refusal"] = "".join(refusals)
     _add_reasoning(made, message, bool(calls), quirks)
     if calls:
         made["tool_calls"] = [_call(call, quirks, first=not at) for at, call in enumerate(calls)]
     return made
+
+
+def _speaker(message: Message) -> dict[str, str]:
+    """The name that a client gave to who speaks (`input_messages.py` keeps it with the text)."""
+    names = [_own_state(part).get("name") for part in message.parts if isinstance(part, TextPart)]
+    return next(({"name": name} for name in names if isinstance(name, str)), {})
 
 
 def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quirks: Quirks) -> None:
@@ -167,11 +174,11 @@ def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
     return choice
 
 
-def _is_foreign(part: CallPart | ReasoningPart) -> bool:
+def _is_foreign(part: CallPart | ReasoningPart | TextPart) -> bool:
     return part.state is not None and part.state.protocol != "openai_chat"
 
 
-def _own_state(part: CallPart | ReasoningPart) -> dict[str, Any]:
+def _own_state(part: CallPart | ReasoningPart | TextPart) -> dict[str, Any]:
     return {} if part.state is None or _is_foreign(part) else part.state.data
 
 

@@ -4,19 +4,23 @@ from typing import Any
 
 from turnbuckle.wire.openai_responses.shapes import (
     call_item,
+    hosted_call_item,
     message_item,
     reasoning_item,
     refusal_content,
     text_content,
 )
 
-PREFIXES = {"text": "msg", "refusal": "msg", "reasoning": "rs", "call": "fc"}
+PREFIXES = {"text": "msg", "refusal": "msg", "reasoning": "rs", "call": "fc", "ran": "mcp"}
 GROWS = {
     "text": "response.output_text",
     "refusal": "response.refusal",
     "reasoning": "response.reasoning_summary_text",
     "call": "response.function_call_arguments",
+    "ran": "response.mcp_call_arguments",
 }
+CALLED = ("call", "ran")
+"""Items that grow by arguments: calls for the client, and calls that are run where the response is made."""
 
 
 class OpenItem:
@@ -58,6 +62,8 @@ class OpenItem:
             arguments = text if empty or text else "{}"
             # An item keeps the type under which it was added.
             return call_item(self.item_id, status, self.call_id, self.name, arguments, {**state, "type": self.type})
+        if self.kind == "ran":
+            return hosted_call_item(self.item_id, status, self.name, text if empty else text or "{}", state)
         if self.kind == "reasoning":
             return reasoning_item(self.item_id, status, text, state)
         return message_item(self.item_id, status, [] if empty else [self.content(text)], state)
@@ -68,7 +74,7 @@ class OpenItem:
     def where(self) -> dict[str, Any]:
         """The fields by which an event names what it changes."""
         where: dict[str, Any] = {"item_id": self.item_id, "output_index": self.index}
-        if self.kind != "call":
+        if self.kind not in CALLED:
             where["summary_index" if self.kind == "reasoning" else "content_index"] = 0
         return where
 

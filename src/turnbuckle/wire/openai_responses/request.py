@@ -67,7 +67,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "text": {"format": _format(request.response_format)} if request.response_format is not None else None,
     }
     body.update({key: value for key, value in optional.items() if value is not None})
-    body.update(request.extra)
+    for key, value in request.extra.items():
+        ours = body.get(key)
+        body[key] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
     return body
 
 

@@ -30,6 +30,8 @@ FOREIGN_ITEMS = frozenset(
     }.items()
     for end in ends
 )
+OWN_LABEL = "turnbuckle"
+"""The server under whose name our own tools go."""
 _UNFINISHED: dict[str, str] = {
     "length": "max_output_tokens",
     "window": "max_output_tokens",
@@ -82,6 +84,22 @@ def call_item(
     kind = kind or "function_call"
     made = {"type": kind, "id": item_id, "status": status, "call_id": call_id, "name": name, CALLS[kind]: arguments}
     return {**made, **{key: value for key, value in own.items() if key not in made}}
+
+
+def hosted_call_item(item_id: str, status: str, name: str, arguments: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """A call that is run where the response is made, with its result. This is the one shape that every known client
+    shows, or leaves alone, and none runs: the API's own for tools that it calls by itself."""
+    return {
+        "type": "mcp_call",
+        "id": item_id,
+        "status": status,
+        "server_label": OWN_LABEL,
+        "name": name,
+        "arguments": arguments,
+        "output": result.get("output"),
+        "error": result.get("error"),
+        "approval_request_id": None,
+    }
 
 
 def reasoning_item(item_id: str, status: str, text: str, state: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Chunks of a Chat Completions stream, written so that no known client trips over them.
+
+One kind of payload for each chunk, `choices` in every one, and the same id, time and model in all. What does not
+change between chunks is made once, so that a piece of text costs little more than its own encoding.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from turnbuckle.vocab.events import Usage
+from turnbuckle.wire.sse import frame
+from turnbuckle.wire.usage import usage_to_chat
+
+_json = msgspec.json.encode
+
+
+class ChunkWriter:
+    """Whole frames, one for each call. `usage`: the client asked for it, so every chunk has the field."""
+
+    def __init__(self, reply_id: str, model: str, created: int, *, usage: bool) -> None:
+        self._base: dict[str, Any] = {
+            "id": reply_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+        head = _json({**self._base, "choices": []})[:-2]
+        self._usage = b',"usage":null' if usage else b""
+        self._before = b"data: " + head + b'{"index":0,"delta":{'
+        self._after = b'},"logprobs":null,"finish_reason":null}]' + self._usage + b"}\n\n"
+        self._before_text = self._before + b'"content":'
+        self._before_reasoning = self._before + b'"reasoning_content":'
+
+    def role(self) -> bytes:
+        """The first chunk."""
+        return self.delta(b'"role":"assistant","content":""')
+
+    def text(self, text: str) -> bytes:
+        return self._before_text + _json(text) + self._after
+
+    def reasoning(self, text: str) -> bytes:
+        return self._before_reasoning + _json(text) + self._after
+
+    def refusal(self, text: str) -> bytes:
+        return self.delta(b'"refusal":' + _json(text))
+
+    def call(self, index: int, call_id: str, name: str) -> bytes:
+        """A call begins: its id and its name, which clients must see once."""
+        function = {"name": name, "arguments": ""}
+        return self.fragment({"index": index, "id": call_id, "type": "function", "function": function})
+
+    def arguments(self, index: int, text: str) -> bytes:
+        return (
+            self._before
+            + b'"tool_calls":[{"index":%d,"function":{"arguments":' % index
+            + _json(text)
+            + b"}}]"
+            + self._after
+        )
+
+    def fragment(self, fragment: Mapping[str, Any]) -> bytes:
+        """Any other piece of a call."""
+        return self.delta(b'"tool_calls":' + _json([fragment]))
+
+    def delta(self, fields: bytes) -> bytes:
+        return self._before + fields + self._after
+
+    def empty(self, **extra: Any) -> bytes:
+        """A chunk that changes nothing; what it has to say stands beside the choices, where clients do not look."""
+        return self._before + self._after[:-3] + _members(extra) + b"}\n\n"
+
+    def finish(self, word: str, **extra: Any) -> bytes:
+        """The chunk with the reason to stop."""
+        choice = b'},"logprobs":null,"finish_reason":%b}]' % _json(word)
+        return self._before + choice + self._usage + _members(extra) + b"}\n\n"
+
+    def usage(self, usage: Usage) -> bytes:
+        """The count of tokens, in a chunk of its own behind the last one."""
+        return frame(_json({**self._base, "choices": [], "usage": usage_to_chat(usage)}))
+
+
+def _members(extra: Mapping[str, Any]) -> bytes:
+    return b"," + _json(extra)[1:-1] if extra else b""

@@ -1,0 +1,146 @@
+"""The output of one response as it is written: items in their places, events in their order and numbered from 0.
+
+Every item is added before it grows and done before the response is; a content part is added before its text. Whoever
+writes decides what an item is and when it ends; here is only how that is said. `after` leaves out the events up to a
+number, for a client that has them already: they are counted all the same, so the rest is what it would have been.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.open_item import CALLED, GROWS, PREFIXES, OpenItem, summary_content
+from turnbuckle.wire.openai_responses.shapes import response_body
+from turnbuckle.wire.sse import frame
+
+_json = msgspec.json.encode
+
+
+class OutputWriter:
+    """The bytes are whole frames. `base` are the fields of the response object that stay the same."""
+
+    def __init__(self, base: Mapping[str, Any], *, after: int = -1) -> None:
+        self.base = base
+        self._stem = str(base["id"]).removeprefix("resp_")
+        self._after = after
+        self._sequence = 0
+        self._places: list[OpenItem | dict[str, Any]] = []
+        self._ids: set[str] = set()
+
+    def open(self) -> bytes:
+        body = response_body(self.base, "in_progress", [])
+        return self.write("response.created", response=body) + self.write("response.in_progress", response=body)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last event; -1 before the first."""
+        return self._sequence - 1
+
+    def done_items(self) -> list[dict[str, Any]]:
+        """The items that are done, in their order."""
+        return [place for place in self._places if isinstance(place, dict)]
+
+    def items(self) -> list[dict[str, Any]]:
+        """All items, those that are not done as far as they are written."""
+        return [place if isinstance(place, dict) else place.item("in_progress") for place in self._places]
+
+    # One item
+
+    def begin(self, known: OpenItem) -> bytes:
+        """An item and its content part, if it has one, so that it can grow."""
+        added = self.add(known)
+        if known.kind in CALLED:
+            return added
+        if known.kind == "reasoning":
+            return added + self._part(known, "response.reasoning_summary_part.added", summary_content(""))
+        return added + self._part(known, "response.content_part.added", known.content(""))
+
+    def add(self, known: OpenItem) -> bytes:
+        """`output_item.added`, once."""
+        if known.begun:
+            return b""
+        known.begun = True
+        known.index = len(self._places)
+        self._places.append(known)
+        known.item_id = self._new_id(known)
+        self._ids.add(known.item_id)
+        name = f"{GROWS[known.kind]}.delta"
+        fields = {"type": name, **known.where()}
+        if known.kind == "text":
+            fields["logprobs"] = []
+        known.head = b'event: %b\ndata: %b,"sequence_number":' % (name.encode(), _json(fields)[:-1])
+        return self.write(
+            "response.output_item.added", output_index=known.index, item=known.item("in_progress", empty=True)
+        )
+
+    def grow(self, known: OpenItem, text: str) -> bytes:
+        known.pieces.append(text)
+        number = self._sequence
+        self._sequence = number + 1
+        if number <= self._after:
+            return b""
+        return b'%b%d,"delta":%b}\n\n' % (known.head, number, _json(text))
+
+    def whole(self, known: OpenItem) -> bytes:
+        """What an item has grown to, told once more."""
+        text = "".join(known.pieces)
+        name = f"{GROWS[known.kind]}.done"
+        match known.kind:
+            case "call":
+                item = known.item("completed")
+                return self.write(name, **known.where(), arguments=item[CALLS[item["type"]]], name=known.name)
+            case "ran":
+                return self.write(name, **known.where(), arguments=text or "{}")
+            case "reasoning":
+                if not known.pieces:
+                    return b""
+                told = self.write(name, **known.where(), text=text)
+                return told + self._part(known, "response.reasoning_summary_part.done", summary_content(text))
+            case "refusal":
+                told = self.write(name, **known.where(), refusal=text)
+            case _:
+                told = self.write(name, **known.where(), text=text, logprobs=[])
+        return told + self._part(known, "response.content_part.done", known.content(text))
+
+    def done(self, known: OpenItem, status: str) -> bytes:
+        """`output_item.done`: nothing more comes to this item."""
+        known.done = True
+        item = self._places[known.index] = known.item(status)
+        return self.write("response.output_item.done", output_index=known.index, item=item)
+
+    def item(self, item: dict[str, Any]) -> bytes:
+        """An item that is whole already, such as what a tool of ours gave back."""
+        index = len(self._places)
+        whole = {"id": f"item_{self._stem}_{index}", **item}
+        begun = {**whole, "status": "in_progress"} if "status" in whole else whole
+        self._places.append(whole)
+        return self.write("response.output_item.added", output_index=index, item=begun) + self.write(
+            "response.output_item.done", output_index=index, item=whole
+        )
+
+    def _new_id(self, known: OpenItem) -> str:
+        if known.kind == "reasoning" and known.state.get("type") == "reasoning":
+            # Encrypted reasoning is bound to the id under which it was made.
+            own = str(known.state.get("id") or "")
+            if own and own not in self._ids:
+                return own
+        return f"{PREFIXES[known.kind]}_{self._stem}_{known.index}"
+
+    # Frames
+
+    def write(self, name: str, /, **fields: Any) -> bytes:
+        """One event, with the next number."""
+        number = self._sequence
+        self._sequence = number + 1
+        if number <= self._after:
+            return b""
+        return frame(_json({"type": name, "sequence_number": number, **fields}), name)
+
+    def again(self, name: str, /, **fields: Any) -> bytes:
+        """An event that is not one of the response's own, under the number of the last one."""
+        return frame(_json({"type": name, "sequence_number": self.last_number, **fields}), name)
+
+    def _part(self, known: OpenItem, name: str, part: dict[str, Any]) -> bytes:
+        return self.write(name, **known.where(), part=part)

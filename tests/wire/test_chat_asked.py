@@ -1,0 +1,295 @@
+"""What a client asks by Chat Completions: every field, every refusal, and any bytes at all."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.chat import completion_create_params as official
+from pydantic import TypeAdapter
+from request_bodies import any_json, assert_read_or_refused, drained, with_one_change
+
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.request import NamedTool, ToolSpec, Wishes
+from turnbuckle.wire.openai_chat.asked import ChatAsked, read_chat
+
+HI = {"role": "user", "content": "Hi."}
+SAID_HI = Message("user", (TextPart("Hi."),))
+SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}}
+READ = {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA, "strict": True}}
+CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"p":"a"}'}}
+JSON_WANTED = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}
+OFFICIAL = TypeAdapter(official.CompletionCreateParams)
+
+
+def read(*messages, **fields):
+    body = {"model": "m", "messages": list(messages) or [HI], **fields}
+    return read_chat(msgspec.json.encode(body))
+
+
+@pytest.mark.requirement("F1", "F11")
+@pytest.mark.parametrize(
+    "fields, expected",
+    [
+        ({}, Wishes()),
+        (
+            {"tools": [READ, {"type": "function", "function": {"name": "now"}}]},
+            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True), ToolSpec("now"))),
+        ),
+        ({"tools": [], "tool_choice": "none"}, Wishes(tool_choice="none")),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}}]},
+            Wishes(tools=(ToolSpec("f", parameters={"type": "object", "properties": {}}),)),
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+            Wishes(tools=(ToolSpec("f"),)),
+        ),
+        (
+            {"tools": [READ], "tool_choice": "required", "parallel_tool_calls": False},
+            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True),), tool_choice="required", parallel_calls=False),
+        ),
+        (
+            {"tools": [READ], "tool_choice": {"type": "function", "function": {"name": "read"}}},
+            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True),), tool_choice=NamedTool("read")),
+        ),
+        ({"max_tokens": 5}, Wishes(max_output_tokens=5)),
+        ({"max_tokens": 5, "max_completion_tokens": 7}, Wishes(max_output_tokens=7)),
+        ({"temperature": 0, "top_p": 0.5}, Wishes(temperature=0.0, top_p=0.5)),
+        ({"stop": "END"}, Wishes(stop=("END",))),
+        ({"stop": ["a", "b"]}, Wishes(stop=("a", "b"))),
+        ({"reasoning_effort": "low"}, Wishes(effort="low")),
+        ({"response_format": {"type": "text"}}, Wishes()),
+        ({"response_format": {"type": "json_object"}}, Wishes(response_format={"type": "json_object"})),
+        ({"response_format": JSON_WANTED}, Wishes(response_format=JSON_WANTED)),
+        ({"seed": -1}, Wishes(extra={"openai_chat": {"seed": -1}})),
+        (
+            {"presence_penalty": 1, "frequency_penalty": -2, "logit_bias": {"50256": -100}},
+            Wishes(
+                extra={
+                    "openai_chat": {
+                        "presence_penalty": 1.0,
+                        "frequency_penalty": -2.0,
+                        "logit_bias": {"50256": -100},
+                    }
+                }
+            ),
+        ),
+        (
+            {"service_tier": "flex", "prompt_cache_key": "k", "verbosity": "low", "safety_identifier": "u"},
+            Wishes(
+                extra={
+                    "openai_chat": {
+                        "service_tier": "flex",
+                        "prompt_cache_key": "k",
+                        "safety_identifier": "u",
+                        "verbosity": "low",
+                    }
+                }
+            ),
+        ),
+        (
+            {"top_k": 4, "min_p": 0.1, "repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": False}},
+            Wishes(
+                extra={
+                    "openai_chat": {
+                        "top_k": 4,
+                        "min_p": 0.1,
+                        "repetition_penalty": 1.1,
+                        "chat_template_kwargs": {"enable_thinking": False},
+                    }
+                }
+            ),
+        ),
+        (
+            {
+                "n": 1,
+                "modalities": ["text"],
+                "functions": [],
+                "audio": None,
+                "store": True,
+                "logprobs": True,
+                "top_logprobs": 3,
+                "prediction": {"type": "content", "content": "a"},
+                "stream_options": {"include_obfuscation": False},
+                "prompt_cache_options": {"mode": "implicit"},
+                "nobody_knows": {"this": 1},
+            },
+            Wishes(),
+        ),
+    ],
+)
+def test_each_field_becomes_the_wish_that_it_is(fields, expected):
+    asked = read(**fields)
+    assert isinstance(asked, ChatAsked), asked
+    assert asked.wishes == expected
+
+
+def test_nulls_are_the_same_as_nothing():
+    fields = set(official.CompletionCreateParamsBase.__annotations__) - {"model", "messages"}
+    assert read(**dict.fromkeys(sorted(fields | {"stream"}))) == read()
+
+
+@pytest.mark.requirement("F1")
+def test_what_is_not_for_the_model_stands_beside_the_wishes():
+    plain = read()
+    assert (plain.model, plain.messages, plain.stream, plain.include_usage) == ("m", (SAID_HI,), False, False)
+    assert (plain.user, plain.metadata, plain.wants_json) == ("", {}, False)
+    asked = read(stream=True, stream_options={"include_usage": True}, user="u", metadata={"a": {"b": 1}})
+    assert (asked.stream, asked.include_usage, asked.user, asked.metadata) == (True, True, "u", {"a": {"b": 1}})
+    assert asked.wishes == Wishes()
+
+
+TASK = '### Task:\nMake a title.\n### Output:\nJSON format: { "title": "..." }\n### Chat History:\n<chat_history></chat_history>'
+
+
+@pytest.mark.requirement("F11")
+@pytest.mark.parametrize(
+    "messages, fields, expected",
+    [
+        ([HI], {"response_format": {"type": "json_object"}}, True),
+        ([HI], {"response_format": JSON_WANTED}, True),
+        ([HI], {"response_format": {"type": "text"}}, False),
+        ([{"role": "user", "content": TASK}], {}, True),
+        ([{"role": "user", "content": TASK.replace("JSON format", "One line")}], {}, False),
+        ([{"role": "user", "content": f"What does this mean? {TASK}"}], {}, False),
+        ([{"role": "user", "content": TASK}, {"role": "assistant", "content": "{}"}], {}, False),
+    ],
+)
+def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(messages, fields, expected):
+    assert read(*messages, **fields).wants_json is expected
+
+
+@pytest.mark.requirement("F1")
+@pytest.mark.parametrize(
+    "fields, param, code",
+    [
+        ({"model": None}, "model", "missing_required_parameter"),
+        ({"model": " "}, "model", "invalid_value"),
+        ({"model": "m" * 513}, "model", "string_above_max_length"),
+        ({"messages": None}, "messages", "missing_required_parameter"),
+        ({"messages": []}, "messages", "array_below_min_length"),
+        ({"messages": {}}, "messages", "invalid_type"),
+        ({"messages": [HI] * 10_001}, "messages", "array_above_max_length"),
+        ({"messages": [{"role": "user", "content": " "}]}, "messages", "invalid_value"),
+        ({"n": 2}, "n", "invalid_value"),
+        ({"n": 0}, "n", "invalid_value"),
+        ({"modalities": ["text", "audio"]}, "modalities", "unsupported_value"),
+        ({"audio": {"voice": "a", "format": "wav"}}, "audio", "unsupported_parameter"),
+        ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
+        ({"function_call": "auto"}, "function_call", "unsupported_parameter"),
+        ({"web_search_options": {}}, "web_search_options", "unsupported_parameter"),
+        ({"moderation": {"model": "m"}}, "moderation", "unsupported_parameter"),
+        ({"tools": {}}, "tools", "invalid_type"),
+        ({"tools": [READ] * 1025}, "tools", "array_above_max_length"),
+        ({"tools": [{"function": {"name": "f"}}]}, "tools[0].type", "missing_required_parameter"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0].type", "unsupported_value"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "missing_required_parameter"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name", "invalid_value"),
+        ({"tools": [{"type": "function", "function": {"name": "n" * 129}}]}, "tools[0].function.name", "invalid_value"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "finish_call"}}]},
+            "tools[0].function.name",
+            "invalid_value",
+        ),
+        ({"tools": [READ, READ]}, "tools[1].function.name", "invalid_value"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}]},
+            "tools[0].function.parameters",
+            "invalid_value",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f", "strict": "yes"}}]},
+            "tools[0].function.strict",
+            "invalid_type",
+        ),
+        ({"tool_choice": "sometimes"}, "tool_choice", "invalid_value"),
+        ({"tool_choice": ["auto"]}, "tool_choice", "invalid_type"),
+        ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
+        (
+            {"tools": [READ], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+            "tool_choice.function.name",
+            "invalid_value",
+        ),
+        (
+            {"tools": [READ], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
+            "tool_choice.type",
+            "unsupported_value",
+        ),
+        ({"max_tokens": 0}, "max_tokens", "invalid_value"),
+        ({"max_completion_tokens": "9"}, "max_completion_tokens", "invalid_type"),
+        ({"temperature": 2.1}, "temperature", "invalid_value"),
+        ({"top_p": -0.1}, "top_p", "invalid_value"),
+        ({"stop": [1]}, "stop[0]", "invalid_type"),
+        ({"stop": ["a"] * 17}, "stop", "array_above_max_length"),
+        ({"stop": ""}, "stop", "invalid_value"),
+        ({"reasoning_effort": 3}, "reasoning_effort", "invalid_type"),
+        ({"response_format": "json"}, "response_format", "invalid_type"),
+        ({"response_format": {"type": "xml"}}, "response_format.type", "unsupported_value"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "missing_required_parameter"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
+            "response_format.json_schema.name",
+            "missing_required_parameter",
+        ),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": []}}},
+            "response_format.json_schema.schema",
+            "invalid_type",
+        ),
+        ({"stream": "yes"}, "stream", "invalid_type"),
+        ({"stream_options": True}, "stream_options", "invalid_type"),
+        ({"stream_options": {"include_usage": 1}}, "stream_options.include_usage", "invalid_type"),
+        ({"seed": 1.5}, "seed", "invalid_type"),
+        ({"logit_bias": {"a": 101}}, "logit_bias.a", "invalid_value"),
+        ({"presence_penalty": 3}, "presence_penalty", "invalid_value"),
+        ({"user": 1}, "user", "invalid_type"),
+        ({"metadata": []}, "metadata", "invalid_type"),
+        ({"store": "yes"}, "store", "invalid_type"),
+        ({"top_logprobs": 21}, "top_logprobs", "invalid_value"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_its_name(fields, param, code):
+    found = read_chat(msgspec.json.encode({"model": "m", "messages": [HI], **fields}))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.status, found.param, found.code) == ("invalid", 400, param, code)
+    assert found.message.startswith(param)
+
+
+def test_every_official_field_is_understood_passed_on_looked_at_or_refused():
+    wrong = {
+        name: read_chat(msgspec.json.encode({"model": "m", "messages": [HI], name: [{"not": "this"}]}))
+        for name in official.CompletionCreateParamsBase.__annotations__
+    }
+    unseen = {name for name, found in wrong.items() if isinstance(found, ChatAsked)}
+    assert unseen == {"prompt_cache_options"}  # says only how the provider of the official API caches
+
+
+# Anything at all
+
+FULL = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "Be."}]},
+        {"role": "user", "name": "a", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}, {"type": "file", "file": {"filename": "a.txt", "file_data": "AA=="}}]},
+        {"role": "assistant", "content": "b", "refusal": None, "reasoning_details": [{"type": "reasoning.text", "text": "c"}], "tool_calls": [{**CALL, "extra_content": {"google": {"thought_signature": "s"}}}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "d"}]},
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "e"},
+    ],
+    "tools": [READ], "tool_choice": {"type": "function", "function": {"name": "read"}}, "parallel_tool_calls": True,
+    "response_format": JSON_WANTED, "stop": ["a"], "temperature": 1, "max_tokens": 9, "stream": True,
+    "stream_options": {"include_usage": True}, "seed": 1, "logit_bias": {"1": 2}, "metadata": {"a": "b"}, "n": 1,
+}  # fmt: skip
+
+
+def test_the_full_request_is_one_of_the_official_kind():
+    assert drained(OFFICIAL.validate_python(FULL))["messages"][1]["content"][1]["type"] == "image_url"
+    assert isinstance(read_chat(msgspec.json.encode(FULL)), ChatAsked)
+
+
+@pytest.mark.requirement("F1")
+@given(st.binary() | any_json.map(msgspec.json.encode) | with_one_change(FULL).map(msgspec.json.encode))
+def test_no_bytes_raise(body):
+    assert_read_or_refused(read_chat(body), ChatAsked)
