@@ -10,6 +10,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from turnbuckle.journal.tail import read_all, tail
 
 EVENT = b"x" * 215
 SURE_EVERY = 30
+READERS = (1, 10, 50)
 
 
 class Row:
@@ -139,7 +141,8 @@ async def _measure(name: str, folder: Path, events: int, row: Row) -> None:
 
 
 async def reading(events: int) -> dict[str, float]:
-    """Seconds to read everything back, by the journal and by a bare query, and to pass events to a live reader."""
+    """Seconds to read everything back, by the journal and by a bare query, how long others wait for it meanwhile, and
+    how long events take to live readers."""
     with tempfile.TemporaryDirectory(prefix="journal-bench-") as folder:
         journal = SqliteJournal(Path(folder))
         claim = await journal.claim("run", "bench", 60)
@@ -156,30 +159,73 @@ async def reading(events: int) -> dict[str, float]:
         connection.execute("SELECT seq, data FROM item WHERE stream = 1 ORDER BY seq").fetchall()
         floor = time.perf_counter() - began
         connection.close()
-        delays = await _live(journal, head, events // 20, claim)
+        found = {"ours": ours, "floor": floor, "held up": await _held_up(journal)}
+        for readers in READERS:
+            found[f"live {readers}"] = await _live(journal, f"live-{readers}", readers, events // 20)
+        found["waiter"] = await _waiters(journal)
         await journal.close()
-    return {"ours": ours, "floor": floor, "live": statistics.median(delays)}
+    return found
 
 
-async def _live(journal: SqliteJournal, head: int, events: int, claim: Claim) -> list[float]:
-    """From the call of append to the reader's hands, one event at a time."""
+async def _held_up(journal: SqliteJournal) -> float:
+    """The longest pass of the loop while ten readers replay everything at once, in CPU time."""
+    passes: list[float] = []
+
+    async def replay() -> None:
+        async for _ in read_all(journal, "run"):
+            pass
+
+    readers = [asyncio.create_task(replay()) for _ in range(10)]
+    while not all(reader.done() for reader in readers):
+        began = time.process_time()
+        await asyncio.sleep(0)
+        passes.append(time.process_time() - began)
+    return statistics.quantiles(passes, n=100)[98]
+
+
+async def _live(journal: SqliteJournal, stream: str, readers: int, events: int) -> float:
+    """From the call of append to the readers' hands, one event at a time; the median over all of them."""
+    claim = await journal.claim(stream, "bench", 60)
+    assert isinstance(claim, Claim)
     started: dict[int, float] = {}
     delays: list[float] = []
 
     async def follow() -> None:
-        async for page in tail(journal, "run", head):
+        async for page in tail(journal, stream):
             now = time.perf_counter()
             delays.extend(now - started[item.seq] for item in page)
-            if len(delays) == events:
+            if page[-1].seq == events:
                 return
 
-    reader = asyncio.create_task(follow())
+    following = [asyncio.create_task(follow()) for _ in range(readers)]
+    head = 0
     for _ in range(events):
-        await asyncio.sleep(0)
+        for _ in range(3):  # until everybody waits again
+            await asyncio.sleep(0)
         started[head + 1] = time.perf_counter()
-        head = await journal.append("run", [EVENT], after=head, epoch=claim.epoch, grade=Grade.SEEN)
-    await reader
-    return delays
+        head = await journal.append(stream, [EVENT], after=head, epoch=claim.epoch, grade=Grade.SEEN)
+    await asyncio.gather(*following)
+    return statistics.median(delays)
+
+
+async def _waiters(journal: SqliteJournal) -> float:
+    """Bytes for each of a thousand readers who wait for a stream, with their tasks."""
+
+    async def follow(stream: str) -> None:
+        async for _ in tail(journal, stream):
+            pass
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    waiting = [asyncio.create_task(follow(f"idle-{number}")) for number in range(1000)]
+    for _ in range(2000):  # they look into the store first, one after the other
+        await asyncio.sleep(0)
+    each = (tracemalloc.get_traced_memory()[0] - before) / 1000
+    tracemalloc.stop()
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    return each
 
 
 async def main(events: int, rounds: int) -> None:
@@ -196,7 +242,10 @@ async def main(events: int, rounds: int) -> None:
     found = await reading(max(events * 5, 10_000))
     print(f"read {max(events * 5, 10_000):,} events              {found['ours'] * 1e3:8.0f} ms,", end=" ")
     print(f"{found['ours'] / found['floor']:.1f} x a bare query")
-    print(f"append to a live reader, median        {found['live'] * 1e6:6.0f} µs")
+    print(f"longest wait behind 10 such readers    {found['held up'] * 1e3:6.1f} ms, p99 of the loop's passes")
+    for readers in READERS:
+        print(f"append to {readers:3} live readers, median    {found[f'live {readers}'] * 1e6:6.0f} µs")
+    print(f"a reader who waits                     {found['waiter']:6.0f} bytes")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from turnbuckle.journal.port import Claim, Grade, JournalError, Note, Wanted
 
 STREAMS = ("a", "b")
 STEPS = 60
+WORDS = ("red boat", "Red_Car", "green boat", "car, boat", "é t")
+QUESTIONS = ("red", "bo", "red ca", "red_car", "boat re", "e", "t", "u")
 
 
 async def step(bench, claims: list[Claim], chance: random.Random) -> object:
@@ -25,7 +27,7 @@ async def step(bench, claims: list[Claim], chance: random.Random) -> object:
     if action == "append":
         after = await journal.head(used.stream) - chance.choice((0, 0, 0, 1))
         items = [chance.randbytes(chance.randint(0, 40)) for _ in range(chance.randint(0, 3))]
-        note = chance.choice((None, None, Note(status=chance.choice("xy"))))
+        note = chance.choice((None, None, Note(status=chance.choice("xy")), Note(words=chance.choice(WORDS))))
         grade = chance.choice(tuple(Grade))
         return await journal.append(used.stream, items, after=after, epoch=used.epoch, grade=grade, note=note)
     if action == "renew":
@@ -35,7 +37,7 @@ async def step(bench, claims: list[Claim], chance: random.Random) -> object:
     if action == "time":
         return bench.pass_time(chance.choice((1, 6, 11)))
     if action == "note":
-        return await journal.note(stream, Note(kind="run", title=chance.choice("tu")))
+        return await journal.note(stream, Note(kind="run", title=chance.choice("tu"), words=chance.choice(WORDS)))
     if action == "kill" and chance.random() < 0.3:
         return await bench.kill()
     return await journal.drop(stream) if action == "drop" and chance.random() < 0.3 else None
@@ -52,13 +54,15 @@ async def story(bench, seed: int) -> list[object]:
             told.append((type(error).__name__, str(error)))
         told.append([bench.journal.still_mine(claim) for claim in claims])
         told.append([await bench.journal.read(stream, chance.randint(0, 4), 3) for stream in STREAMS])
+        found = await bench.journal.search(chance.choice(QUESTIONS), Wanted(kind=chance.choice(("", "run"))))
+        told.append([each.row.name for each in found])
         rows = await bench.journal.streams(Wanted(orphaned=chance.random() < 0.5))
         told.append([(row.name, row.title, row.status, row.epoch, row.holder) for row in rows])
     await bench.close()
     return told
 
 
-@pytest.mark.requirement("E6")
+@pytest.mark.requirement("E6", "G7")
 @pytest.mark.parametrize("seed", range(12))
 def test_both_bodies_tell_the_same_story(seed, tmp_path):
     memory = asyncio.run(story(MemoryBench(tmp_path), seed))

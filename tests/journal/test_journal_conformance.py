@@ -5,18 +5,36 @@ import asyncio
 import pytest
 from journal_benches import BENCHES
 
-from turnbuckle.lab.conformance.journal import CASES
+from turnbuckle.lab.conformance import journal, journal_reading, journal_search
+
+
+async def put_through(case, bench):
+    try:
+        await case(bench)
+    finally:
+        await bench.close()
+
+
+def run(case, bench):
+    asyncio.run(asyncio.wait_for(put_through(case, bench), 30))
 
 
 @pytest.mark.requirement("E1", "E2", "E6")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", journal.CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("bench_of", BENCHES)
 def test_every_journal_keeps_the_promise(case, bench_of, tmp_path):
-    async def main():
-        bench = bench_of(tmp_path)
-        try:
-            await case(bench)
-        finally:
-            await bench.close()
+    run(case, bench_of(tmp_path))
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+
+@pytest.mark.requirement("E1", "E4")
+@pytest.mark.parametrize("case", journal_reading.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("bench_of", BENCHES)
+def test_every_journal_is_read_in_one_way(case, bench_of, tmp_path):
+    run(case, bench_of(tmp_path))
+
+
+@pytest.mark.requirement("G7")
+@pytest.mark.parametrize("case", journal_search.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("bench_of", BENCHES)
+def test_every_journal_can_be_searched(case, bench_of, tmp_path):
+    run(case, bench_of(tmp_path))

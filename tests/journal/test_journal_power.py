@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from power_cuts import MERCIES, Change, Recorder, left_after
 
-from turnbuckle.journal.port import Claim, Grade, next_seq
+from turnbuckle.journal.port import Claim, Grade, Note, next_seq
+from turnbuckle.journal.sqlite.database import open_to_write
 from turnbuckle.journal.sqlite.doctor import check
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -26,6 +27,7 @@ class History:
         self.recorder = recorder
         self.written: dict[str, list[tuple[int, bytes]]] = {name: [] for name in STREAMS}
         self.sure: list[tuple[int, str, int]] = []  # (changes, stream, head)
+        self.words: list[tuple[int, str, int]] = []  # (changes, stream, a number that was noted as a word)
         self.claims: list[tuple[int, str, int]] = []  # (changes, stream, epoch)
 
     def promised(self, promises: list[tuple[int, str, int]], stream: str, cut: int, nothing: int) -> int:
@@ -46,9 +48,11 @@ async def write(history: History, folder: Path, chance: random.Random) -> None:
                 items = [chance.randbytes(chance.choice((0, 20, 200, 3000))) for _ in range(chance.randint(1, 5))]
                 first = next_seq(head, claim.epoch)
                 history.written[name].extend((first + at, data) for at, data in enumerate(items))
-                head = await journal.append(name, items, after=head, epoch=claim.epoch, grade=grade)
+                note = Note(words=f"{name} {first}") if grade is Grade.SURE else None
+                head = await journal.append(name, items, after=head, epoch=claim.epoch, grade=grade, note=note)
                 if grade is Grade.SURE:
                     history.sure.append((len(history.recorder.changes), name, head))
+                    history.words.append((len(history.recorder.changes), name, first))
             await journal.release(claim)
 
     await asyncio.gather(*map(run, STREAMS))
@@ -66,12 +70,17 @@ async def examine(history: History, folder: Path, cut: int) -> None:
         kept = len(items)
         assert items == history.written[name][:kept]
         assert (items[-1][0] if items else 0) >= history.promised(history.sure, name, cut, 0)
+        if word := history.promised(history.words, name, cut, 0):
+            assert [found.row.name for found in await reader.search(f"{name} {word}")] == [name]
         assert epochs.get(name, -1) >= history.promised(history.claims, name, cut, -1)
     await reader.close()
 
 
 async def go_on(folder: Path) -> None:
-    """The next process can use what is left."""
+    """The next process can use what is left, and the index of words fits the words."""
+    connection = open_to_write(folder / DATABASE)
+    connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
+    connection.close()
     journal = SqliteJournal(folder)
     for name in STREAMS:
         claim = await journal.claim(name, "two", 60)

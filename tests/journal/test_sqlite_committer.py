@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.journal.port import Claim, Grade, StorageFailed, StorageFull
+from turnbuckle.journal.port import Claim, Grade, Note, StorageFailed, StorageFull
 from turnbuckle.journal.sqlite import committer, database
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.tail import tail
@@ -88,6 +88,24 @@ def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(
         assert not any(on_loop for _, on_loop in bench.watched.log)
         await bench.append("run", [b"x" * (committer.INLINE_BYTES + 1)], 6, Grade.SEEN)
         assert not any(on_loop for _, on_loop in bench.watched.log)  # too much to hold the loop up with
+        await bench.journal.close()
+
+    run(main())
+
+
+def test_words_are_never_put_into_the_index_on_the_loop(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        for note in (Note(words="sun"), Note(title="moon"), Note(words="a", title="b", status="c")):
+            bench.watched.log.clear()
+            await bench.journal.note("run", note)
+            head = await bench.journal.head("run")
+            await bench.journal.append("run", [b"x"], after=head, epoch=0, grade=Grade.SEEN, note=note)
+            assert not any(on_loop for _, on_loop in bench.watched.log)
+        bench.watched.log.clear()
+        await bench.journal.note("run", Note(status="idle"))
+        assert all(on_loop for _, on_loop in bench.watched.log)
         await bench.journal.close()
 
     run(main())
@@ -252,6 +270,7 @@ def test_a_drop_that_was_cut_short_is_finished_by_the_next_process(tmp_path):
         bench = Bench(tmp_path)
         claim = await bench.claim("run")
         await bench.append("run", [b"x"] * 9000)
+        await bench.journal.note("run", Note(title="t", words="sun"))
         await bench.journal.release(claim)
         dropping = asyncio.create_task(bench.journal.drop("run"))
         await spin_until(lambda: bench.watched.count("INSERT INTO dropped(stream) VALUES(?)") == 1)
@@ -259,7 +278,7 @@ def test_a_drop_that_was_cut_short_is_finished_by_the_next_process(tmp_path):
         await asyncio.wait([dropping])
         await bench.journal.close()
         bench = Bench(tmp_path)
-        for table in ("item", "dropped", "stream"):
+        for table in ("item", "dropped", "stream", "word"):
             assert bench.watched.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
         await bench.journal.close()
 

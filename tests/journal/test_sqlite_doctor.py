@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.journal.port import Claim, Damaged, Grade, InUse, StorageError, first_seq
+from turnbuckle.journal.port import Claim, Damaged, Grade, InUse, Note, StorageError, first_seq
 from turnbuckle.journal.sqlite.doctor import check, mend
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -42,6 +42,23 @@ def change(folder: Path, sql: str) -> None:
         connection.execute(sql)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
+
+
+async def write_words(folder: Path) -> None:
+    journal = SqliteJournal(folder)
+    await journal.note("first", Note(title="Green boats", words="the sun"))
+    await journal.note("third", Note(words="the moon"))
+    await journal.close()
+
+
+async def read_words(folder: Path) -> None:
+    journal = SqliteJournal(folder)
+    for words, names in {"the": ["third", "first"], "green sun": ["first"], "moon": ["third"]}.items():
+        assert [found.row.name for found in await journal.search(words)] == names
+    await journal.note("third", Note(words="more"))
+    assert await journal.drop("third")
+    assert [found.row.name for found in await journal.search("the")] == ["first"]
+    await journal.close()
 
 
 async def numbers(folder: Path, stream: str) -> list[int]:
@@ -132,6 +149,16 @@ def test_any_page_may_be_ruined_and_nothing_false_is_read(folder):
             assert seen == list(range(1, len(seen) + 1))
         assert check(ruined).sound
     assert told == len(sound) // page_size
+
+
+@pytest.mark.requirement("E8", "G7")
+def test_mending_keeps_the_words_and_makes_their_index_anew(folder):
+    asyncio.run(write_words(folder))
+    change(folder, "DELETE FROM item WHERE stream = 2 AND seq = 200")
+    change(folder, "DELETE FROM word_index_data WHERE id > 10")
+    assert not mend(folder).sound
+    asyncio.run(read_words(folder))
+    assert check(folder).sound
 
 
 @pytest.mark.requirement("E8")

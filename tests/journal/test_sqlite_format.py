@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from turnbuckle.journal.port import Claim, FormatUnknown, Grade, StorageFailed, first_seq
-from turnbuckle.journal.sqlite.database import FORMAT, open_to_write
+from turnbuckle.journal.port import Claim, FormatUnknown, Grade, Note, StorageFailed, first_seq
+from turnbuckle.journal.sqlite.database import FORMAT, connect, open_to_write
 from turnbuckle.journal.sqlite.doctor import check
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -18,6 +18,19 @@ from turnbuckle.journal.tail import read_all
 
 KEPT = Path(__file__).parent.parent / "journals"
 VERSIONS = sorted(folder.name for folder in KEPT.iterdir())
+TITLES = {"poem": ["run-1"], "wiz": ["session-1"], "seven wizards": ["session-1"], "kings": []}
+FOUND = {  # what streams of a kept journal are found by; in the first format only titles were written
+    "v1": {**TITLES, "roses": []},
+    "v2": {
+        **TITLES,
+        "roses": ["run-1"],
+        "facade poem": ["run-1"],
+        "snow_white": ["run-1"],
+        "second": ["run-2"],
+        "thrown": [],
+        "nobody": [],
+    },
+}
 
 
 async def everything(journal, streams) -> dict[str, list[list[object]]]:
@@ -25,6 +38,10 @@ async def everything(journal, streams) -> dict[str, list[list[object]]]:
         name: [[item.seq, item.data.decode()] async for page in read_all(journal, name) for item in page]
         for name in streams
     }
+
+
+async def found(journal, questions) -> dict[str, list[str]]:
+    return {words: [each.row.name for each in await journal.search(words)] for words in questions}
 
 
 def expected(version: str) -> dict[str, dict[str, object]]:
@@ -48,6 +65,7 @@ def test_a_kept_journal_of_every_format_is_read_and_can_go_on(version, tmp_path)
         for name, line in want.items():
             row = rows[name]
             assert [row.kind, row.parent, row.title, row.status, row.user, row.epoch, row.holder] == line["row"]
+        assert await found(journal, FOUND[version]) == FOUND[version]
         claim = await journal.claim("run-1", "new", 60)
         assert isinstance(claim, Claim)
         assert claim.epoch == 2
@@ -55,6 +73,24 @@ def test_a_kept_journal_of_every_format_is_read_and_can_go_on(version, tmp_path)
         assert head == first_seq(2)
         await journal.close()
         assert check(tmp_path).sound
+
+    asyncio.run(main())
+
+
+@pytest.mark.requirement("G7")
+def test_a_reader_of_an_old_journal_finds_nothing_until_it_was_brought_up_to_date(tmp_path):
+    async def main():
+        reader = SqliteReader(kept_copy("v1", tmp_path))
+        assert await found(reader, ["poem"]) == {"poem": []}
+        assert len(await reader.read("run-1")) > 0
+        journal = SqliteJournal(tmp_path)
+        assert await found(reader, TITLES) == TITLES
+        await journal.note("run-2", Note(words="a new poem"))
+        assert await found(reader, ["poem"]) == {"poem": ["run-2", "run-1"]}
+        assert await journal.drop("session-1")
+        assert await found(reader, ["wizards"]) == {"wizards": []}
+        await journal.close()
+        await reader.close()
 
     asyncio.run(main())
 
@@ -103,6 +139,27 @@ def test_a_folder_without_journal_or_that_can_not_be_made_is_told(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageFailed, match="can not be used"):
         SqliteJournal(tmp_path / "file" / "data")
+
+
+class NoModules:
+    """A connection of a SQLite that was built without any module."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def execute(self, sql, parameters=()):
+        return self.inner.execute("SELECT 1 WHERE 0" if "module_list" in sql else sql, parameters)
+
+
+def test_a_sqlite_without_full_text_search_is_told_before_anything_is_changed(tmp_path):
+    file = kept_copy("v1", tmp_path) / DATABASE
+    before = file.read_bytes()
+    with pytest.raises(StorageFailed, match="without FTS5"):
+        SqliteJournal(tmp_path, connect=lambda file, read_only=False: NoModules(connect(file, read_only=read_only)))
+    assert file.read_bytes() == before
 
 
 def test_a_migration_happens_whole_or_not_at_all(tmp_path):

@@ -61,7 +61,7 @@ class Waiters:
     """Everybody who waits for a stream to grow. A wake-up says only: look again."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}  # in the order in which they came
         self._closed = False
 
     def __len__(self) -> int:
@@ -71,13 +71,13 @@ class Waiters:
         if self._closed:
             raise Closed("the journal is closed")
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(stream, []).append(woken)
+        self._waiting.setdefault(stream, {})[woken] = None
         try:
             await woken
         finally:
             some = self._waiting.get(stream)
             if some is not None and woken in some:  # the wait was cancelled
-                some.remove(woken)
+                del some[woken]
                 if not some:
                     del self._waiting[stream]
 

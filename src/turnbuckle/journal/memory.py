@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
@@ -17,8 +17,11 @@ from turnbuckle.journal.port import (
     MAX_ITEM,
     READ_BYTES,
     READ_LIMIT,
+    SEARCH_LIMIT,
     Claim,
     Closed,
+    Found,
+    Gone,
     Grade,
     Held,
     Item,
@@ -29,6 +32,17 @@ from turnbuckle.journal.port import (
     first_seq,
     next_seq,
 )
+from turnbuckle.journal.words import asked_words, kept, kept_words, plain_words
+
+_SNIPPET = 16  # words, a quarter of them before the one that was found
+
+
+class _Said(Struct, frozen=True):
+    """Words of a stream. A larger number was said later, in whatever stream."""
+
+    number: int
+    text: str
+    is_title: bool = False
 
 
 class _Stream:
@@ -39,6 +53,8 @@ class _Stream:
         self.sure = 0  # how many items a loss of power leaves
         self.row = StreamRow(name, "", "", "", "", "", now, now, NO_EPOCH, "")
         self.sure_row = self.row
+        self.said: tuple[_Said, ...] = ()
+        self.sure_said: tuple[_Said, ...] = ()
 
     def index_after(self, after: int) -> int:
         """Where in the list the items after a cursor begin."""
@@ -67,6 +83,7 @@ class MemoryJournal:
         self._streams: dict[str, _Stream] = {}
         self._waiters = Waiters()
         self._stored = 0
+        self._said = 0
         self._closed = False
 
     # Reading
@@ -92,6 +109,8 @@ class MemoryJournal:
 
     async def wait(self, stream: str, after: int) -> None:
         while await self.head(stream) <= after:
+            if after > 0 and stream not in self._streams:
+                raise Gone(f"stream {stream} is not there any more")
             await self._waiters.wait(stream)
 
     async def streams(
@@ -101,11 +120,21 @@ class MemoryJournal:
         rows = sorted((found.row for found in self._streams.values()), key=lambda row: row.place, reverse=True)
         return [row for row in rows if (after is None or row.place < after) and self._matches(row, wanted)][:limit]
 
+    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+        self._check_open()
+        asked = [plain_words(word) for word in asked_words(words)]
+        hits: list[tuple[int, Found]] = []
+        for found in self._streams.values():
+            places = [_places(found.said, phrase, at == len(asked) - 1) for at, phrase in enumerate(asked)]
+            if asked and all(places) and self._matches(found.row, wanted):
+                newest = max((said for some in places for said in some), key=lambda said: said.number)
+                hits.append((newest.number, Found(found.row, _snippet(newest.text, asked))))
+        return [hit for _, hit in sorted(hits, key=lambda pair: pair[0], reverse=True)][: max(limit, 1)]
+
     def _matches(self, row: StreamRow, wanted: Wanted) -> bool:
         if wanted.orphaned and (not row.holder or self._streams[row.name].live.held_by(self._monotonic())):
             return False
-        pairs = ((getattr(wanted, field), getattr(row, field)) for field in ("kind", "parent", "status", "user"))
-        return all(want is UNSET or want == has for want, has in pairs)
+        return all(getattr(row, name) == value for name, value in wanted.fields())
 
     # Writing
 
@@ -133,6 +162,7 @@ class MemoryJournal:
         if grade is Grade.SURE:
             found.sure = len(found.items)
             found.sure_row = found.row
+            found.sure_said = found.said
         self._waiters.wake(stream)
         return found.live.head
 
@@ -198,9 +228,11 @@ class MemoryJournal:
 
     def _survivor(self, *, power_lost: bool) -> "MemoryJournal":
         other = MemoryJournal(monotonic=self._monotonic, wall=self._wall, room=self.room)
+        other._said = self._said
         for name, found in self._streams.items():
             copy = _Stream(name, 0.0)
             copy.row = copy.sure_row = found.sure_row if power_lost else found.row
+            copy.said = copy.sure_said = found.sure_said if power_lost else found.said
             copy.items = found.items[: found.sure] if power_lost else found.items[:]
             copy.sure = len(copy.items)
             copy.epochs = [(epoch, begin) for epoch, begin in found.epochs if begin < len(copy.items)]
@@ -226,5 +258,41 @@ class MemoryJournal:
         return found
 
     def _change(self, found: _Stream, note: Note) -> None:
-        fields = {name: value for name, value in structs.asdict(note).items() if value is not UNSET}
+        fields = {name: kept(value) for name, value in structs.asdict(note).items() if value is not UNSET}
+        words = fields.pop("words", "")
+        if "title" in fields:
+            found.said = tuple(said for said in found.said if not said.is_title)
+            self._say(found, fields["title"], is_title=True)
+        self._say(found, words)
         found.row = structs.replace(found.row, **fields, updated=self._wall())
+
+    def _say(self, found: _Stream, text: str, *, is_title: bool = False) -> None:
+        if text:
+            self._said += 1
+            found.said += (_Said(self._said, kept_words(text), is_title),)
+
+
+def _places(said: tuple[_Said, ...], phrase: list[str], is_beginning: bool) -> list[_Said]:
+    """Where these words stand side by side; the last of them may be the beginning of one."""
+    return [some for some in said if _holds(plain_words(some.text), phrase, is_beginning)]
+
+
+def _snippet(text: str, asked: list[list[str]]) -> str:
+    parts = text.split()
+    near = (
+        at
+        for at, part in enumerate(parts)
+        for word in plain_words(part)
+        if any(word.startswith(phrase[0]) for phrase in asked)
+    )
+    start = max(next(near, 0) - _SNIPPET // 4, 0)
+    return " ".join(parts[start : start + _SNIPPET])
+
+
+def _holds(words: list[str], phrase: list[str], is_beginning: bool) -> bool:
+    *whole, last = phrase
+    for at in range(len(words) - len(whole)):
+        end = words[at + len(whole)]
+        if words[at : at + len(whole)] == whole and (end == last or (is_beginning and end.startswith(last))):
+            return True
+    return False

@@ -15,6 +15,10 @@ Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without ga
 never changed hands counts 1, 2, 3. A number is never given twice, not even when items of an earlier epoch were lost,
 so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
 
+Words. A note may carry words by which its stream can be found. They are added to those of earlier notes, and stored
+with the items of the append or not at all; the title is found too, as it is now. `search` gives streams that have
+every word that was asked for, anywhere; case and accents do not matter, and the last word may be the beginning of one.
+
 Errors. What a caller must expect while using a sound program correctly is raised as one of these:
 
     JournalError
@@ -40,6 +44,8 @@ EPOCH_BITS = 32
 READ_LIMIT = 500
 READ_BYTES = 1 << 20
 MAX_ITEM = 64 << 20
+MAX_WORDS = 64 << 10  # characters of one note; a long reply has a tenth of that
+SEARCH_LIMIT = 20
 
 
 class Grade(Enum):
@@ -74,13 +80,17 @@ class Held(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True, omit_defaults=True):
-    """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no meaning."""
+    """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no meaning.
+
+    `words` are no part of the row: they are what the stream is found by, besides what earlier notes brought. Of more
+    than `MAX_WORDS` characters the first are taken."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    words: str | UnsetType = UNSET
 
 
 class StreamRow(Struct, frozen=True):
@@ -103,6 +113,13 @@ class StreamRow(Struct, frozen=True):
         return (self.updated, self.name)
 
 
+class Found(Struct, frozen=True):
+    """A stream that was searched for, and a line of plain text around a place where one of the words stands."""
+
+    row: StreamRow
+    snippet: str
+
+
 class Wanted(Struct, frozen=True):
     """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is gone."""
 
@@ -110,7 +127,13 @@ class Wanted(Struct, frozen=True):
     parent: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
     orphaned: bool = False
+
+    def fields(self) -> list[tuple[str, str]]:
+        """What a stream's row must hold."""
+        pairs = ((name, getattr(self, name)) for name in ("kind", "parent", "status", "user", "name"))
+        return [(name, value) for name, value in pairs if value is not UNSET]
 
 
 EVERY_STREAM = Wanted()
@@ -190,13 +213,24 @@ class Reader(Protocol):
         ...
 
     async def wait(self, stream: str, after: int) -> None:
-        """Return as soon as the stream has an item after the cursor. The stream need not exist yet."""
+        """Return as soon as the stream has an item after the cursor. With the cursor 0 it need not exist yet.
+
+        Raises `Gone` if it is dropped, or if it is not there although the cursor says that it once was.
+        """
         ...
 
     async def streams(
         self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         """A page of the index, last updated first, behind the place of the last row of the page before."""
+        ...
+
+    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+        """The streams that have all these words, the one of which a word was noted last before the others.
+
+        Any text may be searched for: it has no signs with a meaning. Words that stand joined by signs, as in
+        `foo_bar`, are found joined. Without any letter or number in it nothing is found.
+        """
         ...
 
     async def close(self) -> None:

@@ -11,10 +11,22 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import EVERY_STREAM, Claim, Grade, Held, Item, Journal, Note, StreamRow, Wanted
+from turnbuckle.journal.port import (
+    EVERY_STREAM,
+    SEARCH_LIMIT,
+    Claim,
+    Found,
+    Grade,
+    Held,
+    Item,
+    Journal,
+    Note,
+    StreamRow,
+    Wanted,
+)
 from turnbuckle.runtime.ports import Stopper, Tools
 from turnbuckle.turn.facts import decode
 from turnbuckle.vocab.request import ToolSpec
@@ -64,7 +76,7 @@ class FaultyJournal:
     async def append(
         self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
     ) -> int:
-        names = dict.fromkeys(type(decode(item)).__name__ for item in items)
+        names = dict.fromkeys(_name(stream, item) for item in items)
         for name in names:
             self._fault.reached("before-append", name)
         head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
@@ -86,6 +98,9 @@ class FaultyJournal:
     ) -> list[StreamRow]:
         return await self._journal.streams(wanted, after, limit)
 
+    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+        return await self._journal.search(words, wanted, limit)
+
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         return await self._journal.claim(stream, owner, seconds)
 
@@ -106,6 +121,14 @@ class FaultyJournal:
 
     async def close(self) -> None:
         await self._journal.close()
+
+
+def _name(stream: str, item: bytes) -> str:
+    """The name of a fact; of what is no fact, the beginning of its stream's name."""
+    try:
+        return type(decode(item)).__name__
+    except DecodeError:
+        return stream.partition(":")[0]
 
 
 class FaultyTools:

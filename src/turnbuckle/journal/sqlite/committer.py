@@ -29,6 +29,7 @@ from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
 INLINE_BYTES = 128 << 10  # more than this would hold up the loop
+IN_THREAD = INLINE_BYTES + 1  # the size of a work that is small but slow
 CHECKPOINT_PAGES = 4000
 _PAGE = 4096
 

@@ -17,22 +17,38 @@ from typing import Any, Protocol
 
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, StorageError, StorageFailed, StorageFull
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION = 0x54424A4C
 
-SCHEMA = """
-CREATE TABLE stream(
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL, parent TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL,
-    created REAL NOT NULL, updated REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL);
-CREATE INDEX stream_list ON stream(kind, updated, name);
-CREATE INDEX stream_child ON stream(parent) WHERE parent != '';
-CREATE INDEX stream_held ON stream(holder) WHERE holder != '';
-CREATE TABLE item(
-    stream INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY(stream, seq)) WITHOUT ROWID;
-CREATE TABLE dropped(stream INTEGER PRIMARY KEY);
-"""
+_STREAMS = (
+    """CREATE TABLE stream(
+        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+        kind TEXT NOT NULL, parent TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL,
+        created REAL NOT NULL, updated REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL)""",
+    "CREATE INDEX stream_list ON stream(kind, updated, name)",
+    "CREATE INDEX stream_held ON stream(holder) WHERE holder != ''",
+    """CREATE TABLE item(
+        stream INTEGER NOT NULL, seq INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL,
+        PRIMARY KEY(stream, seq)) WITHOUT ROWID""",
+    "CREATE TABLE dropped(stream INTEGER PRIMARY KEY)",
+)
+_LISTS = (
+    "CREATE INDEX stream_child ON stream(parent, kind, updated, name) WHERE parent != ''",
+    "CREATE INDEX stream_user ON stream(user, kind, updated, name) WHERE user != ''",
+)
+# What streams are found by, and its index, which follows the table by itself.
+_WORDS = (
+    """CREATE TABLE word(
+        id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, is_title INTEGER NOT NULL, text TEXT NOT NULL)""",
+    "CREATE INDEX word_stream ON word(stream, is_title)",
+    """CREATE VIRTUAL TABLE word_index USING fts5(
+        text, content='word', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2')""",
+    """CREATE TRIGGER word_came AFTER INSERT ON word BEGIN
+        INSERT INTO word_index(rowid, text) VALUES(new.id, new.text); END""",
+    """CREATE TRIGGER word_went AFTER DELETE ON word BEGIN
+        INSERT INTO word_index(word_index, rowid, text) VALUES('delete', old.id, old.text); END""",
+)
+SCHEMA = (*_STREAMS, *_LISTS, *_WORDS)
 
 
 class Cursor(Protocol):
@@ -49,6 +65,7 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Sequence[Sequence[Any]], /) -> Cursor: ...
     @property
     def in_transaction(self) -> bool: ...
+    def interrupt(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -58,7 +75,19 @@ class Connect(Protocol):
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: Mapping[int, Migration] = {}  # from this version to the next
+
+def _add_words_and_lists(connection: Connection) -> None:
+    """From 1 to 2: streams can be found by words, and those of a parent or a user are listed without a look at all
+    others. Of the old streams only the titles are known."""
+    for statement in ("DROP INDEX stream_child", *_LISTS, *_WORDS):
+        connection.execute(statement)
+    connection.execute(INDEX_TITLES)
+
+
+INDEX_TITLES = (
+    "INSERT INTO word(stream, is_title, text) SELECT id, 1, title FROM stream WHERE title != '' ORDER BY updated"
+)
+MIGRATIONS: Mapping[int, Migration] = {1: _add_words_and_lists}  # from this version to the next
 
 
 def connect(file: Path, *, read_only: bool = False) -> Connection:
@@ -76,6 +105,7 @@ def open_to_write(
     try:
         with storage_errors():
             version_of(connection, file, newest)  # before anything is changed
+            _check_modules(connection)
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
             connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()  # they happen off the loop, when asked for
             connection.execute("PRAGMA synchronous=FULL").fetchall()
@@ -105,6 +135,11 @@ def open_to_read(file: Path, connect: Connect = connect) -> Connection:
     return connection
 
 
+def _check_modules(connection: Connection) -> None:
+    if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone() is None:
+        raise StorageFailed("the SQLite of this Python was built without FTS5, which the journal needs for its search")
+
+
 def version_of(connection: Connection, file: Path, newest: int = FORMAT) -> int:
     """The format version of a file; 0 if it is empty. Refuses what this program can not know."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -125,9 +160,8 @@ def _bring_up_to_date(connection: Connection, file: Path, migrations: Mapping[in
         return
     with transaction(connection):
         if version == 0:
-            for statement in SCHEMA.split(";"):
-                if statement.strip():
-                    connection.execute(statement)
+            for statement in SCHEMA:
+                connection.execute(statement)
         else:
             for step in range(version, newest):
                 migrations[step](connection)
@@ -146,6 +180,16 @@ def transaction(connection: Connection) -> Iterator[None]:
         if connection.in_transaction:  # some errors have already rolled back
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def snapshot(connection: Connection) -> Iterator[None]:
+    """All reads see one moment."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
 
 
 @contextmanager

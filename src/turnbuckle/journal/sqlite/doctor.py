@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.sqlite.database import (
+    INDEX_TITLES,
     Connection,
     open_to_read,
     open_to_write,
@@ -27,6 +28,7 @@ from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
 _STREAMS = "SELECT * FROM stream ORDER BY id"
+_WORDS = "SELECT id, stream, is_title, text FROM word ORDER BY id"
 _CHUNK = 1000
 
 
@@ -98,9 +100,10 @@ def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> 
         raise FormatUnknown(f"{file} is empty")
     structure = _structure(connection)
     problems: list[Problem] = []
-    streams = items = size = 0
+    keys: set[int] = set()
+    items = size = 0
     for row in _safely(connection, _STREAMS, (), problems, ""):
-        streams += 1
+        keys.add(row[0])
         if copy_to is not None:
             copy_to.execute(f"INSERT INTO stream VALUES({', '.join('?' * len(row))})", row)
         for good in _good_rows(connection, row[0], row[1], problems):
@@ -108,7 +111,13 @@ def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> 
             size += sum(len(data) for _, _, _, data in good)
             if copy_to is not None:
                 copy_to.executemany(INSERT_ITEM, good)
-    return Report(version, streams, items, size, tuple(problems), tuple(structure))
+    if version > 1:
+        for word in _safely(connection, _WORDS, (), problems, ""):
+            if copy_to is not None and word[1] in keys:
+                copy_to.execute("INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)", word)
+    elif copy_to is not None:
+        copy_to.execute(INDEX_TITLES)
+    return Report(version, len(keys), items, size, tuple(problems), tuple(structure))
 
 
 def _good_rows(connection: Connection, key: int, name: str, problems: list[Problem]) -> Iterator[list[ItemRow]]:

@@ -5,22 +5,30 @@ this process (`live`), claims need no clock that several machines agree on, and 
 dead. Only epochs and the names of holders are stored: the first so that no number is given twice, the second so
 that the next process sees what was in flight.
 
-Reads happen on the loop's thread: a page from the cache of the operating system takes less time than a hop to
-another thread and back.
+Reads happen on the loop's thread. What was just committed is still in memory (`hot`), so a reader who follows a run
+costs no query. Readers who want pages of the store take turns, one page for each pass of the loop: however many of them
+replay however much, others wait for one page at a time. `docs/decisions/0011` has what a thread would change.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import UNSET
+
+from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
     MAX_ITEM,
     READ_LIMIT,
+    SEARCH_LIMIT,
     Claim,
     Closed,
+    Found,
+    Gone,
     Grade,
     Held,
     Item,
@@ -31,12 +39,17 @@ from turnbuckle.journal.port import (
     Wanted,
 )
 from turnbuckle.journal.sqlite import database, rows
-from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, INLINE_BYTES, Committer, Work
+from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock
+from turnbuckle.journal.sqlite.search import Search
 
 _SWEEP_ROWS = 2000
-_SWEEP = f"DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT {_SWEEP_ROWS})"
+_SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
+_SWEEP = (
+    f"DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT {_SWEEP_ROWS})",
+    f"DELETE FROM word WHERE id IN (SELECT id FROM word WHERE stream = ?1 LIMIT {_SWEEP_WORDS})",
+)
 
 
 class SqliteJournal:
@@ -50,10 +63,14 @@ class SqliteJournal:
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         checkpoint_pages: int = CHECKPOINT_PAGES,
+        hot: HotTails | None = None,
     ) -> None:
         self._monotonic = monotonic
         self._wall = wall
         self._live: dict[str, Live] = {}
+        self._hot = HotTails() if hot is None else hot
+        self._page_turn = asyncio.Lock()
+        self._search = Search(folder / DATABASE, connect)
         self._waiters = Waiters()
         self._closed = False
         self._lock = FolderLock(folder)
@@ -76,14 +93,29 @@ class SqliteJournal:
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         self._check_open()
+        hot = self._hot.read(stream, after, limit)
+        if hot is not None:
+            return hot
         live = self._live.get(stream)
-        with storage_errors(stream):
-            if live is not None:
-                return rows.read_items(self._reading, stream, live.key, after, limit) if live.head > after else []
-            found = rows.find_stream(self._reading, stream)
-            return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
+        if live is not None and live.head <= after:
+            return []
+        async with self._page_turn:
+            await asyncio.sleep(0)
+            self._check_open()
+            with storage_errors(stream):
+                found = rows.find_stream(self._reading, stream)
+                return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
 
     async def head(self, stream: str) -> int:
+        return self._head(stream)
+
+    async def wait(self, stream: str, after: int) -> None:
+        while self._head(stream) <= after:
+            if after > 0 and not self._exists(stream):
+                raise Gone(f"stream {stream} is not there any more")
+            await self._waiters.wait(stream)
+
+    def _head(self, stream: str) -> int:
         self._check_open()
         live = self._live.get(stream)
         if live is not None:
@@ -91,10 +123,6 @@ class SqliteJournal:
         with storage_errors(stream):
             found = rows.find_stream(self._reading, stream)
             return 0 if found is None else rows.find_head(self._reading, found[0])
-
-    async def wait(self, stream: str, after: int) -> None:
-        while await self.head(stream) <= after:
-            await self._waiters.wait(stream)
 
     async def streams(
         self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
@@ -109,6 +137,19 @@ class SqliteJournal:
                 break
             after = page[-1].place
         return found[:limit]
+
+    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+        self._check_open()
+        found = await self._search.find(words, wanted, limit)
+        if wanted.orphaned:
+            found = [each for each in found if self._is_orphaned(each.row)][: max(limit, 1)]
+        return found
+
+    def _exists(self, stream: str) -> bool:
+        if stream in self._live:
+            return True
+        with storage_errors(stream):
+            return rows.find_stream(self._reading, stream) is not None
 
     def _is_orphaned(self, row: StreamRow) -> bool:
         live = self._live.get(row.name)
@@ -126,8 +167,8 @@ class SqliteJournal:
         if max(map(len, items), default=0) > MAX_ITEM:
             raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
         new = rows.item_rows(live.key, live.tail, epoch, items)
-        statements = [] if note is None else [rows.set_note(live.key, note, self._wall())]
-        await self._commit(live, grade, new, statements)
+        statements = [] if note is None else rows.set_note(live.key, note, self._wall())
+        await self._commit(live, grade, new, statements, size=_size_of(note))
         return new[-1][1] if new else after
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
@@ -138,7 +179,7 @@ class SqliteJournal:
             return held
         claim = live.take(owner, now + seconds)
         try:
-            await self._commit_row(live, Grade.SURE, lambda key, wall: rows.set_claim(key, claim.epoch, owner, wall))
+            await self._commit_row(live, Grade.SURE, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)])
         except BaseException:  # a cancelled claim may be stored; it then looks like one whose holder died
             if live.is_newest(claim.epoch):
                 live.let_go()
@@ -168,7 +209,7 @@ class SqliteJournal:
     async def note(self, stream: str, note: Note) -> None:
         self._check_open()
         live = self._live.get(stream) or self._load(stream)
-        await self._commit_row(live, Grade.SEEN, lambda key, wall: rows.set_note(key, note, wall))
+        await self._commit_row(live, Grade.SEEN, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note))
 
     async def drop(self, stream: str) -> bool:
         self._check_open()
@@ -183,42 +224,48 @@ class SqliteJournal:
             live.let_go()
             self._forget_if_idle(live)
         self._live.pop(stream, None)
+        self._hot.forget(stream)
         self._waiters.gone(stream)
         await self._sweep(Live("", 0), key)
         return True
 
     async def _sweep(self, live: Live, key: int) -> None:
-        """Delete a dropped stream's items, a bounded number at a time, since others want to write too."""
-        while self._has_items(key):
-            await self._commit(live, Grade.SEEN, [], [(_SWEEP, (key,))], size=INLINE_BYTES + 1)
+        """Delete a dropped stream's items and words, a bounded number at a time, since others want to write too."""
+        while self._is_left(key):
+            statements: list[rows.Statement] = [(sql, (key,)) for sql in _SWEEP]
+            await self._commit(live, Grade.SEEN, [], statements, size=IN_THREAD)
         await self._commit(live, Grade.SEEN, [], [("DELETE FROM dropped WHERE stream = ?", (key,))])
 
-    def _has_items(self, key: int) -> bool:
+    def _is_left(self, key: int) -> bool:
         self._check_open()
         with storage_errors():
-            return rows.find_head(self._reading, key) != 0
+            return rows.has_rows(self._reading, key)
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         self._waiters.close()
+        self._hot.clear()
         self._reading.close()
+        await self._search.close()
         await self._committer.close()
         self._lock.release()
 
     # Small things
 
-    async def _commit_row(self, live: Live, grade: Grade, change: Callable[[int, float], rows.Statement]) -> None:
+    async def _commit_row(
+        self, live: Live, grade: Grade, change: Callable[[int, float], list[rows.Statement]], size: int = 0
+    ) -> None:
         """Change the stream's row in the index, and make it first if there is none."""
         now = self._wall()
         if live.key:
-            await self._commit(live, grade, [], [change(live.key, now)])
+            await self._commit(live, grade, [], change(live.key, now), size=size)
             return
         self._last_key += 1
         live.key = self._last_key
-        statements = [rows.make_stream(live.key, live.name, NO_EPOCH, now), change(live.key, now)]
-        await self._commit(live, grade, [], statements, makes=True)
+        statements = [rows.make_stream(live.key, live.name, NO_EPOCH, now), *change(live.key, now)]
+        await self._commit(live, grade, [], statements, makes=True, size=size)
 
     async def _commit(
         self,
@@ -241,6 +288,10 @@ class SqliteJournal:
                 if makes:
                     live.key = 0
             elif tail:
+                if live.holder:
+                    self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, _, data in new])
+                else:  # it was released meanwhile
+                    self._hot.forget(live.name)
                 live.head = tail
                 self._waiters.wake(live.name)
             self._forget_if_idle(live)
@@ -275,6 +326,12 @@ class SqliteJournal:
         """A stream that nobody writes is read from the store when it is asked for, so memory does not grow."""
         if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
             del self._live[live.name]
+            self._hot.forget(live.name)
+
+
+def _size_of(note: Note | None) -> int:
+    """Words are put in order in the index, which at times takes long: never on the loop."""
+    return IN_THREAD if note is not None and not (note.words is UNSET and note.title is UNSET) else 0
 
 
 def _finish_drops(connection: database.Connection) -> None:
@@ -282,4 +339,5 @@ def _finish_drops(connection: database.Connection) -> None:
     for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
         with database.transaction(connection):
             connection.execute("DELETE FROM item WHERE stream = ?", (key,))
+            connection.execute("DELETE FROM word WHERE stream = ?", (key,))
             connection.execute("DELETE FROM dropped WHERE stream = ?", (key,))

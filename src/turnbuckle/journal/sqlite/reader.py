@@ -9,10 +9,21 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from turnbuckle.journal.live import Waiters
-from turnbuckle.journal.port import EVERY_STREAM, READ_LIMIT, Closed, Item, StreamRow, Wanted
+from turnbuckle.journal.port import (
+    EVERY_STREAM,
+    READ_LIMIT,
+    SEARCH_LIMIT,
+    Closed,
+    Found,
+    Gone,
+    Item,
+    StreamRow,
+    Wanted,
+)
 from turnbuckle.journal.sqlite import rows
-from turnbuckle.journal.sqlite.database import open_to_read, storage_errors
+from turnbuckle.journal.sqlite.database import connect, open_to_read, snapshot, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, has_writer
+from turnbuckle.journal.sqlite.search import Search
 
 POLL_SECONDS = 0.02
 
@@ -24,13 +35,14 @@ class SqliteReader:
         self._folder = folder
         self._sleep = sleep
         self._reading = open_to_read(folder / DATABASE)
+        self._search = Search(folder / DATABASE, connect)
         self._waiters = Waiters()
         self._asker: asyncio.Task[None] | None = None
         self._closed = False
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         self._check_open()
-        with storage_errors(stream):
+        with storage_errors(stream), snapshot(self._reading):  # else a stream might be half deleted in between
             found = rows.find_stream(self._reading, stream)
             return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
 
@@ -43,6 +55,8 @@ class SqliteReader:
     async def wait(self, stream: str, after: int) -> None:
         version = self._version()
         while await self.head(stream) <= after:
+            if after > 0 and not self._exists(stream):
+                raise Gone(f"stream {stream} is not there any more")
             if self._asker is None or self._asker.done():
                 self._asker = asyncio.create_task(self._ask(version))
             await self._waiters.wait(stream)
@@ -58,6 +72,13 @@ class SqliteReader:
         with storage_errors():
             return rows.list_streams(self._reading, wanted, after, limit)
 
+    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+        """As the port says. A journal that no newer version has written to since words are kept has none."""
+        self._check_open()
+        if wanted.orphaned and has_writer(self._folder):
+            return []
+        return (await self._search.find(words, wanted, limit))[: max(limit, 1)]
+
     @property
     def has_writer(self) -> bool:
         """Whether a living process writes to this journal."""
@@ -72,6 +93,11 @@ class SqliteReader:
             self._asker.cancel()
             await asyncio.wait([self._asker])
         self._reading.close()
+        await self._search.close()
+
+    def _exists(self, stream: str) -> bool:
+        with storage_errors(stream):
+            return rows.find_stream(self._reading, stream) is not None
 
     async def _ask(self, version: int) -> None:
         """Look until something changed while somebody waits; then let everybody look for themselves."""

@@ -12,13 +12,14 @@ from msgspec import UNSET, structs
 
 from turnbuckle.journal.port import READ_BYTES, Damaged, Item, Note, StreamRow, Wanted, next_seq
 from turnbuckle.journal.sqlite.database import Connection
+from turnbuckle.journal.words import kept, kept_words
 
 ItemRow = tuple[int, int, int, bytes]
 Statement = tuple[str, tuple[Any, ...]]
 
 INSERT_ITEM = "INSERT INTO item(stream, seq, sum, data) VALUES(?, ?, ?, ?)"
 SELECT_ITEMS = "SELECT seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
-_COLUMNS = "name, kind, parent, title, status, user, created, updated, epoch, holder"
+COLUMNS = "name, kind, parent, title, status, user, created, updated, epoch, holder"
 _EPOCH_MASK = (1 << 32) - 1
 _SPREAD = 2654435761  # keeps the sums of equal items in neighbouring streams apart
 _SUM_MASK = 0xFFFFFFFF
@@ -30,7 +31,7 @@ def checksum(key: int, seq: int, data: bytes) -> int:
 
 def item_rows(key: int, head: int, epoch: int, items: Sequence[bytes]) -> list[ItemRow]:
     seq = next_seq(head, epoch)
-    return [(key, seq + at, checksum(key, seq + at, data), data) for at, data in enumerate(items)]
+    return [(key, seq + at, checksum(key, seq + at, data), bytes(data)) for at, data in enumerate(items)]
 
 
 def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, bytes]]) -> list[Item]:
@@ -79,6 +80,12 @@ def find_head(connection: Connection, key: int) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM item WHERE stream = ?", (key,)).fetchone()[0])
 
 
+def has_rows(connection: Connection, key: int) -> bool:
+    """Whether anything of a stream is left, whether or not it is still in the index."""
+    sql = "SELECT EXISTS(SELECT 1 FROM item WHERE stream = ?1) OR EXISTS(SELECT 1 FROM word WHERE stream = ?1)"
+    return bool(connection.execute(sql, (key,)).fetchone()[0])
+
+
 def highest_key(connection: Connection) -> int:
     return int(
         connection.execute(
@@ -90,21 +97,30 @@ def highest_key(connection: Connection) -> int:
 def list_streams(
     connection: Connection, wanted: Wanted, after: tuple[float, str] | None, limit: int
 ) -> list[StreamRow]:
-    pairs = ((field, getattr(wanted, field)) for field in ("kind", "parent", "status", "user"))
-    conditions: list[Statement] = [(f"{field} = ?", (value,)) for field, value in pairs if value is not UNSET]
-    if wanted.orphaned:
-        conditions.append(("holder != ''", ()))
+    conditions = conditions_of(wanted)
     if after is not None:
         conditions.append(("(updated, name) < (?, ?)", after))
     where = " AND ".join(text for text, _ in conditions) or "1"
     values = [value for _, some in conditions for value in some]
-    sql = f"SELECT {_COLUMNS} FROM stream WHERE {where} ORDER BY updated DESC, name DESC LIMIT ?"
+    sql = f"SELECT {COLUMNS} FROM stream WHERE {where} ORDER BY updated DESC, name DESC LIMIT ?"
     return [StreamRow(*row) for row in connection.execute(sql, (*values, limit))]
+
+
+def conditions_of(wanted: Wanted) -> list[Statement]:
+    """What a row of the index must fulfil. Whether a holder is gone only a writer knows."""
+    conditions: list[Statement] = []
+    for field, value in wanted.fields():
+        conditions.append((f"stream.{field} = ?", (value,)))
+        if value and field in ("parent", "user"):
+            conditions.append((f"stream.{field} != ''", ()))  # says that the index with this very condition will do
+    if wanted.parent and wanted.user:  # a parent has few children, a user may have everything
+        conditions = [(text.replace("stream.user", "+stream.user"), values) for text, values in conditions]
+    return [*conditions, ("stream.holder != ''", ())] if wanted.orphaned else conditions
 
 
 def make_stream(key: int, name: str, epoch: int, now: float) -> Statement:
     return (
-        f"INSERT INTO stream(id, {_COLUMNS}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, '')",
+        f"INSERT INTO stream(id, {COLUMNS}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, '')",
         (key, name, now, now, epoch),
     )
 
@@ -117,12 +133,20 @@ def set_released(key: int) -> Statement:
     return ("UPDATE stream SET holder = '' WHERE id = ?", (key,))
 
 
-def set_note(key: int, note: Note, now: float) -> Statement:
-    fields = {name: value for name, value in structs.asdict(note).items() if value is not UNSET} | {"updated": now}
-    columns = ", ".join(f"{name} = ?" for name in fields)
-    return (f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), key))
+def set_note(key: int, note: Note, now: float) -> list[Statement]:
+    fields = {name: kept(value) for name, value in structs.asdict(note).items() if value is not UNSET}
+    words = fields.pop("words", "")
+    columns = ", ".join(f"{name} = ?" for name in (*fields, "updated"))
+    statements: list[Statement] = [(f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), now, key))]
+    if "title" in fields:
+        statements.append(("DELETE FROM word WHERE stream = ? AND is_title = 1", (key,)))
+    for is_title, text in ((1, fields.get("title", "")), (0, words)):
+        if text:
+            values = (key, is_title, kept_words(text))
+            statements.append(("INSERT INTO word(stream, is_title, text) VALUES(?, ?, ?)", values))
+    return statements
 
 
 def set_dropped(key: int) -> list[Statement]:
-    """From here on the stream does not exist; its items are deleted little by little."""
+    """From here on the stream does not exist; its items and words are deleted little by little."""
     return [("INSERT INTO dropped(stream) VALUES(?)", (key,)), ("DELETE FROM stream WHERE id = ?", (key,))]

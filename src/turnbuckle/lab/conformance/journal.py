@@ -1,6 +1,7 @@
 """What every journal must do. Each case gets a bench with a fresh journal, and raises AssertionError if it fails.
 
 A body takes part by giving a `Bench`: its journal, a clock for the claims, and the accidents that happen to a store.
+Items, claims, the index and accidents are here; `journal_reading` and `journal_search` have the rest.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from turnbuckle.journal.port import (
     first_seq,
     head_after,
 )
-from turnbuckle.journal.tail import read_all, tail
+from turnbuckle.journal.tail import read_all
 
 TTL = 10.0
 
@@ -236,77 +237,6 @@ async def a_released_claim_can_not_be_used(bench: Bench) -> None:
     assert (await claimed(bench, owner="two")).epoch == 1
 
 
-# Waiting and tailing
-
-
-async def a_wait_ends_when_something_came(bench: Bench) -> None:
-    claim = await claimed(bench)
-    waits = [asyncio.ensure_future(bench.journal.wait("run", after)) for after in (0, 0, 1)]
-    await asyncio.sleep(0)
-    assert not any(wait.done() for wait in waits)
-    await add(bench, claim, [b"a"])
-    await asyncio.gather(*waits[:2])
-    assert not waits[2].done()
-    await add(bench, claim, [b"b"], grade=Grade.SURE)
-    await waits[2]
-    await bench.journal.wait("run", 0)  # already there
-
-
-async def a_reader_may_be_there_before_the_stream(bench: Bench) -> None:
-    wait = asyncio.ensure_future(bench.journal.wait("run", 0))
-    await asyncio.sleep(0)
-    await add(bench, await claimed(bench), [b"a"])
-    await wait
-
-
-async def a_cancelled_wait_leaves_the_others_alone(bench: Bench) -> None:
-    claim = await claimed(bench)
-    waits = [asyncio.ensure_future(bench.journal.wait("run", 0)) for _ in range(3)]
-    await asyncio.sleep(0)
-    waits[1].cancel()
-    await asyncio.sleep(0)
-    await add(bench, claim, [b"a"])
-    await asyncio.gather(waits[0], waits[2])
-    assert waits[1].cancelled()
-
-
-async def a_cancelled_append_leaves_the_stream_sound(bench: Bench) -> None:
-    claim = await claimed(bench)
-    first = asyncio.ensure_future(add(bench, claim, [b"a"], after=0, grade=Grade.SURE))
-    await asyncio.sleep(0)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
-    await bench.journal.note("other", Note(title="whatever was on its way is stored now"))
-    error_or_head = await asyncio.gather(add(bench, claim, [b"b"], after=0), return_exceptions=True)
-    head = await bench.journal.head("run")
-    after = 1 if isinstance(error_or_head[0], Conflict) else head
-    assert await add(bench, claim, [b"c"], after=after) == after + 1
-    assert [item.seq for item in await everything(bench)] == list(range(1, after + 2))
-
-
-async def readers_at_any_cursor_see_the_same_suffix_live(bench: Bench) -> None:
-    total = 60
-
-    async def follow(after: int) -> list[int]:
-        seen: list[int] = []
-        reading = tail(bench.journal, "run", after, limit=7)
-        async for page in reading:
-            seen.extend(item.seq for item in page)
-            if seen[-1] == total:
-                break
-        await reading.aclose()
-        return seen
-
-    claim = await claimed(bench)
-    readers = [asyncio.ensure_future(follow(after)) for after in range(0, total, 6)]
-    for number in range(0, total, 3):
-        await add(bench, claim, [b"x"] * 3, after=number, grade=Grade.SURE if number % 15 == 0 else Grade.SEEN)
-        if number % 4 == 0:
-            await asyncio.sleep(0)
-    for after, reader in zip(range(0, total, 6), readers, strict=True):
-        assert await reader == list(range(after + 1, total + 1))
-
-
 # The index
 
 
@@ -446,11 +376,6 @@ CASES: tuple[Case, ...] = (
     a_claim_lives_as_long_as_it_is_renewed,
     of_many_claims_at_once_one_is_given,
     a_released_claim_can_not_be_used,
-    a_wait_ends_when_something_came,
-    a_reader_may_be_there_before_the_stream,
-    a_cancelled_wait_leaves_the_others_alone,
-    a_cancelled_append_leaves_the_stream_sound,
-    readers_at_any_cursor_see_the_same_suffix_live,
     notes_make_a_list,
     a_note_is_stored_with_its_items_or_not_at_all,
     what_a_dead_owner_held_is_listed_as_orphaned,

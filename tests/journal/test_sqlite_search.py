@@ -1,0 +1,173 @@
+"""Searching the file: off the loop, broken off when nobody waits, beside a living writer, and lists that look at few rows."""
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from turnbuckle.journal.port import Closed, Note, Wanted
+from turnbuckle.journal.sqlite import database, rows
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.reader import SqliteReader
+
+
+class Held:
+    """A connection on which a search takes until it is let go or interrupted."""
+
+    def __init__(self, inner) -> None:
+        self.inner = inner
+        self.begun = threading.Event()
+        self.go = threading.Event()
+        self.threads: set[str] = set()
+        self.interrupts = 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def execute(self, sql, parameters=()):
+        if "MATCH" in sql:
+            self.threads.add(threading.current_thread().name)
+            self.begun.set()
+            assert self.go.wait(10)
+            if self.interrupts:
+                self.interrupts = 0
+                raise sqlite3.OperationalError("interrupted")
+        return self.inner.execute(sql, parameters)
+
+    def interrupt(self) -> None:
+        self.interrupts += 1
+        self.go.set()
+
+
+class Bench:
+    def __init__(self, folder: Path) -> None:
+        self.held: list[Held] = []
+        self.journal = SqliteJournal(folder, connect=self._connect)
+
+    def _connect(self, file: Path, *, read_only: bool = False):
+        inner = database.connect(file, read_only=read_only)
+        if not read_only:
+            return inner
+        self.held.append(Held(inner))
+        return self.held[-1]
+
+    async def search(self) -> "tuple[asyncio.Task, Held]":
+        """A search that is under way."""
+        task = asyncio.create_task(self.journal.search("sun"))
+        while len(self.held) < 2 or not self.held[1].begun.is_set():
+            await asyncio.sleep(0)
+        return task, self.held[1]
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def names(found) -> list[str]:
+    return [each.row.name for each in found]
+
+
+@pytest.mark.requirement("G7")
+def test_a_search_holds_nobody_up_and_is_broken_off_when_nobody_waits(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.journal.note("a", Note(words="sun"))
+        task, held = await bench.search()
+        claim = await bench.journal.claim("run", "one", 60)  # others go on meanwhile
+        await bench.journal.release(claim)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert held.go.is_set()
+        assert threading.current_thread().name not in held.threads
+        assert names(await bench.journal.search("sun")) == ["a"]  # the next one is not hurt by it
+        await bench.journal.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("G7")
+def test_closing_ends_a_search(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.journal.note("a", Note(words="sun"))
+        task, _ = await bench.search()
+        await bench.journal.close()
+        with pytest.raises(Closed):
+            await task
+
+    run(main())
+
+
+@pytest.mark.requirement("E4", "G7")
+def test_a_reader_beside_a_living_writer_finds_what_was_just_noted(tmp_path):
+    async def main():
+        journal = SqliteJournal(tmp_path)
+        reader = SqliteReader(tmp_path)
+        for number in range(5):
+            await journal.note(f"run-{number}", Note(kind="run", words=f"sun {number}"))
+            assert names(await reader.search("sun", limit=2)) == names(await journal.search("sun", limit=2))
+        assert names(await reader.search("sun", Wanted(orphaned=True))) == []
+        await journal.claim("run-1", "one", 60)
+        await journal.close()
+        assert names(await reader.search("sun", Wanted(orphaned=True))) == ["run-1"]
+        await reader.close()
+        with pytest.raises(Closed):
+            await reader.search("sun")
+
+    run(main())
+
+
+@pytest.mark.requirement("G7")
+def test_dropping_takes_every_word_out_of_the_index(tmp_path):
+    async def main():
+        journal = SqliteJournal(tmp_path)
+        for number in range(130):
+            await journal.note("a", Note(title=f"title {number}", words=f"sun {number}"))
+        await journal.note("b", Note(words="moon"))
+        assert await journal.drop("a")
+        await journal.close()
+
+    run(main())
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    assert connection.execute("SELECT text FROM word").fetchall() == [("moon",)]
+    connection.execute("INSERT INTO word_index(word_index, rank) VALUES('integrity-check', 1)")
+    connection.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, word_index, 'row')")
+    assert connection.execute("SELECT term FROM terms").fetchall() == [("moon",)]
+    connection.close()
+
+
+def test_a_list_for_one_parent_or_user_does_not_look_at_the_others(tmp_path):
+    async def main():
+        journal = SqliteJournal(tmp_path)
+        notes = (Note(kind="run", parent=f"s{number % 500}", user=f"u{number % 400}") for number in range(2000))
+        await asyncio.gather(*(journal.note(f"run-{number}", note) for number, note in enumerate(notes)))
+        await journal.note("alone", Note(kind="run", parent="s-new", user="u1"))
+        await journal.close()
+
+    run(main())
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    connection.set_progress_handler(count, 100)
+    wanted = {
+        Wanted(kind="run", parent="s-new"): 1,
+        Wanted(kind="run", parent="s-new", user="u1"): 1,
+        Wanted(kind="run", parent="none"): 0,
+        Wanted(kind="run", user="u7"): 5,
+        Wanted(kind="run", name="run-1000"): 1,
+        Wanted(kind="run", parent="s7", status="x"): 0,
+    }
+    for each, number in wanted.items():
+        assert len(rows.list_streams(connection, each, None, 50)) == number
+    assert steps < 20  # hundreds of instructions; a look at everything would take tens of thousands
+    rows.list_streams(connection, Wanted(kind="run", status="x"), None, 50)
+    assert steps > 20  # the count can fail
+    connection.close()

@@ -1,0 +1,440 @@
+"""A request that is sent again is the same request: at the same moment, after any crash, after a restart."""
+
+import asyncio
+import functools
+import itertools
+from pathlib import Path
+
+import pytest
+
+from turnbuckle.errors import RunHeld
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, Grade, Note, StorageFull, Wanted
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.runtime.once import KIND, LEASE, MAX_KEY, PATIENCE, Again, First, Once, Other, key_fault, stream_of
+from turnbuckle.vocab.ids import RunId
+
+DAY = 24 * 3600.0
+
+
+class Killed(BaseException):
+    """The process is no more."""
+
+
+class Mortal:
+    """A journal whose process dies before or after its call of this number."""
+
+    def __init__(self, journal, call: int, side: str) -> None:
+        self._journal = journal
+        self._left = call
+        self._side = side
+
+    def __getattr__(self, name):
+        inner = getattr(self._journal, name)
+
+        async def call(*args, **kwargs):
+            self._left -= 1
+            if self._left < 0 or (self._left == 0 and self._side == "before"):
+                raise Killed
+            answer = await inner(*args, **kwargs)
+            if self._left == 0:
+                raise Killed
+            return answer
+
+        return call
+
+
+class Slow:
+    """A journal that gives way before and after each call, as a store does."""
+
+    def __init__(self, journal, passes: int = 1) -> None:
+        self._journal = journal
+        self._passes = passes
+
+    def __getattr__(self, name):
+        async def call(*args, **kwargs):
+            await self._give_way()
+            answer = await getattr(self._journal, name)(*args, **kwargs)
+            await self._give_way()
+            return answer
+
+        return call
+
+    async def _give_way(self) -> None:
+        for _ in range(self._passes):
+            await asyncio.sleep(0)
+
+
+class Stage:
+    """A clock, a journal and the processes that share them."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(1000.0)
+        self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
+        self.ids = itertools.count(1)
+
+    def process(self, name: str = "one", journal=None) -> Once:
+        return Once(journal or self.journal, name, self.clock.now, lambda: RunId(f"r{next(self.ids)}"))
+
+    def play(self, scene):
+        return self.clock.run(scene, quiet=0)
+
+
+async def begin(journal, run: RunId) -> None:
+    """What the runtime does to start a run: claim it and store its first fact."""
+    claim = await journal.claim(run, "driver", 30)
+    if not isinstance(claim, Claim):
+        raise RunHeld(run)
+    await asyncio.sleep(0)
+    note = Note(kind="run")
+    await journal.append(run, [b"started"], after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+
+
+@pytest.mark.requirement("F6")
+def test_a_key_gives_one_run_and_another_request_with_it_is_told_so():
+    stage = Stage()
+
+    async def scene():
+        once = stage.process()
+        assert await once.reserve("ann", "k", "body") == First(RunId("r1"))
+        assert await once.reserve("ann", "k", "body") == Again(RunId("r1"))
+        assert await once.reserve("ann", "k", "another body") == Other()
+        assert await once.reserve("ann", "k2", "body") == First(RunId("r2"))
+        assert await once.reserve("bob", "k", "body") == First(RunId("r3"))  # keys belong to their user
+        assert await once.reserve("ann", "k", "body") == Again(RunId("r1"))
+        restarted = stage.process("two", stage.journal.after_power_loss())
+        assert await restarted.reserve("ann", "k", "body") == Again(RunId("r1"))
+        assert await restarted.reserve("bob", "k", "other") == Other()
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("body", ["memory", "sqlite"])
+def test_of_many_at_one_moment_one_is_the_first_and_one_starts(body, tmp_path: Path):
+    async def main():
+        journal = MemoryJournal() if body == "memory" else SqliteJournal(tmp_path)
+        ids = itertools.count(1)
+        once = Once(journal, "one", lambda: 0.0, lambda: RunId(f"r{next(ids)}"))
+        started: list[RunId] = []
+
+        async def request(key: str):
+            reserved = await once.reserve("ann", key, "body")
+            assert isinstance(reserved, First | Again)
+            async with once.starting(reserved.run) as fresh:
+                if fresh:
+                    started.append(reserved.run)
+                    await begin(journal, reserved.run)
+            return reserved
+
+        answers = await asyncio.gather(*(request(f"key-{number % 3}") for number in range(60)))
+        assert sum(isinstance(answer, First) for answer in answers) == 3
+        assert len({answer.run for answer in answers}) == len(started) == len(set(started)) == 3
+        for number in range(3):
+            assert len({answer.run for answer in answers[number::3]}) == 1
+        assert len(once._turns) == 0
+        await journal.close()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+@pytest.mark.requirement("F6")
+def test_a_restart_gives_the_same_run_from_the_file(tmp_path):
+    async def life(number: int):
+        journal = SqliteJournal(tmp_path)
+        once = Once(journal, f"process {number}", lambda: 5.0, lambda: RunId(f"r{number}"))
+        answer = await once.reserve("ann", "k", "body")
+        assert [row.kind for row in await journal.streams()] == [KIND]
+        assert await journal.streams(Wanted(kind="run")) == []  # a record is no run
+        await journal.close()
+        return answer
+
+    run = RunId("r1")
+    assert [asyncio.run(life(number)) for number in (1, 2, 3)] == [First(run), Again(run), Again(run)]
+
+
+async def request(once: Once, journal) -> RunId:
+    """What a server does with a request. Returns the run that the client is told of."""
+    reserved = await once.reserve("ann", "k", "body")
+    assert isinstance(reserved, First | Again)
+    async with once.starting(reserved.run) as fresh:
+        if fresh:
+            await begin(journal, reserved.run)
+    return reserved.run
+
+
+async def crash(stage: Stage, call: int, side: str, power_lost: bool) -> bool:
+    """The process dies at this call. Whether it lived to the end, because there is no such call."""
+    mortal = Mortal(stage.journal, call, side)
+    told: list[RunId] = []
+    try:
+        told.append(await request(stage.process("one", mortal), mortal))
+    except Killed:
+        survived = False
+    else:
+        survived = True
+    left = stage.journal.after_power_loss() if power_lost else stage.journal.after_kill()
+    claimed = [row for row in await left.streams() if row.name.startswith("once:") and row.epoch >= 0]
+    assert all(row.kind == KIND for row in claimed)  # so that whatever is left is swept one day
+    told += [await request(stage.process(name, left), left) for name in ("two", "three")]
+    assert len(set(told)) == 1
+    assert [row.name for row in await left.streams(Wanted(kind="run"))] == told[:1]
+    assert [item.data for item in await left.read(told[0])] == [b"started"]
+    assert len(await left.streams()) == 2  # the run and its record, and nothing of an unknown kind
+    return survived
+
+
+@pytest.mark.requirement("F6", "E2")
+@pytest.mark.parametrize("power_lost", [False, True])
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_crash_at_any_point_leaves_one_run_that_is_started_once(side, power_lost):
+    for call in itertools.count(1):
+        stage = Stage()
+        if stage.play(functools.partial(crash, stage, call, side, power_lost)):
+            break
+    assert call > 8
+
+
+@pytest.mark.requirement("F6", "E3")
+def test_a_run_that_was_told_to_anybody_survives_a_loss_of_power():
+    stage = Stage()
+
+    async def scene():
+        reserved = await stage.process().reserve("ann", "k", "body")
+        left = stage.process("two", stage.journal.after_power_loss())
+        assert await left.reserve("ann", "k", "body") == Again(reserved.run)
+
+    stage.play(scene)
+
+
+async def cancel(stage: Stage, passes: int) -> bool:
+    """The first of two is cancelled after so many passes of the loop. Whether it was done by then."""
+    once = stage.process("one", Slow(stage.journal))
+    first = asyncio.create_task(once.reserve("ann", "k", "body"))
+    second = asyncio.create_task(once.reserve("ann", "k", "body"))
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    finished = first.done()
+    first.cancel()
+    await asyncio.wait([first])
+    answer = await second
+    assert isinstance(answer, First | Again)
+    assert await once.reserve("ann", "k", "body") == Again(answer.run)
+    assert stage.clock.now() == 1000.0  # nobody had to wait for a claim to run out
+    assert len(once._turns) == 0
+    return finished
+
+
+@pytest.mark.requirement("F6")
+def test_whoever_is_cancelled_at_any_point_stands_in_nobodys_way():
+    for passes in itertools.count():
+        stage = Stage()
+        if stage.play(functools.partial(cancel, stage, passes)):
+            break
+    assert passes > 8
+
+
+@pytest.mark.requirement("F6")
+def test_when_the_first_finds_no_room_the_second_need_not_wait():
+    stage = Stage()
+
+    async def scene():
+        stage.journal.room = 0
+        once = stage.process("one", Slow(stage.journal))
+        first = asyncio.create_task(once.reserve("ann", "k", "body"))
+        second = asyncio.create_task(once.reserve("ann", "k", "body"))
+        with pytest.raises(StorageFull):
+            await first
+        stage.journal.room = 1000
+        assert isinstance(await second, First)
+        assert stage.clock.now() == 1000.0
+
+    stage.play(scene)
+
+
+async def meet(stage: Stage, late: int, slow: int) -> None:
+    """Two processes, of which one comes later by so many passes of the loop, and takes longer."""
+    first = asyncio.create_task(stage.process("one", Slow(stage.journal)).reserve("ann", "k", "body"))
+    for _ in range(late):
+        await asyncio.sleep(0)
+    second = asyncio.create_task(stage.process("two", Slow(stage.journal, slow)).reserve("ann", "k", "body"))
+    answers = await asyncio.gather(first, second)
+    assert {type(answer) for answer in answers} == {First, Again}
+    assert len({answer.run for answer in answers}) == 1
+    assert len(await stage.journal.read(stream_of("ann", "k"))) == 1
+
+
+@pytest.mark.requirement("F6", "E6")
+def test_two_processes_that_write_the_same_record_agree():
+    for late, slow in itertools.product(range(12), range(1, 8)):
+        stage = Stage()
+        stage.play(functools.partial(meet, stage, late, slow))
+
+
+@pytest.mark.requirement("F6", "E6")
+def test_a_process_that_is_stuck_with_a_record_is_passed_by():
+    stage = Stage()
+
+    async def scene():
+        slow = Slow(stage.journal)
+        stuck = await stage.journal.claim(stream_of("ann", "k"), "a process that is stuck", LEASE)
+        waiting = [asyncio.create_task(stage.process(f"p{n}", slow).reserve("ann", "k", "body")) for n in range(3)]
+        answers = await asyncio.gather(*waiting)
+        assert len({answer.run for answer in answers}) == 1
+        assert sum(isinstance(answer, First) for answer in answers) == 1
+        assert not stage.journal.still_mine(stuck)
+        assert stage.clock.now() < 1000.0 + 3 * LEASE
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6", "E6")
+def test_a_process_that_loses_its_claim_before_it_wrote_takes_what_the_other_wrote():
+    stage = Stage()
+
+    class Robbed(Slow):
+        async def append(self, stream, items, **claim):
+            await asyncio.sleep(LEASE + 1)  # stalled; meanwhile somebody else comes
+            return await self._journal.append(stream, items, **claim)
+
+    async def scene():
+        stalled = asyncio.create_task(stage.process("one", Robbed(stage.journal)).reserve("ann", "k", "body"))
+        await asyncio.sleep(LEASE + 0.5)
+        other = await stage.process("two").reserve("ann", "k", "body")
+        assert isinstance(other, First)
+        assert await stalled == Again(other.run)
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+def test_a_record_that_another_process_is_writing_is_taken_as_soon_as_it_is_there():
+    stage = Stage()
+
+    async def scene():
+        journal, name = stage.journal, stream_of("ann", "k")
+        claim = await journal.claim(name, "the other", LEASE)
+        mine = asyncio.create_task(stage.process().reserve("ann", "k", "body"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        record = b'{"fingerprint":"body","run":"theirs","at":1.0}'
+        await journal.append(name, [record], after=0, epoch=claim.epoch, grade=Grade.SURE)
+        assert await mine == Again(RunId("theirs"))
+        assert stage.clock.now() == 1000.0
+
+    stage.play(scene)
+
+
+async def refuse(once: Once, run: RunId) -> None:
+    async with once.starting(run) as fresh:
+        assert fresh
+        raise StorageFull("no room for another run")
+
+
+@pytest.mark.requirement("F6")
+def test_a_run_that_was_reserved_and_not_started_may_be_started_later():
+    stage = Stage()
+
+    async def scene():
+        once = stage.process()
+        reserved = await once.reserve("ann", "k", "body")
+        with pytest.raises(StorageFull):
+            await refuse(once, reserved.run)
+        async with once.starting(reserved.run) as fresh:
+            assert fresh  # and leaves without starting it
+        assert stage.clock.now() == 1000.0
+        async with once.starting(reserved.run) as fresh:
+            assert fresh
+            await stage.journal.claim(reserved.run, "driver", 3600)  # its first fact never comes
+        assert stage.clock.now() == 1000.0 + PATIENCE
+        async with once.starting(reserved.run) as fresh:
+            assert fresh
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+def test_the_next_one_is_let_in_when_the_first_fact_is_stored():
+    stage = Stage()
+
+    async def scene():
+        once = stage.process()
+        run = (await once.reserve("ann", "k", "body")).run
+        driver = None
+        async with once.starting(run) as fresh:
+            assert fresh
+            driver = asyncio.create_task(begin(stage.journal, run))
+            await asyncio.sleep(0)
+            assert await stage.journal.head(run) == 0
+        assert await stage.journal.head(run) == 1
+        async with once.starting(run) as fresh:
+            assert not fresh
+        await driver
+        assert stage.clock.now() == 1000.0
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+def test_a_deleted_run_is_not_started_again_by_its_key():
+    stage = Stage()
+
+    async def scene():
+        once = stage.process()
+        run = (await once.reserve("ann", "k", "body")).run
+        async with once.starting(run):
+            claim = await stage.journal.claim(run, "driver", 30)
+            await stage.journal.append(run, [b"x"], after=0, epoch=0, grade=Grade.SURE)
+            await stage.journal.release(claim)
+        await once.deleted(run)
+        assert await stage.journal.drop(run)
+        later = stage.process("two", stage.journal.after_kill())
+        assert await later.reserve("ann", "k", "body") == Again(run)
+        async with later.starting(run) as fresh:
+            assert not fresh
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+def test_old_records_are_swept_and_their_keys_are_new_again():
+    stage = Stage()
+
+    async def scene():
+        once = stage.process()
+        await stage.journal.note("session", Note(kind="session"))
+        for number in range(120):
+            await once.reserve("ann", f"old {number}", "body")
+        held = await stage.journal.claim(stream_of("ann", "old 7"), "somebody", 10 * DAY)
+        await asyncio.sleep(DAY)
+        await once.reserve("ann", "young", "body")
+        assert await once.sweep(2 * DAY) == 0
+        await asyncio.sleep(DAY + 1)
+        assert await once.sweep(2 * DAY) == 119
+        names = {row.name for row in await stage.journal.streams(limit=500)}
+        assert names == {"session", held.stream, stream_of("ann", "young")}
+        assert isinstance(await once.reserve("ann", "young", "body"), Again)
+        assert isinstance(await once.reserve("ann", "old 1", "another body"), First)
+        assert len(once._turns) == 0
+
+    stage.play(scene)
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY + 1), "ä", "a\nb", "a\0b", "\x7f", "\t", "\ud800"])
+def test_a_key_that_is_none_is_refused_with_a_reason(key):
+    assert key_fault(key).startswith("The Idempotency-Key")
+    stage = Stage()
+    with pytest.raises(ValueError, match="Idempotency-Key"):
+        stage.play(lambda: stage.process().reserve("ann", key, "body"))
+    assert stage.play(stage.journal.streams) == []
+
+
+@pytest.mark.parametrize("key", ["x", "x" * MAX_KEY, '"8e03978e-40d5"', "a b~!", "../..;--"])
+def test_any_printable_key_will_do_and_none_shows_in_a_name(key):
+    assert key_fault(key) == ""
+    name = stream_of("ann", key)
+    assert name.startswith("once:")
+    assert len(name) == len("once:") + 64
+    assert name not in (stream_of("an", "n" + key), stream_of("bob", key), stream_of("", key))
