@@ -70,7 +70,7 @@ async def turn(url: str) -> int:
             async with Connections() as connections:
                 models = Models([route], connections, clock, HealthBook())
                 log = RunLog(journal, await claimed(journal, "r"), TurnFold(policy))
-                driver = Driver(log, policy, models, tools, wall=time.time, sleep=clock.sleep)
+                driver = Driver(log, models, tools, wall=time.time, sleep=clock.sleep)
                 outcome = await driver.start(RunStarted(time.time(), RunId("r"), SessionId("s"), HELLO))
                 assert outcome.kind == "completed", outcome
                 return log.head

@@ -131,6 +131,7 @@ class Setting:
     instead: tuple[Tool, ...] = ()  # tools that take the place of those with the same names
     decide: Callable[[Call], Awaitable[Denied | None]] | None = None
     real: bool = False
+    watch: Callable[[str, Fact], None] | None = None
 
 
 class Stage:
@@ -191,6 +192,7 @@ class Stage:
             wall=self.clock.now,
             sleep=self.clock.sleep,
             new_name=self._name,
+            watch=setting.watch,
         )
 
     async def start(self, task: str = TASK, session: SessionId | None = None) -> Running:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from turnbuckle.cli.exits import EXIT_CODES
-from turnbuckle.cli.story import Break, Line, Piece, Story, Text, short_argument
-from turnbuckle.cli.waiting import Waiting
+from turnbuckle.cli.story import Break, Line, Piece, Story, Text
+from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.turn.facts import (
+    ApprovalAsked,
     Decided,
     Fact,
     FinishDraft,
@@ -20,6 +21,8 @@ from turnbuckle.turn.facts import (
     ToolSaid,
     ToolStarted,
 )
+from turnbuckle.turn.labels import short_argument
+from turnbuckle.turn.waiting import Waiting
 from turnbuckle.vocab.events import CallArgs, CallStarted, Event, ReasoningDelta, TextDelta
 from turnbuckle.vocab.ids import DraftId, RouteName
 from turnbuckle.vocab.outcome import Outcome
@@ -105,6 +108,11 @@ WAITS: list[tuple[list[Fact], str]] = [
     ([ToolStarted(70, "c", "shell", {}, "k"), ToolFinished(80, "c", "shell", ToolOutcome("finished"))], ""),
     ([_asked(-400)], "waiting for m, 8 min 20 s"),
     ([_asked(10), RunEnded(20, Outcome("completed"))], ""),
+    (
+        [_asked(10), ApprovalAsked(40, "a1", "c", "shell", {"command": "make"})],
+        "waiting for an answer about shell make, 60 s",
+    ),
+    ([_asked(10), Decided(99, 1, "x", (), Retry(0.5))], ""),
 ]
 
 
@@ -113,4 +121,4 @@ def test_what_is_waited_for_is_told_with_its_time(facts: list[Fact], words: str)
     waiting = Waiting()
     for fact in facts:
         waiting.take(fact)
-    assert waiting.words(100.0) == words
+    assert waiting_words(waiting, 100.0) == words

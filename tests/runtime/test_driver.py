@@ -123,7 +123,7 @@ class Stage:
         claim = await self.journal.claim("run", "me", 1e9)
         assert isinstance(claim, Claim)
         log = RunLog(self.journal, claim, TurnFold(self.policy))
-        return Driver(log, self.policy, self.model, self.tools, wall=lambda: self.now, sleep=self.sleep)
+        return Driver(log, self.model, self.tools, wall=lambda: self.now, sleep=self.sleep)
 
     async def start(self, driver):
         said = Message("user", (TextPart("Do it."),))

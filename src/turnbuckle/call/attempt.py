@@ -17,6 +17,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from turnbuckle.call.limits import Limits, Pace, limits_for
+from turnbuckle.call.redaction import discreet
 from turnbuckle.call.routes import Route
 from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
 from turnbuckle.call.transport import Connections, Exchange, Head
@@ -172,7 +173,9 @@ class Attempt:
             if events:
                 if self._watch.first_delta_at is None:
                     self._note_first_delta(events)
-                return self._finish(events) if decoder.last is not None else events
+                if decoder.last is not None:
+                    return self._finish(events)
+                return self._discreet(events) if self._watch.skipped else events
 
     # The end
 
@@ -190,6 +193,8 @@ class Attempt:
         return self._finish(events)
 
     def _finish(self, events: list[Event]) -> list[Event]:
+        if isinstance(events[-1], Cut) or self._watch.skipped:
+            events = self._discreet(events)
         last = events[-1]
         assert isinstance(last, Ended | Cut)
         self.last = last
@@ -203,6 +208,10 @@ class Attempt:
         if isinstance(last, Ended) and self._pace is not None and self.limits is not None and self._request.stream:
             self._watch.teach(self._pace, self.limits)
         return events
+
+    def _discreet(self, events: list[Event]) -> list[Event]:
+        self._watch.skipped = False
+        return discreet(events, self._route)
 
     def _settle(self) -> None:
         if self._timer is not None:

@@ -186,7 +186,7 @@ def _base_url(url: str, label: str) -> str:
 def _api_key(written: str | None, usual: str, environment: Mapping[str, str], label: str) -> Secret:
     if written is None:
         return Secret(environment.get(usual, "").strip() if usual else "")
-    return Secret(_looked_up(written, environment, f"{label}: api_key"))
+    return Secret(looked_up(written, environment, f"{label}: api_key"))
 
 
 def _headers(written: dict[str, str], environment: Mapping[str, str], label: str) -> dict[str, str]:
@@ -194,11 +194,12 @@ def _headers(written: dict[str, str], environment: Mapping[str, str], label: str
     for name, value in written.items():
         if not _HEADER_NAME.fullmatch(name):
             raise RouteError(f"{label}: {name!r} is not a header name")
-        made[name.lower()] = _looked_up(value, environment, f"{label}: header {name}")
+        made[name.lower()] = looked_up(value, environment, f"{label}: header {name}")
     return made
 
 
-def _looked_up(written: str, environment: Mapping[str, str], what: str) -> str:
+def looked_up(written: str, environment: Mapping[str, str], what: str) -> str:
+    """A secret as it is, from the environment if it is written as `env:NAME`. Raises RouteError."""
     text = written
     if written.startswith(_FROM_ENVIRONMENT):
         variable = written.removeprefix(_FROM_ENVIRONMENT)

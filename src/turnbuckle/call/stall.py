@@ -86,8 +86,8 @@ class Watch:
 
     __slots__ = (
         "begun", "bytes_at", "connected_at", "event_at", "failing_at", "first_delta_at", "first_event_at", "life_at",
-        "longest_gap", "longest_gap_in_call", "open_calls", "over", "progress_at", "signs", "slept", "thinking",
-        "woke_at",
+        "longest_gap", "longest_gap_in_call", "open_calls", "over", "progress_at", "signs", "skipped", "slept",
+        "thinking", "woke_at",
     )  # fmt: skip
 
     def __init__(self, begun: float) -> None:
@@ -100,6 +100,7 @@ class Watch:
         self.progress_at = begun
         self.life_at = begun
         self.signs = False  # a comment or a ping has come
+        self.skipped = False  # a frame could not be read, and a sample of it is on its way
         self.thinking = True
         self.open_calls: dict[int, str] = {}
         self.failing_at: float | None = None  # an error status came, and its body is being read
@@ -142,6 +143,7 @@ class Watch:
                 life = life or event.what not in ("comment", "empty")  # type: ignore[union-attr]
             elif kind in _SIGNS:
                 life = True
+                self.skipped = self.skipped or kind is Skipped
             else:
                 self._note(event)
                 progress = True

@@ -5,10 +5,17 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from turnbuckle.cli.screen import Screen
 from turnbuckle.cli.story import Break, Line
+from turnbuckle.journal.port import Reader
+from turnbuckle.journal.tail import tail
+from turnbuckle.runtime.runs import Running
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded, decode
 
 _LONGEST = 65_536
+_SHOWN = 1_000
 
 
 def ask_on_terminal(screen: Screen) -> Callable[[str], Awaitable[str]] | None:
@@ -21,6 +28,35 @@ def ask_on_terminal(screen: Screen) -> Callable[[str], Awaitable[str]] | None:
         return await _one_line()
 
     return ask
+
+
+async def answer_all(journal: Reader, running: Running, ask: Callable[[str], Awaitable[str]], after: int) -> None:
+    """Put every question of the run to the person at the terminal, one at a time, until the run has its end. What
+    stands before `after` is history, in which a question may have its answer already."""
+    waiting: dict[str, ApprovalAsked] = {}
+    async for items in tail(journal, running.run):
+        for item in items:
+            match decode(item.data):
+                case RunEnded():
+                    return
+                case ApprovalAsked() as asked:
+                    waiting[asked.approval] = asked
+                case ApprovalAnswered(_, approval):
+                    waiting.pop(approval, None)
+        while waiting and items[-1].seq >= after:
+            first = next(iter(waiting))
+            await _put(running, waiting.pop(first), ask)
+
+
+async def _put(running: Running, asked: ApprovalAsked, ask: Callable[[str], Awaitable[str]]) -> None:
+    if asked.kind == "question":
+        await running.answer(asked.approval, "answered", "terminal", await ask(asked.question))
+        return
+    whole = msgspec.json.encode(asked.arguments).decode()
+    shown = whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]} … ({len(whole):,} characters in all)"
+    answer = await ask(f"May {asked.name} run with {shown}? [y/N]")
+    says_yes = answer.strip().lower() in ("y", "yes")
+    await running.answer(asked.approval, "allowed" if says_yes else "denied", "terminal")
 
 
 async def _one_line() -> str:

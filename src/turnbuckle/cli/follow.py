@@ -14,12 +14,13 @@ import msgspec
 
 from turnbuckle.cli.screen import Screen
 from turnbuckle.cli.story import Line, Piece, Story
-from turnbuckle.cli.waiting import Waiting
+from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.journal.port import Item, Reader
 from turnbuckle.journal.tail import read_all, tail
 from turnbuckle.runtime.price import price_of
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste, total
+from turnbuckle.turn.waiting import Waiting
 from turnbuckle.vocab.outcome import Outcome
 
 TICK = 0.5
@@ -106,7 +107,7 @@ class Follower:
             await asyncio.sleep(TICK)
             now = time.time()
             silent = now - self._waiting.since
-            words = self._waiting.words(now)
+            words = waiting_words(self._waiting, now)
             if not words or self._as_json:
                 continue
             if self._screen.live and silent >= STATUS_AFTER:

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 from turnbuckle.app import App as Opened
 from turnbuckle.app import open_app
 from turnbuckle.call.loop import run as run_loop
-from turnbuckle.cli.asking import ask_on_terminal
+from turnbuckle.cli.asking import answer_all, ask_on_terminal
 from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.screen import Screen
@@ -48,6 +48,7 @@ class Look:
         self.reasoning = reasoning
         color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self.screen = Screen(sys.stdout, sys.stderr, color=color)
+        self.ask = None if as_json else ask_on_terminal(self.screen)
 
 
 @app.default
@@ -120,8 +121,7 @@ def guarded(work: "Awaitable[int]") -> int:
 
 
 async def _run(loaded: Loaded, look: Look, task: str, go_on: bool) -> int:
-    ask = None if look.as_json else ask_on_terminal(look.screen)
-    async with open_app(loaded, ask=ask) as opened:
+    async with open_app(loaded, attended=look.ask is not None) as opened:
         session: SessionId | None = None
         if go_on:
             latest = await opened.runs.latest()
@@ -153,6 +153,7 @@ async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", loo
     await follower.say([Line(f"run {running.run}, {model}")])
     following = asyncio.create_task(follower.follow(after))
     ending = asyncio.create_task(running.outcome())
+    asking = None if look.ask is None else asyncio.create_task(answer_all(opened.journal, running, look.ask, after))
     try:
         await asyncio.wait({following, ending}, return_when=asyncio.FIRST_COMPLETED)
         if not ending.done() and following.exception() is not None:
@@ -163,8 +164,10 @@ async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", loo
     except (TurnbuckleError, JournalError) as error:
         return fail(f"{error}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED)
     finally:
-        following.cancel()
-        await asyncio.wait({following})
+        last = {following} if asking is None else {following, asking}
+        for task in last:
+            task.cancel()
+        await asyncio.wait(last)
         follower.close()
     _last_lines(follower, look, running.run, outcome)
     return EXIT_CODES[outcome.kind]

@@ -9,12 +9,10 @@ import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.app import open_app, open_reader, writer_of
-from turnbuckle.cli.asking import ask_on_terminal
 from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, guarded, resumed
 from turnbuckle.cli.setting import fail, load_for
-from turnbuckle.cli.story import shortened
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import StreamRow, Wanted
@@ -22,6 +20,7 @@ from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING, find_run, listed
 from turnbuckle.turn.facts import RunEnded, decode
+from turnbuckle.turn.labels import shortened
 
 app = App(name="runs", help="What was run: list, show, and resume after a crash.")
 Json = Annotated[bool, Parameter(name="--json", negative="")]
@@ -170,7 +169,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
 
 
 async def _resume(loaded: Loaded, text: str, look: Look) -> int:
-    async with open_app(loaded, ask=None if look.as_json else ask_on_terminal(look.screen)) as opened:
+    async with open_app(loaded, attended=look.ask is not None) as opened:
         unfinished = await opened.runs.unfinished()
         if not text and not unfinished:
             return fail("there is no unfinished run", USAGE_ERROR)

@@ -1,6 +1,6 @@
 """A run as a person reads it: facts in, pieces to show out. It keeps no text and looks at no clock."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -15,13 +15,12 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
+from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta, TextDelta
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
 Tone = Literal["tool", "notice", "quiet", "bad"]
-SHORT = 72
-_TELLING = ("path", "command", "url", "pattern", "question", "draft")
 
 
 class Text(Struct, frozen=True):
@@ -96,19 +95,6 @@ def outcome_line(outcome: Outcome, seconds: float) -> Line:
     why = f": {outcome.why}" if outcome.why else ""
     tone: Tone = "quiet" if outcome.kind == "completed" else "notice" if outcome.kind == "cancelled" else "bad"
     return Line(f"{outcome.kind} after {seconds:.1f} s{why}", tone)
-
-
-def short_argument(arguments: dict[str, Any]) -> str:
-    """The argument that tells most about a call, short enough for a line."""
-    named = [name for name in _TELLING if isinstance(arguments.get(name), str)]
-    value = arguments[named[0]] if named else next(iter(arguments.values()), "")
-    return shortened(str(value))
-
-
-def shortened(text: str, length: int = SHORT) -> str:
-    """One line, with its end left out if it is long."""
-    line = " ".join(text[: 4 * length].split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
 def _result_line(name: str, outcome: ToolOutcome) -> Line:

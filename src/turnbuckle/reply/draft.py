@@ -30,6 +30,8 @@ TAIL = 400
 """How much of a draft's end is shown to the model."""
 MAX_TEXT = 16 * 1024 * 1024
 """Characters that one draft may hold."""
+_BEGUN = 8
+"""Characters from which on the end of a text shows where it is to go on."""
 
 _STRING_SO_FAR = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+)')
 _BLANK = " \t\r\n"
@@ -74,6 +76,21 @@ def draft_of(call_name: str, arguments: str, draftable: str, draft_id: DraftId) 
     if len(text) > MAX_TEXT:
         return NoDraft("too_large", f"{draftable} has more than {MAX_TEXT} characters")
     return Draft(draft_id, call_name, draftable, text, settled, found.end is not None, lost)
+
+
+def text_argument(arguments: str) -> str:
+    """The argument to keep of cut arguments whose tool names none: the text that was being written, so that it goes on
+    growing; or the longest, if that text has hardly begun. Empty if there is no text."""
+    scan = scan_object(arguments)
+    texts = {
+        member.key: (member.end or len(arguments)) - member.start
+        for member in scan.members
+        if arguments[member.start : member.start + 1] == '"'
+    }
+    last = scan.members[-1] if scan.members else None
+    if last is not None and last.end is None and texts.get(last.key, 0) > _BEGUN:
+        return last.key
+    return max(texts, key=lambda name: texts[name], default="")
 
 
 def grown(draft: Draft, kept: int, added: str) -> Draft:

@@ -8,34 +8,43 @@ is on disk and the claim is still ours; its result is on disk before the model i
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 from turnbuckle.journal.port import Fenced, JournalError, Note, StorageFull
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.retell import retell
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.offer import offered, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
 from turnbuckle.runtime.speech import Speech
-from turnbuckle.turn import budget
-from turnbuckle.turn.commands import CallModel, Command, Record, RunTool, SettleTool
+from turnbuckle.turn import asking, budget
+from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
     Fact,
     ModelAsked,
     RunClaimed,
     RunEnded,
+    RunLeft,
     RunStarted,
     StopAsked,
     Streamed,
     ToolFinished,
     ToolSaid,
     ToolStarted,
+    UserSpoke,
 )
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import ToolOutcome
+
+PersonsAnswer = Literal["allowed", "denied", "answered"]
 
 _STORE_AGAIN = 0.5
 _STORE_TRIES = 20
@@ -66,40 +75,54 @@ class Driver:
     def __init__(
         self,
         log: RunLog,
-        policy: Policy,
         model: Model,
         tools: Tools,
         *,
         wall: Wall,
         sleep: Sleep,
-        settings: ModelRequest | None = None,
     ) -> None:
         self.stop = Stop()
         self._log = log
-        self._policy = policy
         self._model = model
         self._tools = tools
         self._wall = wall
         self._sleep = sleep
-        self._settings = settings or ModelRequest("", ())
         self._stopping: asyncio.Task[None] | None = None
+        self._answers: dict[str, asyncio.Event] = {}
 
     @property
     def turn(self) -> Turn:
         return self._log.fold.turn
 
+    @property
+    def _policy(self) -> Policy:
+        """The rules, with the caller's wishes in them."""
+        return self._log.fold.policy
+
     async def start(self, started: RunStarted, note: Note | None = None) -> Outcome:
         """Begin a run and drive it to its end."""
+        await self.begin(started, note)
+        return await self.go_on()
+
+    async def begin(self, started: RunStarted, note: Note | None = None) -> None:
+        """Store the beginning of a run."""
         await self._log.append([started], note)
+
+    async def go_on(self) -> Outcome:
+        """Drive a run that has begun to its end."""
         return await self._drive()
 
     async def resume(self, epoch: int) -> Outcome:
-        """Fold what is stored and go on from there. A run that has ended stays as it is."""
+        """Take up a run and drive it to its end."""
+        await self.take_up(epoch)
+        return await self.go_on()
+
+    async def take_up(self, epoch: int) -> None:
+        """Fold what is stored, to go on from there. A run that has ended stays as it is."""
         await self._log.load()
         await self._log.append([RunClaimed(self._wall(), epoch)])
         if self.turn.stopping:
             self.stop.ask()
-        return await self._drive()
 
     async def _drive(self) -> Outcome:
         watch = self._stopping = asyncio.create_task(self._watch_for_stop())
@@ -138,10 +161,24 @@ class Driver:
                 await self._run_tool(command)
             case SettleTool():
                 await self._settle_tool(command)
+            case AskPerson(asked):
+                await self._ask_person(asked)
+            case AwaitAnswer():
+                await self._await_answer(command)
 
     async def _record(self, facts: tuple[Fact, ...]) -> None:
         ended = next((fact for fact in facts if isinstance(fact, RunEnded)), None)
-        await self._log.append(facts, Note(status=ended.outcome.kind) if ended is not None else None)
+        # A run is found by what it answered, too.
+        note = None if ended is None else Note(status=ended.outcome.kind, words=self.turn.shown)
+        settled = {fact.approval for fact in facts if isinstance(fact, ApprovalAnswered)}
+        stopping = self.turn.stopping
+
+        def still_due(turn: Turn) -> bool:
+            """A person may have answered in the meantime, or want the run to stop. Then something else is due."""
+            waiting = {call.consent.id for call in asking.open_in(turn) if call.consent is not None}
+            return settled <= waiting and turn.stopping == stopping
+
+        await self._log.append(facts, note, only_if=still_due)
 
     async def _watch_for_stop(self) -> None:
         await self.stop.wait()
@@ -155,6 +192,67 @@ class Driver:
         assert self._stopping is not None
         await asyncio.shield(self._stopping)
         return True
+
+    async def leave(self, why: str) -> None:
+        """Write down that the run is let go of in good order. Only when nothing of it is under way any more."""
+        await self._log.load()  # an append that was broken off may have been stored
+        await self._log.append([RunLeft(self._wall(), why)])
+
+    # People
+
+    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
+        """Store what somebody says into the turn. A turn that has ended takes nothing in."""
+        await self._log.append([UserSpoke(self._wall(), message, messages)])
+
+    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
+        """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or comes too
+        late. Raises ValueError for an answer to what was not asked: only a question can be answered in words, and only
+        a call be allowed. If whoever brought it goes away meanwhile, it is stored all the same."""
+        await self._log.settled()  # whoever reads the journal may know of a question before the turn does
+        asked = asking.question(self.turn, approval)
+        if asked is None:
+            return False
+        if verdict == ("allowed" if asked.question else "answered"):
+            raise ValueError(f"{approval} is {'a question' if asked.question else 'no question'}")
+        answered = ApprovalAnswered(self._wall(), approval, verdict, by, text)
+        return await asyncio.shield(asyncio.ensure_future(self._store_answer(answered)))
+
+    async def _store_answer(self, answered: ApprovalAnswered) -> bool:
+        """Of several answers at once the first is stored. That includes the one that time gives."""
+
+        def counts(turn: Turn) -> bool:
+            asked = asking.question(turn, answered.approval)
+            late = asked is not None and asked.expires is not None and answered.at >= asked.expires
+            return asked is not None and (answered.verdict == "expired" or not late)
+
+        if not await self._log.append([answered], only_if=counts):
+            return False
+        self._told(answered.approval).set()
+        return True
+
+    def _told(self, approval: str) -> asyncio.Event:
+        return self._answers.setdefault(approval, asyncio.Event())
+
+    async def _ask_person(self, asked: ApprovalAsked) -> None:
+        refused = await self._tools.refuse(asked.call_id, asked.name, asked.arguments)
+        if refused is not None:
+            await self._finish(asked.call_id, asked.name, refused)
+        elif not await self._stop_is_noted():
+            await self._log.append([asked])
+
+    async def _await_answer(self, command: AwaitAnswer) -> None:
+        """Until the turn has the answer, the time for it is over, or the run is to stop."""
+        told = self._told(command.approval)
+        waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(self.stop.wait())]
+        if command.until is not None:
+            waits.append(asyncio.ensure_future(self._sleep(max(command.until - self._wall(), 0.0))))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not await self._stop_is_noted() and not told.is_set():
+            await self._store_answer(ApprovalAnswered(self._wall(), command.approval, "expired"))
 
     # The model
 
@@ -221,21 +319,21 @@ class Driver:
         messages = retell(self.turn.messages, self.turn.tally.retold)
         paused = bool(messages) and messages[-1].role == "assistant" and not messages[-1].partial
         history = repair(messages, asked.protocol, model=asked.model, quirks=quirks, to_ask=not paused)
-        settings = self._settings
+        wishes = self.turn.wishes
         return ModelRequest(
             model=asked.model,
             messages=history.messages,
-            tools=(*self._tools.specs(), *settings.tools),
-            tool_choice=settings.tool_choice,
+            tools=offered(self._tools.specs(), wishes),
+            tool_choice=tool_choice(wishes, asked, is_drafting=bool(self.turn.drafts)),
             max_output_tokens=asked.cap,
-            temperature=settings.temperature,
-            top_p=settings.top_p,
-            stop=settings.stop,
+            temperature=wishes.temperature,
+            top_p=wishes.top_p,
+            stop=wishes.stop,
             effort=asked.effort,
-            response_format=settings.response_format,
-            parallel_calls=settings.parallel_calls,
+            response_format=wishes.response_format,
+            parallel_calls=wishes.parallel_calls,
             stream=asked.stream,
-            extra=settings.extra,
+            extra=wishes.extra.get(asked.protocol, {}),
         )
 
     # Tools

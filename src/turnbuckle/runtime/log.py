@@ -1,10 +1,13 @@
 """A run's own end of the journal: facts are appended here and nowhere else, in one order, under one claim."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from turnbuckle.journal.port import Claim, Grade, Journal, Note
 from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallsHandedOver,
     Decided,
     DraftClosed,
     DraftGrown,
@@ -12,14 +15,17 @@ from turnbuckle.turn.facts import (
     Fact,
     RunClaimed,
     RunEnded,
+    RunLeft,
     RunStarted,
     StopAsked,
     ToolFinished,
     ToolStarted,
+    UserSpoke,
     decode,
     encode,
 )
 from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.state import Turn
 
 _SURE = (
     RunStarted,
@@ -30,19 +36,29 @@ _SURE = (
     DraftClosed,
     ToolStarted,
     ToolFinished,
+    ApprovalAsked,
+    ApprovalAnswered,
+    CallsHandedOver,
+    RunLeft,
+    UserSpoke,
     StopAsked,
     RunEnded,
 )
 """What must survive a loss of power before anybody acts on it."""
+
+Watch = Callable[[str, Fact], None]
 
 
 class RunLog:
     """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that could be
     lost."""
 
-    def __init__(self, journal: Journal, claim: Claim, fold: TurnFold) -> None:
+    def __init__(self, journal: Journal, claim: Claim, fold: TurnFold, watch: Watch | None = None) -> None:
+        """`watch` sees every fact once it is stored. It must be quick, and must not raise."""
         self.fold = fold
+        self._watch = watch
         self.head = claim.head
+        self._folded = 0
         self._journal = journal
         self._claim = claim
         self._lock = asyncio.Lock()
@@ -52,31 +68,45 @@ class RunLog:
         return self._claim.stream
 
     async def load(self) -> int:
-        """Fold all that is stored. Returns how many facts there were."""
-        count, after = 0, 0
-        while items := await self._journal.read(self.stream, after):
-            for item in items:
-                self.fold.take(decode(item.data))
-                count += 1
-            after = items[-1].seq
-        self.head = max(self.head, after)
+        """Fold all that is stored and not yet folded. Returns how many facts there were."""
+        count = 0
+        async with self._lock:
+            while items := await self._journal.read(self.stream, self._folded):
+                for item in items:
+                    self.fold.take(decode(item.data))
+                    count += 1
+                self._folded = items[-1].seq
+            self.head = max(self.head, self._folded)
         return count
 
-    async def append(self, facts: Sequence[Fact], note: Note | None = None) -> None:
+    async def append(
+        self, facts: Sequence[Fact], note: Note | None = None, *, only_if: Callable[[Turn], object] | None = None
+    ) -> bool:
         """Store facts, all or none, and take them in. Raises `JournalError`. Behind the end of a run nothing is
-        stored: a late word of a tool, or a wish to stop, has nobody to tell it to any more."""
+        stored: a late word of a tool, or a wish to stop, has nobody to tell it to any more. With `only_if`, nothing is
+        stored either if that does not hold when it is this append's turn. Returns whether it was stored."""
         if not facts:
-            return
+            return False
         grade = Grade.SURE if any(isinstance(fact, _SURE) for fact in facts) else Grade.SEEN
         items = [encode(fact) for fact in facts]
         async with self._lock:
-            if self.fold.turn.phase == "ended":
-                return
+            turn = self.fold.turn
+            if turn.phase == "ended" or (only_if is not None and not only_if(turn)):
+                return False
             self.head = await self._journal.append(
                 self.stream, items, after=self.head, epoch=self._claim.epoch, grade=grade, note=note
             )
+            self._folded = self.head
             for fact in facts:
                 self.fold.take(fact)
+                if self._watch is not None:
+                    self._watch(self.stream, fact)
+        return True
+
+    async def settled(self) -> None:
+        """Wait for an append that is under way, until what it stored is folded too."""
+        async with self._lock:
+            pass
 
     def still_mine(self) -> bool:
         """Whether this process may still act for the run."""

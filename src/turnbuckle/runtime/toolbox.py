@@ -62,7 +62,14 @@ def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:
     registry = dispatcher.registry
     found = {name: registry.get(name) for name in registry.names}
     return {
-        name: ToolFacts(tool.effect, tool.draftable or "", tuple(sorted(tool.guarded)))
+        name: ToolFacts(
+            tool.effect,
+            tool.draftable or "",
+            tuple(sorted(tool.guarded)),
+            subject=tool.subject,
+            is_command=tool.is_command,
+            asks=tool.asks,
+        )
         for name, tool in found.items()
         if tool is not None
     }

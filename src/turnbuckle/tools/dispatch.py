@@ -19,11 +19,11 @@ import msgspec
 
 from turnbuckle.tools.confine import shown_path
 from turnbuckle.tools.output import Capture, LiveLines, capped, encodable, kept_path
-from turnbuckle.tools.redaction import Redactor
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
 from turnbuckle.tools.spec import Call, ProbeAnswer, Tool, ToolContext, ToolError
 from turnbuckle.tools.threads import Threaded, in_thread
+from turnbuckle.vocab.redaction import Redactor, secrets_in
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, failed, finished, not_started
 
 STOP_PATIENCE = 3.0
@@ -54,7 +54,7 @@ class Dispatcher:
 
     async def run(self, call: Call, context: ToolContext) -> ToolOutcome:
         """Carry out one call."""
-        redactor = Redactor(context.environment)
+        redactor = Redactor(secrets_in(context.environment))
         found = self.registry.get(call.name)
         faults = self.faults(call)
         if found is None or faults is not None:
@@ -83,7 +83,9 @@ class Dispatcher:
         try:
             return await in_thread(lambda: answer(call.arguments, mine))
         except Exception as error:
-            context.publish(f"The probe of {call.name} failed: {_message(error, Redactor(context.environment))}\n")
+            context.publish(
+                f"The probe of {call.name} failed: {_message(error, Redactor(secrets_in(context.environment)))}\n"
+            )
             return "unknown"
 
 

@@ -102,7 +102,9 @@ Touches = Callable[[Mapping[str, Any]], frozenset[str]]
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments whose
-    defaults must not be assumed after one. `touches` tells what a call works on, so that others may run beside it."""
+    defaults must not be assumed after one. `touches` tells what a call works on, so that others may run beside it.
+    `subject` names the argument that consent rules look at, a whole shell command if it `is_command`. A tool that
+    `asks` is a question to a person."""
 
     name: str
     description: str
@@ -115,6 +117,9 @@ class Tool:
     guarded: frozenset[str] = frozenset()
     probe: Probe | None = None
     touches: Touches | None = None
+    subject: str = ""
+    is_command: bool = False
+    asks: bool = False
 
     @property
     def spec(self) -> ToolSpec:
@@ -134,13 +139,16 @@ def tool(
     guarded: tuple[str, ...] = (),
     touches: Touches | None = None,
     name: str = "",
+    subject: str = "",
+    is_command: bool = False,
+    asks: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
 
     def made(function: Callable[..., Any]) -> Tool:
         shape = TypedShape(function, ToolContext)
         known = shape.parameters.get("properties", {})
-        for argument in (*guarded, *([draftable] if draftable else [])):
+        for argument in (*guarded, *filter(None, (draftable, subject))):
             if argument not in known:
                 raise TypeError(f"{function.__name__} has no argument {argument}")
         if draftable and known[draftable].get("type") != "string":
@@ -162,6 +170,9 @@ def tool(
             guarded=frozenset(guarded),
             probe=probe,
             touches=touches,
+            subject=subject,
+            is_command=is_command,
+            asks=asks,
         )
 
     return made

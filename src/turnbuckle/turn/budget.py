@@ -6,8 +6,13 @@ from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Usage
 
 
+def seconds_used(turn: Turn, now: float) -> float:
+    """How long the turn has been at work. The time that people take for their answers is theirs."""
+    return now - turn.started_at - turn.tally.seconds_asked
+
+
 def seconds_left(turn: Turn, policy: Policy) -> float:
-    return max(policy.limits.seconds - (turn.now - turn.started_at), 0.0)
+    return max(policy.limits.seconds - seconds_used(turn, turn.now), 0.0)
 
 
 def exceeded(turn: Turn, policy: Policy) -> str:
@@ -15,7 +20,7 @@ def exceeded(turn: Turn, policy: Policy) -> str:
     limits, used = policy.limits, turn.tally
     if used.asks >= limits.model_calls:
         return f"the limit of {limits.model_calls} model calls is reached"
-    if turn.now - turn.started_at >= limits.seconds:
+    if seconds_used(turn, turn.now) >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"
     if limits.tokens is not None and used.tokens >= limits.tokens:
         return f"the limit of {limits.tokens:,} tokens is reached"
@@ -30,7 +35,7 @@ def exceeded_inside(turn: Turn, policy: Policy, now: float, characters: int, usa
     """The same in the middle of a reply, of which so many characters have come. Tokens that the provider has not yet
     counted are guessed."""
     limits, used = policy.limits, turn.tally
-    if now - turn.started_at >= limits.seconds:
+    if seconds_used(turn, now) >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"
     given = (usage.input or 0) if usage is not None else 0
     counted = (usage.output or 0) if usage is not None else 0

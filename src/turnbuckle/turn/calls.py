@@ -1,10 +1,13 @@
-"""The calls of a complete reply: which may start now, what becomes of them, and when no more may start."""
+"""The calls of a complete reply: which may start now, what becomes of them, and when no more may start.
+
+A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller brought
+are not ours to run: when all others have their results, they are handed over whole (`handing`) and the turn ends."""
 
 from msgspec.structs import replace
 
-from turnbuckle.turn import budget, drafting
+from turnbuckle.turn import asking, budget, drafting, handing
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
-from turnbuckle.turn.facts import RunEnded, ToolFinished, ToolStarted
+from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.failure import failure
@@ -21,10 +24,12 @@ def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         left = [call for call in turn.calls if call.outcome is None and not call.started]
         if left:
             told = ToolOutcome("not_started", "the turn was stopped before this call")
-            return (Record(_all_finished(turn, left, told)),)
+            return (Record((*asking.withdrawn(turn, left), *_all_finished(turn, left, told))),)
         return tuple(_settle(turn, call) for call in orphans[:1])
     if turn.tally.recoveries > policy.max_recoveries:
         return (_abandon(turn, policy),)
+    if handing.is_all_that_is_left(turn, policy):
+        return (handing.over(turn, policy),)
     if reason := "" if orphans else budget.no_more_tools(turn, policy):
         return (_end(turn, reason),)
     return _startable(turn, policy)
@@ -35,7 +40,7 @@ def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     room = max(policy.limits.tool_calls - turn.tally.tool_runs, 1)
     busy = any(call.started and not call.orphan and call.outcome is None for call in turn.calls)
     for call in turn.calls:
-        if call.outcome is not None:
+        if call.outcome is not None or handing.is_for_caller(turn, call, policy):
             continue
         alone = policy.tool(call.name).effect != "read"
         if (alone and (found or busy)) or len(found) == room:
@@ -61,9 +66,21 @@ def _settle(turn: Turn, call: PendingCall) -> SettleTool:
 def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
     key = key_of(turn, call)
     if call.name == FINISH_CALL:
-        return drafting.finish(turn, call, key, policy)
-    closing = drafting.replaced(turn, call.name, call.arguments)
-    return RunTool(call.id, call.name, call.arguments, key, tuple(closing))
+        wanted = drafting.finish(turn, call, key, policy)
+        if isinstance(wanted, RunTool) and policy.tool(wanted.name).client:
+            told = ToolOutcome("not_started", "Another call of this reply has finished the draft.")
+            return Record(_all_finished(turn, [call], told))
+    elif policy.closed and call.name not in policy.tools:
+        known = ", ".join(policy.tools) or "none"
+        told = ToolOutcome(
+            "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."
+        )
+        return Record(_all_finished(turn, [call], told))
+    else:
+        closing = drafting.replaced(turn, call.name, call.arguments)
+        wanted = RunTool(call.id, call.name, call.arguments, key, tuple(closing))
+    # What a draft became needs the same consent as a call that came in one piece.
+    return asking.gate(turn, call, wanted, policy) if isinstance(wanted, RunTool) else wanted
 
 
 def _end(turn: Turn, why: str) -> Record:
@@ -71,7 +88,8 @@ def _end(turn: Turn, why: str) -> Record:
     left = [call for call in turn.calls if call.outcome is None]
     kind: OutcomeKind = "partial" if turn.has_something else "failed"
     outcome = Outcome(kind, why, failure("budget", why), tuple(turn.drafts))
-    answers = _all_finished(turn, left, ToolOutcome("not_started", why))
+    answers: list[Fact] = [*asking.withdrawn(turn, left)]
+    answers += _all_finished(turn, left, ToolOutcome("not_started", why))
     return Record((*answers, RunEnded(turn.now, outcome)))
 
 
@@ -83,6 +101,7 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=tuple(turn.drafts))
     return Record(
         (
+            *asking.withdrawn(turn, others),
             *_all_finished(turn, started, ToolOutcome("unknown", why)),
             *_all_finished(turn, others, ToolOutcome("not_started", why)),
             RunEnded(turn.now, outcome),

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnbuckle.turn.facts import DraftClosed, Fact
+from turnbuckle.turn.facts import ApprovalAsked, DraftClosed, Fact
 from turnbuckle.turn.state import Ask
 
 
@@ -35,10 +35,23 @@ class SettleTool(Struct, frozen=True):
     key: str
 
 
+class AskPerson(Struct, frozen=True):
+    """Write this question down, unless the call could not run anyway: then say so, and trouble nobody."""
+
+    asked: ApprovalAsked
+
+
+class AwaitAnswer(Struct, frozen=True):
+    """A person has been asked. Wait until the answer is stored, or until it is too late for one."""
+
+    approval: str
+    until: float | None
+
+
 class Record(Struct, frozen=True):
     """Write these facts, all or none, and take them in."""
 
     facts: tuple[Fact, ...]
 
 
-Command = CallModel | RunTool | SettleTool | Record
+Command = CallModel | RunTool | SettleTool | AskPerson | AwaitAnswer | Record

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnbuckle.reply.draft import Draft, draft_of
+from turnbuckle.reply.draft import Draft, draft_of, text_argument
 from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
 from turnbuckle.turn.commands import Command, Record, RunTool
 from turnbuckle.turn.facts import (
@@ -21,13 +21,17 @@ from turnbuckle.turn.facts import (
     Retry,
     ToolFinished,
 )
-from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.policy import ANY_TEXT, Policy
 from turnbuckle.turn.recover import Broken
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import DraftId
 from turnbuckle.vocab.reply import Reply, ReplyCall
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+
+WORTH_A_DRAFT = 400
+"""Characters of arguments below which a tool that nobody described simply makes its call again: that costs less than
+the words about a draft."""
 
 
 class Kept(Struct, frozen=True):
@@ -53,10 +57,12 @@ def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
         return None
     if call.name == FINISH_CALL:
         return _extend(turn, call)
-    argument = policy.tool(call.name).draftable
+    argument, cut = policy.tool(call.name).draftable, _as_cut(call)
+    if argument == ANY_TEXT:
+        argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
     if not argument:
         return Kept(call.name)
-    found = draft_of(call.name, _as_cut(call), argument, DraftId(f"d{turn.attempt}"))
+    found = draft_of(call.name, cut, argument, DraftId(f"d{turn.attempt}"))
     if not isinstance(found, Draft) or not found.text:
         return Kept(call.name)
     return _restarted(turn, found) or _begun(turn, found)
@@ -112,18 +118,10 @@ def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId
 
 def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
     """Perform a whole `finish_call`: extend the draft, run the call that it completes, or say why not."""
-    given = call.arguments
-    draft = turn.drafts.get(DraftId(str(given.get("draft", ""))))
-    if draft is None:
-        known = ", ".join(turn.drafts) or "none"
-        return _answer(turn, call, "not_started", f"There is no such open draft (open: {known}). Make the call itself.")
-    wrong = _misspelt(given)
-    if wrong:
-        return _answer(turn, call, "not_started", wrong)
-    guarded = policy.tool(draft.tool).guarded
-    joined = splice(
-        draft, given.get("after", ""), given.get("rest", ""), given.get("more", False), given.get("also"), guarded
-    )
+    draft = turn.drafts.get(draft_named(call))
+    joined = join(turn, call, policy)
+    if draft is None or isinstance(joined, str):
+        return _answer(turn, call, "not_started", str(joined))
     match joined:
         case Refused():
             told = f"Not joined: {joined.why}. The draft {draft.id} ends with:\n<<<{joined.true_tail}>>>"
@@ -137,6 +135,33 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
         case Spliced():
             closing = replaced(turn, draft.tool, joined.arguments, draft.id)
             return RunTool(call.id, draft.tool, joined.arguments, key, tuple(closing))
+
+
+def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | Refused | str:
+    """What a whole `finish_call` makes of its draft; a sentence if it names none, or is spelt wrongly."""
+    given = call.arguments
+    draft = turn.drafts.get(draft_named(call))
+    if draft is None:
+        known = ", ".join(turn.drafts) or "none"
+        return f"There is no such open draft (open: {known}). Make the call itself."
+    wrong = _misspelt(given)
+    if wrong:
+        return wrong
+    guarded = policy.tool(draft.tool).guarded
+    return splice(
+        draft, given.get("after", ""), given.get("rest", ""), given.get("more", False), given.get("also"), guarded
+    )
+
+
+def draft_named(call: PendingCall) -> DraftId:
+    """The draft that a `finish_call` names."""
+    return DraftId(str(call.arguments.get("draft", "")))
+
+
+def tool_of(turn: Turn, call: PendingCall) -> str:
+    """The tool whose call a `finish_call` finishes; empty if there is no such draft."""
+    draft = turn.drafts.get(draft_named(call))
+    return draft.tool if draft is not None else ""
 
 
 def _misspelt(given: dict[str, Any]) -> str:

@@ -15,9 +15,10 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.request import Wishes
 from turnbuckle.vocab.tooling import ToolOutcome
 
-AskWhy = Literal["first", "after_tools", "retry", "continue", "finish_draft", "fallback", "reask"]
+AskWhy = Literal["first", "after_tools", "steered", "retry", "continue", "finish_draft", "fallback", "reask"]
 Continuation = Literal["length", "text", "call", "unreadable", "paused"]
 """What a continuation asks for: go on behind the output cap, go on behind a lost connection, do the cut call in
 smaller pieces, make a call that can be read, or nothing at all since the provider wants its own words back."""
@@ -77,13 +78,19 @@ class GiveUp(Struct, frozen=True, tag="give_up"):
 Decision = Retry | Continue | FinishDraft | Fallback | Reask | GiveUp
 
 
-class RunStarted(Struct, frozen=True, tag="run_started"):
-    """The task, with all that the model is told before it: system prompt, earlier messages, the user's words."""
+class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
+    """The task, with all that the model is told before it: system prompt, earlier messages, the user's words.
+
+    The last `fresh` messages came with this task; what stands before them was known. `asked` belongs to whoever took
+    the task in, who alone looks inside."""
 
     at: float
     run: RunId
     session: SessionId
     messages: tuple[Message, ...]
+    fresh: int = 1
+    wishes: Wishes = Wishes()
+    asked: dict[str, Any] = {}
 
 
 class RunClaimed(Struct, frozen=True, tag="run_claimed"):
@@ -158,6 +165,14 @@ class DraftClosed(Struct, frozen=True, tag="draft_closed"):
     how: Literal["finished", "superseded"]
 
 
+class UserSpoke(Struct, frozen=True, tag="user_spoke"):
+    """Somebody said something while the turn was under way. The model is told with the next call that begins anew."""
+
+    at: float
+    id: str
+    messages: tuple[Message, ...]
+
+
 class ToolStarted(Struct, frozen=True, tag="tool_started"):
     """The intent. It is on disk before the tool does anything. `key` is the same if the tool is run again."""
 
@@ -185,6 +200,53 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished"):
     outcome: ToolOutcome
 
 
+class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=True):
+    """A person must say yes before this very call may start, or must answer the question that it is. The arguments are
+    frozen here: any other call needs a consent of its own. After `expires`, if set, nobody's answer counts."""
+
+    at: float
+    approval: str
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    kind: Literal["approval", "question"] = "approval"
+    question: str = ""
+    expires: float | None = None
+
+
+class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaults=True):
+    """The one answer. `withdrawn`: the run was stopped before anybody answered. `text` answers a question."""
+
+    at: float
+    approval: str
+    verdict: Literal["allowed", "denied", "answered", "expired", "withdrawn"]
+    by: str = ""
+    text: str = ""
+
+
+class HandedCall(Struct, frozen=True):
+    """A whole call of a tool that the caller runs. `id` is what the caller knows it by, `inner` what the model does."""
+
+    id: str
+    name: str
+    arguments: str
+    inner: str
+
+
+class CallsHandedOver(Struct, frozen=True, tag="calls_handed_over"):
+    """These calls go to whoever asked for the run, and the run ends. Their results come with the next one."""
+
+    at: float
+    calls: tuple[HandedCall, ...]
+
+
+class RunLeft(Struct, frozen=True, tag="run_left"):
+    """The process let go of the run in good order, without an end. It goes on when somebody takes it up."""
+
+    at: float
+    why: str
+
+
 class StopAsked(Struct, frozen=True, tag="stop_asked"):
     """Somebody wants the run to end."""
 
@@ -208,9 +270,14 @@ Fact = (
     | DraftKept
     | DraftGrown
     | DraftClosed
+    | UserSpoke
     | ToolStarted
     | ToolSaid
     | ToolFinished
+    | ApprovalAsked
+    | ApprovalAnswered
+    | CallsHandedOver
+    | RunLeft
     | StopAsked
     | RunEnded
 )

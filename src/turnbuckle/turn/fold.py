@@ -2,10 +2,10 @@
 
 from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.turn.commands import Command
-from turnbuckle.turn.facts import Fact, ModelAsked, Streamed
+from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.machine import AttemptOver, apply, pending
-from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.policy import Policy, for_wishes
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Ended
 from turnbuckle.vocab.reply import Reply
@@ -18,9 +18,10 @@ class TurnFold:
     """
 
     def __init__(self, policy: Policy, price: Price | None = None) -> None:
-        """`price` tells what a reply cost where its provider does not; without it, such replies count as free."""
+        """`policy` are the rules of every run; what the caller of this one wishes is put into them when it starts.
+        `price` tells what a reply cost where its provider does not; without it, such replies count as free."""
         self.turn = Turn()
-        self._policy = policy
+        self.policy = policy
         self._price = price
         self._reply = Accumulator()
         self._model = ""
@@ -31,12 +32,14 @@ class TurnFold:
             if fact.events and isinstance(fact.events[-1], Ended | Cut):
                 reply = self._reply.snapshot()
                 over = AttemptOver(fact.at, fact.attempt, reply, self._cost(reply))
-                self.turn = apply(self.turn, over, self._policy)
+                self.turn = apply(self.turn, over, self.policy)
             return
         if isinstance(fact, ModelAsked):
             self._reply = Accumulator()
             self._model = fact.model
-        self.turn = apply(self.turn, fact, self._policy)
+        elif isinstance(fact, RunStarted):
+            self.policy = for_wishes(self.policy, fact.wishes)
+        self.turn = apply(self.turn, fact, self.policy)
 
     def _cost(self, reply: Reply) -> float:
         usage = reply.usage
@@ -45,4 +48,4 @@ class TurnFold:
         return self._price(self._model, usage.input or 0, usage.output or 0) or 0.0
 
     def due(self) -> tuple[Command, ...]:
-        return pending(self.turn, self._policy)
+        return pending(self.turn, self.policy)

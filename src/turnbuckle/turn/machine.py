@@ -17,9 +17,12 @@ from turnbuckle.reply.draft import grown
 from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.retell import can_retell
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import budget, calls, drafting, prompts
+from turnbuckle.turn import asking, budget, calls, drafting, prompts
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallsHandedOver,
     Continue,
     Decided,
     Decision,
@@ -30,24 +33,27 @@ from turnbuckle.turn.facts import (
     Fallback,
     FinishDraft,
     GiveUp,
+    HandedCall,
     ModelAsked,
     Reask,
     Retry,
     RunClaimed,
     RunEnded,
+    RunLeft,
     RunStarted,
     StopAsked,
     Streamed,
     ToolFinished,
     ToolSaid,
     ToolStarted,
+    UserSpoke,
 )
+from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide
 from turnbuckle.turn.state import Ask, PendingCall, Tally, Turn
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall
@@ -76,9 +82,8 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
     """The state behind this fact."""
     turn = replace(turn, now=max(turn.now, taken.at))
     match taken:
-        case RunStarted(at, run, session, messages):
-            ask = _ask_on(policy.routes[0], "first")
-            return replace(turn, run=run, session=session, messages=messages, started_at=at, phase="asking", ask=ask)
+        case RunStarted():
+            return _started(turn, taken, policy)
         case RunClaimed():
             return _claimed(turn)
         case ModelAsked():
@@ -99,6 +104,16 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return calls.start(turn, taken)
         case ToolFinished():
             return _finished(turn, taken, policy)
+        case ApprovalAsked():
+            return asking.asked(turn, taken)
+        case ApprovalAnswered():
+            return asking.answered(turn, taken)
+        case CallsHandedOver(_, handed):
+            return _handed_over(turn, handed)
+        case UserSpoke():
+            return turn if turn.phase == "ended" else replace(turn, spoken=(*turn.spoken, taken))
+        case RunLeft():
+            return replace(turn, left=True)
         case StopAsked():
             return turn if turn.phase == "ended" else _stop(turn)
         case RunEnded(_, outcome):
@@ -130,6 +145,19 @@ def pending(turn: Turn, policy: Policy) -> tuple[Command, ...]:
 # Asking
 
 
+def _started(turn: Turn, started: RunStarted, policy: Policy) -> Turn:
+    return replace(
+        turn,
+        run=started.run,
+        session=started.session,
+        messages=started.messages,
+        wishes=started.wishes,
+        started_at=started.at,
+        phase="asking",
+        ask=_ask_on(policy.routes[0], "first"),
+    )
+
+
 def _ask_on(route: RouteFacts, why: str, **changes: object) -> Ask:
     fields = {"cap": route.cap, "effort": route.effort, **changes}
     return Ask(route.name, why, **fields)  # type: ignore[arg-type]
@@ -152,10 +180,17 @@ def _end(turn: Turn, why: str) -> Record:
 
 
 def _asked(turn: Turn, asked: ModelAsked) -> Turn:
+    if turn.spoken and not turn.open_text and not turn.drafts:
+        # Not behind a text or a call that was cut: the model must first come to the end of what it was saying.
+        said = tuple(message for spoken in turn.spoken for message in spoken.messages)
+        told = (*turn.steered, *(spoken.id for spoken in turn.spoken))
+        turn = replace(turn, messages=(*turn.messages, *said), spoken=(), steered=told)
     return replace(
         turn,
         phase="streaming",
         attempt=asked.attempt,
+        protocol=asked.protocol,
+        model=asked.model,
         asked_at=asked.at,
         before_notes=len(turn.messages),
         messages=(*turn.messages, *asked.notes),
@@ -179,13 +214,15 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     found = _verdict(turn)
     if found.kind != "complete" and not _has_no_more(turn, found):
         return replace(turn, phase="deciding")
-    route = policy.route(_route_of(turn))
-    said = message_of(reply, route.protocol, route.model)
+    said = message_of(reply, turn.protocol, turn.model)
     messages = turn.messages if said is None else (*turn.messages, said)
     tally = replace(
         tally, retries=0, waits=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0
     )
     turn = replace(turn, messages=messages, tally=replace(tally, plain=False), reply=None)
+    if not found.calls and turn.spoken and not turn.stopping and turn.ask is not None:
+        # The answer is whole, and there is more to answer.
+        return replace(turn, phase="asking", ask=_ask_on(policy.route(turn.ask.route), "steered"), open_text=())
     if not found.calls:
         return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
     pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
@@ -325,13 +362,15 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
             fresh_tally = replace(turn.tally, retries=0, waits=0, plain=False)
             turn = replace(turn, failed_routes=(*turn.failed_routes, ask.route), tally=fresh_tally)
             fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes)
+            # What is left of the caller's own limit is left on any route.
+            fresh = replace(fresh, cap=ask.cap) if policy.capped else fresh
             if then is None:
                 return _again(turn, fresh, reply)
             return _go_on(turn, then, fresh, policy, reply, why="fallback")
         case GiveUp():
             circling = decided.failure is not None and decided.failure.kind == "repeated"
             # What went round in circles was shown, but teaching it to the model would be no kindness.
-            kept = turn.messages[: turn.before_notes] if circling else _kept(turn, reply, policy)
+            kept = turn.messages[: turn.before_notes] if circling else _kept(turn, reply)
             text = (*turn.open_text, reply.text) if reply.text else turn.open_text
             turn = replace(turn, messages=kept, open_text=text, reply=None)
             return replace(turn, phase="ending", giving_up=choice, failure=decided.failure)
@@ -377,11 +416,13 @@ def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy,
         notes = prompts.continuation(choice)
         why = why or "continue"
     if isinstance(choice, Continue) and choice.kind == "paused":
-        route = policy.route(_route_of(turn))
-        said = message_of(reply, route.protocol, route.model)
+        said = message_of(reply, turn.protocol, turn.model)
         messages = turn.messages if said is None else (*turn.messages, said)
     else:
-        messages = _kept(turn, reply, policy)
+        messages = _kept(turn, reply)
+    if policy.capped and ask.cap is not None:
+        # What came counts against the caller's limit, as well as it can be told.
+        ask = replace(ask, cap=max(ask.cap - len(reply.text) // CHARACTERS_PER_TOKEN, 1))
     plain = choice.escalation >= PLAIN_FROM and why != "fallback"
     tally = replace(turn.tally, plain=turn.tally.plain or plain)
     ask = replace(ask, why=why, after=0.0, notes=notes, stream=ask.stream and not plain)
@@ -389,18 +430,12 @@ def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy,
     return replace(turn, phase="asking", ask=ask, messages=messages, open_text=text, tally=tally, reply=None)
 
 
-def _kept(turn: Turn, reply: Reply, policy: Policy) -> tuple[Message, ...]:
+def _kept(turn: Turn, reply: Reply) -> tuple[Message, ...]:
     """The history with what may stay of a broken reply. If nothing stays, the notes that asked for it go too."""
-    route = policy.route(_route_of(turn))
-    said = salvage(reply, route.protocol, route.model)
+    said = salvage(reply, turn.protocol, turn.model)
     if said is None:
         return turn.messages[: turn.before_notes]
     return (*turn.messages, said)
-
-
-def _route_of(turn: Turn) -> RouteName:
-    assert turn.ask is not None
-    return turn.ask.route
 
 
 # Tools
@@ -414,18 +449,31 @@ def _finished(turn: Turn, finished: ToolFinished, policy: Policy) -> Turn:
     turn = replace(turn, messages=(*turn.messages, Message("tool", results)), calls=())
     if turn.stopping:
         return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
-    route = policy.route(_route_of(turn))
-    cap = turn.ask.cap if turn.ask is not None else route.cap
+    assert turn.ask is not None
+    route = policy.route(turn.ask.route)
+    cap = route.cap if policy.capped else turn.ask.cap  # a caller's limit counts for each reply anew
     return replace(turn, phase="asking", ask=_ask_on(route, "after_tools", cap=cap))
+
+
+def _handed_over(turn: Turn, handed: tuple[HandedCall, ...]) -> Turn:
+    """The results of our own tools stay behind the reply; those of the caller's come with its next request."""
+    results = tuple(result_part(call.id, call.outcome) for call in turn.calls if call.outcome is not None)
+    messages = (*turn.messages, Message("tool", results)) if results else turn.messages
+    return replace(turn, messages=messages, calls=(), handed=handed)
 
 
 # Ends
 
 
 def _claimed(turn: Turn) -> Turn:
+    """A process came back to it. That counts as a try unless nothing had been under way: the one before had let go in
+    good order, or a person was waited for."""
     marked = tuple(replace(call, orphan=call.started and call.outcome is None) for call in turn.calls)
-    tally = replace(turn.tally, recoveries=turn.tally.recoveries + 1)
-    return replace(turn, calls=marked, orphan=turn.phase == "streaming", tally=tally)
+    streaming = turn.phase == "streaming"
+    waited = bool(asking.open_in(turn)) and not any(call.orphan for call in marked)
+    tried = not (turn.left or waited)
+    tally = replace(turn.tally, recoveries=turn.tally.recoveries + tried)
+    return replace(turn, calls=marked, orphan=streaming, tally=tally, left=False)
 
 
 def _stop(turn: Turn) -> Turn:

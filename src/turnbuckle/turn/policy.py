@@ -1,10 +1,13 @@
 """The rules of one turn, as data: which routes there are, what tools promise, and every limit."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from turnbuckle.turn.consent import ConsentRule
 from turnbuckle.vocab.ids import Protocol, RouteName
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.tooling import Effect
+from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.tooling import FINISH_CALL, Effect
 
 
 class RouteFacts(Struct, frozen=True):
@@ -19,12 +22,23 @@ class RouteFacts(Struct, frozen=True):
     quirks: Quirks = Quirks()
 
 
+ANY_TEXT = "*"
+"""A tool of which nobody said which argument is its long text: whichever text was being written may become a draft."""
+
+
 class ToolFacts(Struct, frozen=True):
-    """What a tool promises. `draftable` names its long text argument; `guarded` ones whose default is not harmless."""
+    """What a tool promises. `draftable` names its long text argument; `guarded` ones whose default is not harmless.
+
+    `subject` is the argument that consent rules look at. A tool that `asks` is a question to a person, whose answer is
+    its result. A `client` tool is run by whoever asked for the run: its calls are handed over."""
 
     effect: Effect = "write"
     draftable: str = ""
     guarded: tuple[str, ...] = ()
+    subject: str = ""
+    is_command: bool = False
+    asks: bool = False
+    client: bool = False
 
 
 class Limits(Struct, frozen=True):
@@ -55,9 +69,41 @@ class Policy(Struct, frozen=True):
     pauses: int = 10
     longest_wait: float = 120.0
     """A provider that asks for a longer wait is left for another route, or the turn ends."""
+    consent: tuple[ConsentRule, ...] = ()
+    attended: bool = True
+    """Whether there is anybody who could give consent or answer a question."""
+    answer_seconds: float | None = None
+    """How long an answer is waited for; None: as long as it takes."""
+    capped: bool = False
+    """The output limit is the caller's own: where it is reached the answer ends, and nobody goes on behind it."""
+    closed: bool = False
+    """Only the tools that are named here are there for this run, whatever else this process could do."""
 
     def route(self, name: RouteName) -> RouteFacts:
         return next((route for route in self.routes if route.name == name), self.routes[0])
 
     def tool(self, name: str) -> ToolFacts:
         return self.tools.get(name, ToolFacts())
+
+
+def for_wishes(policy: Policy, wishes: Wishes) -> Policy:
+    """The rules of a run whose caller has wishes. The wanted route comes first and the others stay behind it; the
+    caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing: what was not
+    offered does not run. A caller that brings a `finish_call` finishes its drafts itself."""
+    first = [route for route in policy.routes if route.name == wishes.route]
+    routes = (*first, *(route for route in policy.routes if route not in first))
+    cap = wishes.max_output_tokens
+    if cap is not None:
+        routes = tuple(replace(route, cap=cap, cap_most=cap) for route in routes)
+    if wishes.effort is not None:
+        routes = tuple(replace(route, effort=wishes.effort) for route in routes)
+    own = policy.tools if wishes.own_tools else {}
+    brought = {tool.name: ToolFacts(draftable=ANY_TEXT, client=True) for tool in wishes.tools}
+    tools = {**own, **brought}
+    if FINISH_CALL in brought:
+        tools = {name: replace(facts, draftable="") for name, facts in tools.items()}
+    closed = policy.closed or not wishes.own_tools or bool(wishes.tools)
+    limits = policy.limits
+    if wishes.max_tool_calls is not None:
+        limits = replace(limits, tool_calls=min(limits.tool_calls, wishes.max_tool_calls))
+    return replace(policy, routes=routes, tools=tools, limits=limits, capped=cap is not None, closed=closed)

@@ -66,6 +66,8 @@ def decide(broken: Broken, policy: Policy) -> Decision:
             return _after_transport(broken, policy)
         case "cut_by_length":
             return _after_length(broken, policy)
+        case "thinking_exhausted" if policy.capped:
+            return _at_the_callers_limit()
         case "thinking_exhausted":
             return _with_more_room(broken) or _give_up(broken, "the model used up its output limit by thinking")
         case "empty":
@@ -108,6 +110,8 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
 def _after_length(broken: Broken, policy: Policy) -> Decision:
     if broken.window:
         return _elsewhere(broken) or _give_up(broken, "the context window is full")
+    if policy.capped:
+        return _at_the_callers_limit()
     if broken.draft is None and not broken.said_text:
         # Nothing of it can be used, so a larger cap is the only thing that helps.
         if (room := _with_more_room(broken)) is not None:
@@ -168,6 +172,11 @@ def _may_ask_again(broken: Broken, policy: Policy) -> bool:
     if broken.failure is None or broken.failure.retry_after is None:
         return broken.tally.retries <= policy.stream_retries
     return broken.tally.waits <= (policy.stream_retries if broken.others else policy.told_waits)
+
+
+def _at_the_callers_limit() -> GiveUp:
+    """Whoever set the limit wants no more than that, and is told that it was reached."""
+    return GiveUp("partial", "the output limit of the request is reached")
 
 
 def _with_more_room(broken: Broken) -> Decision | None:

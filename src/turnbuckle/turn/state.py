@@ -5,12 +5,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn.facts import AskWhy, GiveUp
+from turnbuckle.turn.facts import AskWhy, GiveUp, HandedCall, UserSpoke
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import DraftId, RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.request import Wishes
 from turnbuckle.vocab.tooling import ToolOutcome
 
 Phase = Literal[
@@ -37,6 +38,21 @@ class Ask(Struct, frozen=True):
     effort: str | None = None
 
 
+Answer = Literal["allowed", "denied", "answered", "expired", "withdrawn"]
+
+
+class Consent(Struct, frozen=True):
+    """A person was asked about this very call, by its name and arguments. No `verdict`: nobody has answered yet."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    question: bool = False
+    expires: float | None = None
+    verdict: Answer | None = None
+    text: str = ""
+
+
 class PendingCall(Struct, frozen=True):
     """A call of a complete reply. An orphan was started by a process that is gone, and has no outcome."""
 
@@ -46,6 +62,7 @@ class PendingCall(Struct, frozen=True):
     started: bool = False
     orphan: bool = False
     outcome: ToolOutcome | None = None
+    consent: Consent | None = None
 
 
 class Tally(Struct, frozen=True):
@@ -71,6 +88,8 @@ class Tally(Struct, frozen=True):
     gained: int = 0  # characters that came and were kept, over all attempts
     lost: int = 0  # characters that came and could not be used
     seconds_lost: float = 0.0
+    seconds_asked: float = 0.0  # spent on waiting for people, which no limit counts
+    asked_since: float = 0.0  # since when people are waited for, while they are
 
 
 class Turn(Struct, frozen=True):
@@ -85,6 +104,9 @@ class Turn(Struct, frozen=True):
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None
+    protocol: Protocol = "openai_chat"
+    model: str = ""
+    """Who was asked last, as it was then: the settings may name another model for that route by now."""
     asked_at: float = 0.0
     attempt: int = 0
     before_notes: int = 0
@@ -98,6 +120,15 @@ class Turn(Struct, frozen=True):
     same_calls: dict[str, int] = {}
     """How often each call was made since the last one that was new and could have changed anything."""
     tally: Tally = Tally()
+    wishes: Wishes = Wishes()
+    spoken: tuple[UserSpoke, ...] = ()
+    """What people said meanwhile, and the model was not told yet."""
+    steered: tuple[str, ...] = ()
+    """Which of their words the model was told."""
+    handed: tuple[HandedCall, ...] = ()
+    """Calls that the caller runs. The turn has ended with them."""
+    left: bool = False
+    """The process before let go of it in good order."""
     stopping: bool = False
     giving_up: GiveUp | None = None
     failure: Failure | None = None

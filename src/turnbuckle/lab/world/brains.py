@@ -32,8 +32,9 @@ class Wanted(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The long text in it, if it has one."""
-        key = FACTS[self.name].draftable if self.name in FACTS else ""
-        return str(self.arguments.get(key, "")) if key else ""
+        if self.name in FACTS:
+            return str(self.arguments.get(FACTS[self.name].draftable, ""))
+        return max((value for value in self.arguments.values() if isinstance(value, str)), key=len, default="")
 
 
 class Round(Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""Every fault of one task, one world for each: every cut of every reply, every death, every theft, every stop."""
+"""Every fault of one task, one world for each: every cut of every reply, every death, every theft, every stop, and
+every moment at which a process may let go in good order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,10 +12,12 @@ from turnbuckle.lab.world.faults import (
     Fault,
     Kill,
     KillInTool,
+    Leave,
     Nothing,
     Steal,
     StealInTool,
     StopAsked,
+    StopInQuestion,
     StopInTool,
     singles,
 )
@@ -51,10 +54,12 @@ def faults_of(story: Story, ends: tuple[EndKind, ...] = ENDS) -> Iterator[Fault]
         yield Kill(append, "after", power=True)
         yield Steal(append, "before")
         yield Steal(append, "after")
+        yield Leave(append)
     for run in range(story.tool_runs):
         yield from (KillInTool(run, side) for side in ("before", "after"))
         yield from (StealInTool(run, side) for side in ("before", "after"))
         yield StopInTool(run)
+    yield from (StopInQuestion(question) for question in range(story.questions))
 
 
 async def try_every_fault(task: Task, protocol: Protocol) -> Report:
@@ -87,4 +92,5 @@ def _must_succeed(task: Task, fault: Fault, story: Story) -> bool:
     if isinstance(fault, Nothing):
         return True
     unknown = any(isinstance(fact, ToolFinished) and fact.outcome.status == "unknown" for fact in story.facts)
-    return task.steady and not unknown and not any(isinstance(one, StopAsked | StopInTool) for one in singles(fault))
+    stops = any(isinstance(one, StopAsked | StopInTool | StopInQuestion) for one in singles(fault))
+    return task.steady and not unknown and not stops

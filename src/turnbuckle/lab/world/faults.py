@@ -77,6 +77,18 @@ class StopInTool(Struct, frozen=True):
     run: int
 
 
+class StopInQuestion(Struct, frozen=True):
+    """Somebody asks for the end at the very moment at which a person answers question number `question`."""
+
+    question: int
+
+
+class Leave(Struct, frozen=True):
+    """The process lets go of the run in good order behind append number `append`."""
+
+    append: int
+
+
 class Pair(Struct, frozen=True):
     """Two faults in one run."""
 
@@ -84,7 +96,19 @@ class Pair(Struct, frozen=True):
     second: "Fault"
 
 
-Fault = Nothing | CutReply | Kill | KillInTool | Steal | StealInTool | StopAsked | StopInTool | Pair
+Fault = (
+    Nothing
+    | CutReply
+    | Kill
+    | KillInTool
+    | Steal
+    | StealInTool
+    | StopAsked
+    | StopInTool
+    | StopInQuestion
+    | Leave
+    | Pair
+)
 
 
 def singles(fault: Fault) -> tuple[Fault, ...]:

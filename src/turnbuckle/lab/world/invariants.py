@@ -8,14 +8,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+import msgspec
+
 from turnbuckle.journal.port import EPOCH_BITS, Item
 from turnbuckle.lab.invariants import check_stream
+from turnbuckle.lab.world.consent_rules import CONSENT_RULES
+from turnbuckle.lab.world.handover_rules import HANDOVER_RULES
 from turnbuckle.lab.world.model import Asked
 from turnbuckle.lab.world.scene import Story, Task
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.turn.facts import (
+    ApprovalAsked,
+    CallsHandedOver,
     Decided,
     DraftClosed,
     DraftKept,
@@ -55,6 +61,8 @@ def check_run(story: Story) -> tuple[str, ...]:
         _every_break_is_decided,
         _drafts_are_listed,
         _nothing_starts_after_a_stop,
+        *CONSENT_RULES,
+        *HANDOVER_RULES,
     )
     return tuple(f"{rule.__name__.strip('_')}: {problem}" for rule in rules for problem in rule(story))
 
@@ -66,6 +74,9 @@ def check_wanted(task: Task, story: Story) -> tuple[str, ...]:
         problems.append(f"ended as {story.outcome.kind} ({story.outcome.why}), not {task.ends}")
     if task.answer is not None and story.turn.shown != task.answer:
         problems.append(f"the user saw {story.turn.shown!r}, not {task.answer!r}")
+    handed = tuple((call.name, msgspec.json.decode(call.arguments)) for call in story.turn.handed)
+    if task.handed is not None and handed != task.handed:
+        problems.append(f"handed over was {_short(handed)}, not {_short(task.handed)}")
     if task.files is not None and story.files != task.files:
         problems.append(f"the files are {_brief(story.files)}, not {_brief(task.files)}")
     return tuple(problems)
@@ -115,7 +126,7 @@ def _shown_is_final(story: Story) -> Iterator[str]:
 
 
 def _ended_in_tools(story: Story) -> bool:
-    return len(story.facts) > 1 and isinstance(story.facts[-2], ToolFinished)
+    return len(story.facts) > 1 and isinstance(story.facts[-2], ToolFinished | CallsHandedOver)
 
 
 def _tools_from_whole_replies(story: Story) -> Iterator[str]:
@@ -297,8 +308,13 @@ def _nothing_starts_after_a_stop(story: Story) -> Iterator[str]:
     stopped = False
     for fact in story.facts:
         stopped = stopped or isinstance(fact, StopAsked)
-        if stopped and isinstance(fact, ModelAsked | ToolStarted):
+        if stopped and isinstance(fact, ModelAsked | ToolStarted | ApprovalAsked | CallsHandedOver):
             yield f"{type(fact).__name__} behind the wish to stop"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 200 else f"{text[:100]}…{text[-100:]} ({len(text)})"
 
 
 def _brief(files: dict[str, str]) -> dict[str, str]:

@@ -4,15 +4,28 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import READ_LIMIT, Claim, Grade, Held, Item, Note, StreamRow, Wanted
+from turnbuckle.journal.port import (
+    READ_LIMIT,
+    SEARCH_LIMIT,
+    Claim,
+    Found,
+    Grade,
+    Held,
+    Item,
+    Note,
+    StreamRow,
+    Wanted,
+)
 from turnbuckle.lab.world.faults import (
     CutReply,
     Fault,
     Kill,
     KillInTool,
+    Leave,
     Steal,
     StealInTool,
     StopAsked,
+    StopInQuestion,
     StopInTool,
     end_by,
     singles,
@@ -35,6 +48,7 @@ class Luck:
         self.faults = list(singles(fault))
         self.appends = 0
         self.replies = 0
+        self.questions = 0
         self.intents: list[bytes] = []
 
     def take(self, wanted: Fault) -> bool:
@@ -58,6 +72,7 @@ class Process:
         self.items_when_stolen = 0
         self.started_when_robbed = 0
         self.stop: Callable[[], None] = lambda: None
+        self.leave: Callable[[], object] = lambda: None
         self._journal = journal
         self._luck = luck
         self._let_lease_end = let_lease_end
@@ -94,6 +109,9 @@ class Process:
     ) -> list[StreamRow]:
         return await self._journal.streams(wanted, after, limit)
 
+    async def search(self, words: str, wanted: Wanted = _ALL, limit: int = SEARCH_LIMIT) -> list[Found]:
+        return await self._journal.search(words, wanted, limit)
+
     async def close(self) -> None:
         self.dead = True
 
@@ -122,6 +140,8 @@ class Process:
             self._die()
         if self._luck.take(Steal(number, side)):
             await self._be_robbed(stream)
+        if side == "after" and self._luck.take(Leave(number)):
+            self.leave()
 
     async def tool_at(self, run: int, side: Side) -> None:
         self._live()
@@ -139,6 +159,12 @@ class Process:
         self._live()
         wanted = f'"key":"{key}"'.encode()
         return any(wanted in item for item in self._luck.intents)
+
+    def question_at(self) -> None:
+        self._live()
+        self._luck.questions += 1
+        if self._luck.take(StopInQuestion(self._luck.questions - 1)):
+            self.stop()
 
     def reply_begins(self) -> int:
         self._live()

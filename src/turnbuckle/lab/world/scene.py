@@ -1,6 +1,7 @@
 """A task in its world, from the first word to the end of the run, through as many processes as its fault takes."""
 
 import asyncio
+from typing import Any
 
 from msgspec import Struct
 
@@ -8,17 +9,20 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Fenced, Item
 from turnbuckle.lab.world.faults import NOTHING, Fault
 from turnbuckle.lab.world.model import Asked, Brain, WorldModel
+from turnbuckle.lab.world.people import Person, attend
 from turnbuckle.lab.world.process import LEASE, Killed, Luck, Process, read_all
 from turnbuckle.lab.world.tools import FACTS, Disk, Done, WorldTools
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn.consent import Rule, written
 from turnbuckle.turn.facts import Fact, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts
+from turnbuckle.turn.policy import Limits, Policy, RouteFacts, for_wishes
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
+from turnbuckle.vocab.request import Wishes
 
 _STREAM = "run"
 _MOST_LIVES = 12
@@ -45,13 +49,30 @@ class Task(Struct, frozen=True):
     kill_plain: bool = False
     """It breaks plain answers too."""
     prompt: str = "Do it."
+    history: tuple[Message, ...] = ()
+    """What was said before."""
+    wishes: Wishes = Wishes()
+    handed: tuple[tuple[str, dict[str, Any]], ...] | None = None
+    """The calls that whoever asked must have in its hands at the end: name and arguments."""
+    approval: dict[str, Rule] = {}
+    person: Person | None = None
+    """Who answers; with nobody there, `attended` says whether anybody is waited for, for `answer_seconds`."""
+    attended: bool = True
+    answer_seconds: float | None = None
 
     def policy(self, protocol: Protocol) -> Policy:
         routes = tuple(
             RouteFacts(RouteName(f"route{at}"), protocol, f"model{at}", self.cap, self.cap_most, self.effort)
             for at in range(len(self.brains))
         )
-        return Policy(routes, FACTS, self.limits)
+        return Policy(
+            routes,
+            FACTS,
+            self.limits,
+            consent=written(self.approval),
+            attended=self.attended,
+            answer_seconds=self.answer_seconds,
+        )
 
 
 class Story(Struct, frozen=True):
@@ -71,6 +92,7 @@ class Story(Struct, frozen=True):
     robbed: tuple[tuple[int, int, int], ...]
     """For each robbed process: its epoch, the items at that moment, tools that it started afterwards."""
     tool_runs: int
+    questions: int
     appends: int
     seconds: float
     argument_characters: int
@@ -106,8 +128,8 @@ class Scene:
         for _ in range(_MOST_LIVES):
             driver = self._live(claim)
             try:
-                outcome = await self._drive(driver, claim)
-                if self._process.stolen is None:
+                outcome = await self._lived(driver, claim)
+                if outcome is not None and self._process.stolen is None:
                     return await self._story(outcome)
             except Killed:
                 pass
@@ -129,15 +151,42 @@ class Scene:
         self._models.append(model)
         log = RunLog(self._process, claim, TurnFold(self._policy))
         tools = WorldTools(self._disk, self._process)
-        driver = Driver(log, self._policy, model, tools, wall=lambda: self.now, sleep=self._sleep)
+        driver = Driver(log, model, tools, wall=lambda: self.now, sleep=self._sleep)
         self._process.stop = driver.stop.ask
         return driver
+
+    async def _lived(self, driver: Driver, claim: Claim) -> Outcome | None:
+        """One life of the run, up to its end; None if the process let go of it."""
+        work = asyncio.ensure_future(self._drive(driver, claim))
+        self._process.leave = work.cancel
+        tasks: set[asyncio.Future[Any]] = {work}
+        if self._task.person is not None:
+            process, stream = self._process, _STREAM
+            tasks.add(
+                asyncio.ensure_future(attend(self._task.person, process, stream, driver, process, self._pass_time))
+            )
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in done - {work}:
+                one.result()  # whoever answers may be the first to learn that the process is dead
+            await asyncio.wait({work})
+            if not work.cancelled():
+                return work.result()
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._process.stolen is None:
+            await driver.leave("the server stops")
+            await self._journal.release(claim)
+        return None
 
     async def _drive(self, driver: Driver, claim: Claim) -> Outcome:
         if claim.head:
             return await driver.resume(claim.epoch)
-        said = Message("user", (TextPart(self._task.prompt),))
-        return await driver.start(RunStarted(self.now, RunId("r"), SessionId("s"), (said,)))
+        task = self._task
+        messages = (*task.history, Message("user", (TextPart(task.prompt),)))
+        return await driver.start(RunStarted(self.now, RunId("r"), SessionId("s"), messages, wishes=task.wishes))
 
     async def _next_life(self, claim: Claim) -> Claim:
         """What the next process finds: everything, or after a loss of power only what was sure."""
@@ -158,6 +207,9 @@ class Scene:
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
+        self._pass_time(seconds)
+
+    def _pass_time(self, seconds: float) -> None:
         self.now += seconds
 
     def _let_lease_end(self) -> None:
@@ -176,7 +228,7 @@ class Scene:
         for fact in facts:
             fold.take(fact)
         return Story(
-            policy=self._policy,
+            policy=for_wishes(self._policy, self._task.wishes),
             outcome=outcome,
             items=items,
             facts=facts,
@@ -188,6 +240,7 @@ class Scene:
             reread=tuple([await self._reread(cursor) for cursor in (0, items[len(items) // 2].seq, items[-1].seq)]),
             robbed=tuple(self._robbed),
             tool_runs=self._disk.runs,
+            questions=self._luck.questions,
             appends=self._luck.appends,
             seconds=self.now,
             argument_characters=sum(model.argument_characters for model in self._models),

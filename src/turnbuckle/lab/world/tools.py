@@ -12,11 +12,12 @@ from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, failed, finished, not_started
 
 FACTS: dict[str, ToolFacts] = {
-    "read_file": ToolFacts("read"),
-    "write_file": ToolFacts("write", draftable="content"),
-    "append_file": ToolFacts("write", draftable="content"),
+    "read_file": ToolFacts("read", subject="path"),
+    "write_file": ToolFacts("write", draftable="content", subject="path"),
+    "append_file": ToolFacts("write", draftable="content", subject="path"),
     "set_flag": ToolFacts("idempotent"),
-    "shell": ToolFacts("write"),
+    "shell": ToolFacts("write", subject="command", is_command=True),
+    "ask_user": ToolFacts("read", asks=True),
 }
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "read_file": ("path",),
@@ -24,6 +25,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "append_file": ("path", "content"),
     "set_flag": ("name",),
     "shell": ("command",),
+    "ask_user": ("question",),
 }
 _PROBED = ("write_file", "append_file")
 _DYING = 4  # turns of the loop that a tool takes to end once it is stopped: the wish is stored before it
@@ -67,6 +69,8 @@ class Disk:
                 return finished("appended")
             case "set_flag":
                 return finished("set")
+            case "ask_user":
+                raise AssertionError("a question is for a person, and no tool's work")
         return failed("exit code 1") if "fail" in arguments["command"] else finished("ok")
 
     def has_done(self, key: str) -> bool:

@@ -7,7 +7,7 @@ from turnbuckle.tools.spec import ToolContext, ToolError, tool
 A_DAY = 86_400.0
 
 
-@tool(effect="read", timeout=A_DAY)
+@tool(effect="read", timeout=A_DAY, asks=True)
 async def ask_user(question: Annotated[str, "One clear question."], context: ToolContext) -> str:
     """Ask the user a question and wait for the answer. Only for what you can not find out or decide yourself."""
     if context.ask is None:

@@ -14,7 +14,7 @@ MOST_PLACES = 5
 LINE_SHOWN = 160
 
 
-@tool(effect="write", probe=write_was_done, touches=path_touched)
+@tool(effect="write", probe=write_was_done, touches=path_touched, subject="path")
 def edit_file(
     path: Annotated[str, "Relative to the workspace."],
     old: Annotated[str, "The text to replace, exactly as it stands in the file. It must occur there exactly once."],

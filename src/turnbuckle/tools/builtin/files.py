@@ -31,7 +31,7 @@ def write_was_done(arguments: Mapping[str, Any], context: ToolContext) -> ProbeA
     return replaced(context, str(arguments["path"]))
 
 
-@tool(effect="read", touches=path_touched)
+@tool(effect="read", touches=path_touched, subject="path")
 def read_file(
     path: Annotated[str, "Relative to the workspace."],
     context: ToolContext,
@@ -46,7 +46,7 @@ def read_file(
     return _shown(data.decode("utf-8", "replace"), start or 1, lines, context.output_cap)
 
 
-@tool(effect="idempotent", draftable="content", probe=write_was_done, touches=path_touched)
+@tool(effect="idempotent", draftable="content", probe=write_was_done, touches=path_touched, subject="path")
 def write_file(
     path: Annotated[str, "Relative to the workspace. Folders on the way are made."],
     content: Annotated[str, "The whole new content."],
@@ -60,7 +60,7 @@ def write_file(
         return f"{'Wrote' if before is None else 'Replaced'} {place.shown}: {_measured(content, data)}."
 
 
-@tool(effect="write", draftable="content", probe=write_was_done, touches=path_touched)
+@tool(effect="write", draftable="content", probe=write_was_done, touches=path_touched, subject="path")
 def append_file(
     path: Annotated[str, "Relative to the workspace. The file is made if it is not there."],
     content: Annotated[str, "What to put behind its end. No line break is added before it."],
@@ -81,7 +81,7 @@ def append_file(
     raise ToolError(f"{path} is being changed by somebody else; nothing was added")
 
 
-@tool(effect="read")
+@tool(effect="read", subject="path")
 def list_files(
     context: ToolContext,
     path: Annotated[str | None, "A folder; the workspace if left out."] = None,

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from turnbuckle.tools.builtin.files import SKIPPED_FOLDERS
 from turnbuckle.tools.confine import data_identity, open_folder, place_of
-from turnbuckle.tools.redaction import without_secrets
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 from turnbuckle.tools.threads import in_thread
+from turnbuckle.vocab.redaction import without_secrets
 
 SECONDS = 20.0
 MOST_FOUND = 200
@@ -41,7 +41,7 @@ class Found(Struct, frozen=True):
     fault: str = ""
 
 
-@tool(effect="read", timeout=SECONDS)
+@tool(effect="read", timeout=SECONDS, subject="path")
 async def search_files(
     pattern: Annotated[str, "A regular expression, looked for in each line."],
     context: ToolContext,

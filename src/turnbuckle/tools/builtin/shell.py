@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from turnbuckle.tools.confine import open_folder, place_of
 from turnbuckle.tools.output import Decoded
 from turnbuckle.tools.process import Ended, run_command
-from turnbuckle.tools.redaction import without_secrets
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.vocab.redaction import without_secrets
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 
 SECONDS = 120.0
@@ -23,7 +23,7 @@ def _limit(values: Mapping[str, Any]) -> float:
     return SECONDS if asked is None else min(float(asked), MOST_SECONDS)
 
 
-@tool(effect="write", timeout=_limit)
+@tool(effect="write", timeout=_limit, subject="command", is_command=True)
 async def shell(
     command: Annotated[str, "The command, for a shell."],
     context: ToolContext,

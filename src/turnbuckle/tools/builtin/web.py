@@ -30,7 +30,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@tool(effect="read", timeout=SECONDS)
+@tool(effect="read", timeout=SECONDS, subject="url")
 async def fetch_url(url: Annotated[str, "With http:// or https://"], context: ToolContext) -> str:
     """Fetch a web page or a file by its address, as text."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=20)

@@ -1,0 +1,43 @@
+"""What a provider says beside its reply, without our own keys.
+
+Some servers, and more proxies, repeat the request in their error texts, and its Authorization header with it. Those
+texts are kept in the journal, shown to readers and logged. So they are cleaned here, where the keys of the route are
+known and before anybody else has seen them.
+"""
+
+from msgspec.structs import replace
+
+from turnbuckle.call.routes import Route
+from turnbuckle.vocab.events import Cut, Event, FinishNoted, Skipped
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.redaction import Redactor, secrets_in_headers
+
+
+def discreet(events: list[Event], route: Route) -> list[Event]:
+    """The same events; the texts that are not the model's own hold no secret of this route."""
+    redactor = Redactor({route.api_key.reveal(), *secrets_in_headers(route.headers)})
+    return [_discreet(event, redactor) for event in events]
+
+
+def _discreet(event: Event, redactor: Redactor) -> Event:
+    match event:
+        case Cut(told):
+            return Cut(_failure(told, redactor))
+        case Skipped(why, sample):
+            return Skipped(redactor.message(why), redactor.sample(sample))
+        case FinishNoted(finish, said, detail):
+            return FinishNoted(finish, redactor.message(said), redactor.message(detail))
+        case _:
+            return event
+
+
+def _failure(told: Failure, redactor: Redactor) -> Failure:
+    return replace(
+        told,
+        message=redactor.sample(told.message),
+        said=redactor.sample(told.said),
+        code=redactor.message(told.code),
+        type=redactor.message(told.type),
+        param=redactor.message(told.param),
+        request_id=redactor.message(told.request_id),
+    )

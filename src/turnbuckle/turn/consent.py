@@ -1,0 +1,96 @@
+"""Whether a call may start, must wait for a person, or may not start at all: rules as data, and one pure function.
+
+A rule names a tool, and may narrow itself by a pattern for what the call works on: the command of a shell, the path
+of a file, the address of a page. The most narrow rule that fits decides, and of equally narrow ones the strictest.
+
+A pattern can only be trusted to allow what it shows. `git status*` would fit `git status; rm -rf .` too, so a
+pattern never allows a command that holds more than one: there the rule of the tool itself decides. The other way
+round, a pattern that asks or denies fits a command if it fits any of those in it, and an absolute path if it fits any
+end of it. That catches the plain ways round a rule and not the sly ones, since a shell can spell everything in many
+ways. What must not happen is denied for the whole tool, and what is harmless is allowed by patterns.
+"""
+
+import posixpath
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Rule = Literal["allow", "ask", "deny"]
+
+_STRICTNESS: dict[Rule, int] = {"allow": 0, "ask": 1, "deny": 2}
+_MORE_THAN_ONE = re.compile(r"[;&|<>`\n\r(){}\\]|\$[^\s'\"]")
+"""What can begin another command, take in a file, or put in something that the pattern did not see."""
+_BETWEEN = re.compile(r"[;&|<>`\n\r(){}]")
+_SITE = re.compile(r"\s*[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
+
+
+class ConsentRule(Struct, frozen=True):
+    """One rule. An empty pattern fits every call of the tool; `*` as the tool fits every tool."""
+
+    tool: str
+    rule: Rule
+    pattern: str = ""
+
+    def fits(self, name: str, subject: "Subject") -> bool:
+        if self.tool not in (name, "*"):
+            return False
+        if not self.pattern:
+            return True
+        pattern = posixpath.normpath(self.pattern) if subject.is_path else self.pattern
+        if self.rule == "allow":
+            return subject.is_plain and fnmatchcase(subject.text, pattern)
+        return any(fnmatchcase(text, pattern) for text in (subject.text, *subject.within))
+
+
+class Subject(Struct, frozen=True):
+    """What a call works on. `within` are the commands in a longer one, or the ends of a path. One that `is_plain` does
+    no more than its text shows."""
+
+    text: str
+    within: tuple[str, ...] = ()
+    is_plain: bool = True
+    is_path: bool = False
+
+
+def written(approval: dict[str, Rule]) -> tuple[ConsentRule, ...]:
+    """The rules as they stand in the settings: `shell = "ask"`, `"shell:git log*" = "allow"`."""
+    made = []
+    for key, rule in approval.items():
+        tool, _, pattern = key.partition(":")
+        made.append(ConsentRule(tool.strip(), rule, pattern.strip()))
+    return tuple(made)
+
+
+def rule_for(
+    rules: tuple[ConsentRule, ...], name: str, arguments: dict[str, Any], subject: str, *, is_command: bool = False
+) -> Rule:
+    """What the rules say of this call. Without any rule it may start."""
+    value = arguments.get(subject)
+    found = subject_of(value if isinstance(value, str) else "", subject, is_command=is_command)
+    fitting = [rule for rule in rules if rule.fits(name, found)]
+    if not fitting:
+        return "allow"
+
+    def weight(rule: ConsentRule) -> tuple[bool, int, int]:
+        return (rule.tool != "*", len(rule.pattern), _STRICTNESS[rule.rule])
+
+    return max(fitting, key=weight).rule
+
+
+def subject_of(text: str, argument: str, *, is_command: bool = False) -> Subject:
+    """The value of the argument that rules look at, in the one form in which they compare it."""
+    if is_command:
+        text = text.strip()
+        parts = tuple(part.strip() for part in _BETWEEN.split(text))
+        return Subject(text, parts, _MORE_THAN_ONE.search(text) is None)
+    if argument == "path":
+        path = posixpath.normpath(text)  # so that `./a` and `b/../a` are the path that a rule names
+        steps = path.split("/")
+        # Where the workspace begins in an absolute path is not known here.
+        ends = tuple("/".join(steps[at:]) for at in range(1, len(steps))) if path.startswith("/") else ()
+        return Subject(path, ends, is_path=True)
+    if argument == "url":
+        return Subject(_SITE.sub(lambda site: site[0].strip().lower(), text, count=1))
+    return Subject(text)
