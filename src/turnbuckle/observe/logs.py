@@ -1,0 +1,255 @@
+"""What happens, line by line, for people and for programs, without content and without secrets.
+
+Theory of operation. `RunLines` writes the story of each run from its facts: what began, broke, was decided, ran and
+ended, in our own words. What was asked, said or printed is not in them, nor are the words of a provider, unless
+`content` is asked for. `open_log` gives the whole process one log in one of two forms. A line is made where it is
+logged, and written by a thread: whoever reads the log may be slow, and runs do not wait for it.
+"""
+
+import logging
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+import msgspec
+
+from turnbuckle.observe.sight import CallSeen, RunSeen
+from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Decided,
+    Fact,
+    GiveUp,
+    RunClaimed,
+    RunEnded,
+    RunLeft,
+    RunStarted,
+    StopAsked,
+    ToolFinished,
+    ToolStarted,
+)
+from turnbuckle.turn.labels import short_argument
+from turnbuckle.vocab.redaction import Redactor
+
+Form = Literal["text", "json"]
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""Set while a request is handled. What is begun meanwhile keeps it, so the lines of a run name the request."""
+
+MOST_WAITING = 10_000
+"""Lines that may wait to be written: megabytes, minutes of a busy server. What comes then is lost, and counted."""
+_LINE = 8_000  # characters of a message
+_TRACE = 100  # lines of a stack trace; its end tells most
+_PATIENCE = 2.0
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+_FIELDS = ("run", "session", "request_id", "event")
+
+
+class _Form(logging.Formatter):
+    """What both forms have in common: each text goes out without secrets."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = redactor
+
+    def _clean(self, text: str) -> str:
+        """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
+        shown = self._redactor.sample(text[: 4 * _LINE])[:_LINE].translate(_CONTROL)
+        return shown.encode("utf-8", "backslashreplace").decode()
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, str]:
+        found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}
+        found["request_id"] = found["request_id"] or request_id.get()
+        return {name: self._clean(value) for name, value in found.items() if value}
+
+    def _trace(self, record: logging.LogRecord) -> list[str]:
+        if not record.exc_info:
+            return []
+        return [self._clean(line) for line in self.formatException(record.exc_info).splitlines()[-_TRACE:]]
+
+
+class PlainForm(_Form):
+    """Time, level, message, and behind it what the line belongs to."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = [f"{name}={value}" for name, value in self._fields(record).items() if name != "event"]
+        line = " ".join([_stamp(record), f"{record.levelname:<7}", self._clean(record.getMessage()), *fields])
+        return "\n    ".join([line, *self._trace(record)])
+
+
+class JsonForm(_Form):
+    """One object per line: ts, level, message, then run, session, request_id and event where there are any, then what
+    the event has to tell."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "ts": _stamp(record),
+            "level": record.levelname.lower(),
+            "message": self._clean(record.getMessage()),
+            "logger": record.name,
+            **self._fields(record),
+        }
+        details: dict[str, Any] = getattr(record, "details", {})
+        for name, value in details.items():
+            line.setdefault(name, self._clean(value) if isinstance(value, str) else value)
+        if trace := self._trace(record):
+            line["error"] = "\n".join(trace)
+        return msgspec.json.encode(line).decode()
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class LineWriter(logging.Handler):
+    """Writes lines in a thread of its own. If nobody takes them in time they are counted, not kept."""
+
+    def __init__(self, stream: TextIO, form: logging.Formatter, most: int = MOST_WAITING) -> None:
+        super().__init__()
+        self.setFormatter(form)
+        self.lost = 0
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(most)
+        self._thread = threading.Thread(target=self._write, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._lines.put_nowait(self.format(record))
+        except queue.Full:
+            self.lost += 1
+
+    def close(self) -> None:
+        """Write what waits, if it can be written."""
+        super().close()
+        try:
+            self._lines.put(None, timeout=_PATIENCE)
+        except queue.Full:
+            return
+        self._thread.join(_PATIENCE)
+
+    def _write(self) -> None:
+        told = 0
+        while (line := self._lines.get()) is not None:
+            if self.lost > told:
+                line, told = f"{line}\n{self._told(self.lost - told)}", self.lost
+            try:
+                self._stream.write(f"{line}\n")
+                if self._lines.empty():
+                    self._stream.flush()
+            except (OSError, ValueError):  # the other end is closed
+                self.lost += 1
+
+    def _told(self, lost: int) -> str:
+        words = f"{lost} lines of the log are lost, since nobody read it in time"
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, words, None, None))
+
+
+@contextmanager
+def open_log(
+    form: Form, redactor: Redactor, stream: TextIO | None = None, level: int = logging.INFO
+) -> Iterator[LineWriter]:
+    """One log for the whole process, other packages included; those only with their warnings."""
+    made = JsonForm(redactor) if form == "json" else PlainForm(redactor)
+    writer = LineWriter(stream if stream is not None else sys.stderr, made)
+    root, ours = logging.getLogger(), logging.getLogger("turnbuckle")
+    before = ours.level
+    root.addHandler(writer)
+    ours.setLevel(level)
+    try:
+        yield writer
+    finally:
+        ours.setLevel(before)
+        root.removeHandler(writer)
+        writer.close()
+
+
+class RunLines:
+    """An onlooker that logs. With `content`, lines also tell what a tool was called with and what a provider said."""
+
+    def __init__(self, logger: logging.Logger | None = None, *, content: bool = False) -> None:
+        self._logger = logger if logger is not None else logging.getLogger("turnbuckle.run")
+        self._content = content
+
+    def take(self, run: RunSeen, fact: Fact) -> None:
+        match fact:
+            case RunStarted():
+                self._say(run, "run_started", "run started")
+            case RunClaimed():
+                self._say(run, "run_resumed", "run taken up again", epoch=fact.epoch)
+            case Decided():
+                self._decided(run, fact)
+            case ToolStarted():
+                named = f" {short_argument(fact.arguments)}".rstrip() if self._content else ""
+                self._say(run, "tool_started", f"{fact.name} started{named}", tool=fact.name, call=fact.call_id)
+            case ToolFinished():
+                self._tool_finished(run, fact)
+            case ApprovalAsked():
+                told: dict[str, Any] = {"approval": fact.approval, "kind": fact.kind, "tool": fact.name}
+                self._say(run, "approval_asked", f"{fact.name} waits for a person ({fact.kind})", **told)
+            case ApprovalAnswered():
+                told = {"approval": fact.approval, "verdict": fact.verdict, "by": fact.by}
+                self._say(run, "approval_answered", f"{fact.approval} {fact.verdict}", **told)
+            case StopAsked():
+                self._say(run, "stop_asked", f"stop asked by {fact.by}", by=fact.by)
+            case RunLeft():
+                self._say(run, "run_left", f"let go of the run: {fact.why}")
+            case RunEnded():
+                self._ended(run, fact)
+            case _:
+                pass
+
+    def over(self, run: RunSeen, call: CallSeen) -> None:
+        asked, failure = call.asked, call.failure
+        told: dict[str, Any] = {"route": asked.route, "model": asked.model, "attempt": asked.attempt, "why": asked.why}
+        told["seconds"] = round(call.seconds, 3)
+        if failure is None:
+            words = f"model call {asked.attempt} on {asked.route} ended after {call.seconds:.1f} s"
+            self._say(run, "model_call_ended", words, finish=call.finish, **told)
+            return
+        clock = f" ({failure.clock})" if failure.clock is not None else ""
+        words = f"model call {asked.attempt} on {asked.route} broke after {call.seconds:.1f} s: {failure.kind}{clock}"
+        told |= {"kind": failure.kind, "clock": failure.clock, "status": failure.status}
+        told["provider_request"] = failure.request_id
+        if self._content:
+            told["said"] = failure.message
+        level = logging.INFO if failure.kind == "cancelled" else logging.WARNING
+        self._say(run, "model_call_broke", words, level, **told)
+
+    def gone(self, run: RunSeen) -> None:
+        self._say(run, "run_lost", "this process drives the run no longer, and it has no end", logging.WARNING)
+
+    def _decided(self, run: RunSeen, fact: Decided) -> None:
+        tag = str(fact.decision.__struct_config__.tag)
+        kept = f", {fact.gained:,} characters kept, {fact.lost:,} lost" if fact.gained or fact.lost else ""
+        told = {"attempt": fact.attempt, "verdict": fact.verdict, "decision": tag, "tool": fact.tool}
+        level = logging.WARNING if isinstance(fact.decision, GiveUp) else logging.INFO
+        words = f"{fact.verdict.replace('_', ' ')}: {tag.replace('_', ' ')}{kept}"
+        self._say(run, "decided", words, level, gained=fact.gained, lost=fact.lost, **told)
+
+    def _tool_finished(self, run: RunSeen, fact: ToolFinished) -> None:
+        told = fact.outcome
+        level = logging.WARNING if told.fact == "unknown" or told.survivors else logging.INFO
+        words = f"{fact.name} {told.status.replace('_', ' ')} after {told.seconds:.1f} s"
+        details = {"tool": fact.name, "call": fact.call_id, "status": told.status, "seconds": round(told.seconds, 3)}
+        self._say(run, "tool_finished", words, level, exit_code=told.exit_code, **details)
+
+    def _ended(self, run: RunSeen, fact: RunEnded) -> None:
+        outcome, seconds = fact.outcome, max(fact.at - run.began_at, 0.0)
+        why = outcome.failure.kind if outcome.failure is not None else ""
+        words = f"run {outcome.kind} after {seconds:.1f} s{f': {why}' if why else ''}"
+        details: dict[str, Any] = {"outcome": outcome.kind, "seconds": round(seconds, 3), "failure": why}
+        if self._content:
+            details["why"] = outcome.why
+        level = logging.WARNING if outcome.kind in ("partial", "failed") else logging.INFO
+        self._say(run, "run_ended", words, level, drafts=len(outcome.drafts), **details)
+
+    def _say(self, run: RunSeen, event: str, words: str, level: int = logging.INFO, **details: Any) -> None:
+        if self._logger.isEnabledFor(level):
+            told = {name: value for name, value in details.items() if value not in (None, "")}
+            extra = {"run": run.run, "session": run.session, "event": event, "details": told}
+            self._logger.log(level, "%s", words, extra=extra)

@@ -1,0 +1,216 @@
+"""Numbers about all runs of this process, for Prometheus.
+
+Every label has few values: names of routes, tools and endpoints are those that were given at the start, and any other
+is counted as "other". What each number means is in docs/metrics.md.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.exposition import generate_latest
+
+from turnbuckle.observe.sight import CallSeen, RunSeen
+from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    Decided,
+    Fact,
+    GiveUp,
+    ModelAsked,
+    RunClaimed,
+    RunEnded,
+    RunLeft,
+    ToolFinished,
+)
+from turnbuckle.turn.ledger import Price
+from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.tooling import FINISH_CALL, Effect
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OTHER = "other"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_CUT = ("cut_by_transport", "cut_by_length")
+_WAITS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
+"""Seconds that people wait for a model. The longest clock of a call fires before the last of them."""
+_WORK = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
+_REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600)
+
+# Or each number comes with a second one that tells when it was first counted.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """An onlooker that counts. `tools` maps each tool to what it does to the world; `price` tells what tokens cost
+    where the provider does not, and without it such calls count as free."""
+
+    def __init__(
+        self,
+        *,
+        routes: Iterable[str] = (),
+        tools: Mapping[str, Effect] | None = None,
+        endpoints: Iterable[str] = (),
+        price: Price | None = None,
+    ) -> None:
+        self.know(endpoints=endpoints, routes=routes, tools=tools)
+        self._price = price
+        self._active: set[RunId] = set()
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self._make_run_metrics()
+        self._make_call_metrics()
+        self._make_server_metrics()
+
+    def render(self) -> bytes:
+        """All numbers, in the text format of Prometheus; `CONTENT_TYPE` names it."""
+        return generate_latest(self._registry)
+
+    # What runs do
+
+    def take(self, run: RunSeen, fact: Fact) -> None:
+        self._active.add(run.run)
+        match fact:
+            case ModelAsked():
+                self._model_calls.labels(self._route(fact.route), fact.why).inc()
+            case Decided():
+                self._decided(fact)
+            case ToolFinished():
+                self._tool_finished(run, fact)
+            case ApprovalAnswered():
+                self._approvals.labels(fact.verdict).inc()
+            case RunClaimed():
+                self._resumed.inc()
+            case RunEnded():
+                self._runs.labels(fact.outcome.kind).inc()
+                self._active.discard(run.run)
+            case RunLeft():
+                self._active.discard(run.run)
+            case _:
+                pass
+
+    def over(self, run: RunSeen, call: CallSeen) -> None:
+        route = self._route(call.asked.route)
+        if call.asked.stream and call.first_at is not None:
+            self._first_token.labels(route).observe(max(call.first_at - call.asked.at, 0.0))
+            self._gap.labels(route).observe(call.longest_gap or 0.0)
+        if call.usage is not None:
+            self._used(call.asked.model, call.usage)
+        if call.failure is None:
+            self._stalls_survived.inc(run.stalls)
+            run.stalls = 0
+            return
+        self._breaks.labels(call.failure.kind, call.failure.clock or "").inc()
+        run.stalls += call.failure.kind == "stalled"
+
+    def gone(self, run: RunSeen) -> None:
+        self._active.discard(run.run)
+
+    # What the server does
+
+    def http(self, method: str, endpoint: str, status: int, seconds: float) -> None:
+        """A request was answered. `endpoint` is its pattern, such as /v1/runs/{id}."""
+        endpoint = endpoint if endpoint in self._endpoints else OTHER
+        self._http_requests.labels(method if method in _METHODS else OTHER, endpoint, str(status)).inc()
+        self._http_seconds.labels(endpoint).observe(seconds)
+
+    def know(
+        self, *, endpoints: Iterable[str] = (), routes: Iterable[str] = (), tools: Mapping[str, Effect] | None = None
+    ) -> None:
+        """The names that are counted apart: patterns of endpoints, routes, and tools with what each does to the world.
+        Any other name counts as one."""
+        self._endpoints = frozenset(endpoints)
+        self._routes = frozenset(routes)
+        self._tools = dict(tools or {})
+        self._tool_names = frozenset((*self._tools, FINISH_CALL))
+
+    def reader_came(self) -> None:
+        self._readers.inc()
+
+    def reader_left(self, *, dropped: bool = False) -> None:
+        """`dropped`: it did not read, and was cut off."""
+        self._readers.dec()
+        if dropped:
+            self._readers_dropped.inc()
+
+    # Counting
+
+    def _decided(self, fact: Decided) -> None:
+        cause = fact.failure.kind if fact.failure is not None else fact.verdict
+        if isinstance(fact.decision, GiveUp):
+            self._given_up.labels(cause).inc()
+        else:
+            self._recoveries.labels(cause, str(fact.decision.__struct_config__.tag)).inc()
+        if fact.verdict in _CUT:
+            self._salvaged.inc(fact.gained)
+        self._lost.inc(max(fact.lost, 0))
+
+    def _tool_finished(self, run: RunSeen, fact: ToolFinished) -> None:
+        name = fact.name if fact.name in self._tool_names else OTHER
+        told = fact.outcome
+        self._tool_runs.labels(name, told.status).inc()
+        if fact.call_id in run.tools:
+            self._tool_seconds.labels(name).observe(told.seconds)
+        elif run.claimed and told.status in ("unknown", "finished") and self._tools.get(fact.name, "read") != "read":
+            # It was started by a process that is gone, and nobody started it again.
+            self._not_repeated.inc()
+
+    def _used(self, model: str, usage: Usage) -> None:
+        given, made = usage.input or 0, usage.output or 0
+        self._tokens.labels("input").inc(given)
+        self._tokens.labels("output").inc(made)
+        cost = usage.cost
+        if cost is None and self._price is not None:
+            cost = self._price(model, given, made)
+        self._money.inc(cost or 0.0)
+
+    def _route(self, name: str) -> str:
+        return name if name in self._routes else OTHER
+
+    # The numbers
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(f"turnbuckle_{name}", told, labels, registry=self._registry)
+
+    def _histogram(self, name: str, told: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"turnbuckle_{name}", told, labels, buckets=buckets, registry=self._registry)
+
+    def _make_run_metrics(self) -> None:
+        self._runs = self._counter("runs_total", "Runs that ended, by their outcome.", "outcome")
+        self._resumed = self._counter("runs_resumed_total", "Runs taken up after their process died or let go.")
+        active = Gauge("turnbuckle_runs_active", "Runs that this process drives.", registry=self._registry)
+        active.set_function(lambda: len(self._active))
+        self._tool_runs = self._counter("tool_runs_total", "Tool calls that have their outcome.", "tool", "status")
+        self._tool_seconds = self._histogram("tool_seconds", "How long tools ran.", _WORK, "tool")
+        self._not_repeated = self._counter(
+            "effects_not_repeated_total", "Tools that a dead process had started and that were not run twice."
+        )
+        self._approvals = self._counter("approvals_total", "Consents and answers of people.", "verdict")
+
+    def _make_call_metrics(self) -> None:
+        self._model_calls = self._counter("model_calls_total", "Model calls begun.", "route", "why")
+        self._breaks = self._counter(
+            "model_call_breaks_total", "Model calls that did not come to their protocol's own end.", "kind", "clock"
+        )
+        self._stalls_survived = self._counter(
+            "stalls_survived_total", "Stalled model calls that a later call of the same run made up for."
+        )
+        self._recoveries = self._counter(
+            "recoveries_total", "Broken replies after which the run went on.", "cause", "decision"
+        )
+        self._given_up = self._counter("give_ups_total", "Broken replies after which the run ended.", "cause")
+        self._salvaged = self._counter("characters_salvaged_total", "Characters of cut replies that were kept.")
+        self._lost = self._counter("characters_lost_total", "Characters that came and could not be used.")
+        told = "Seconds from the request to the first content of a streamed reply."
+        self._first_token = self._histogram("first_token_seconds", told, _WAITS, "route")
+        told = "The longest silence inside each streamed reply, in seconds."
+        self._gap = self._histogram("gap_seconds", told, _WAITS, "route")
+        self._tokens = self._counter("tokens_total", "Tokens as the providers counted them.", "direction")
+        self._money = self._counter("money_total", "US dollars spent on model calls.")
+
+    def _make_server_metrics(self) -> None:
+        self._http_requests = self._counter(
+            "http_requests_total", "Requests that were answered.", "method", "endpoint", "status"
+        )
+        told = "Seconds from a request to the end of its answer, streams included."
+        self._http_seconds = self._histogram("http_seconds", told, _REQUESTS, "endpoint")
+        self._readers = Gauge("turnbuckle_readers", "Readers that follow a run.", registry=self._registry)
+        self._readers_dropped = self._counter("readers_dropped_total", "Readers cut off because they did not read.")

@@ -1,0 +1,97 @@
+"""A provider that repeats our key in its errors: it gets no further than the call."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from observed import numbers, shown
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from stage import Stage, on_stage
+
+from turnbuckle.call.routes import Secret
+from turnbuckle.lab.script import Case, Error, Finish, Frame, LabRequest, Open, Raw, Say, Status
+from turnbuckle.observe.logs import RunLines, open_log
+from turnbuckle.observe.metrics import Metrics
+from turnbuckle.observe.traces import Traces
+from turnbuckle.turn.facts import decode
+from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.redaction import Redactor
+
+KEY = "house/key+42:not for others"
+HEADER = "second-secret-in-a-header"
+
+
+def echoed(request: LabRequest) -> str:
+    """The whole request, as proxies like to show it."""
+    return json.dumps(request.headers)
+
+
+def escaped(text: str) -> str:
+    return text.replace("/", "\\/")
+
+
+PLACES = {
+    "a 401": lambda request: (Status(401, f"bad credentials in {echoed(request)}"),),
+    "a 401 with a body of its own": lambda request: (Status(401, body=f"<refused> {echoed(request)}"),),
+    "a 401 with escaped slashes": lambda request: (Status(401, body=f'{{"error": {escaped(echoed(request))}}}'),),
+    "a code of an error": lambda request: (Status(400, "bad", KEY),),
+    "a body that is cut inside of the key": lambda request: (Status(500, body="x" * 1_980 + KEY + "x" * 9_000),),
+    "a short sample that is cut inside of the key": lambda request: (Raw("x" * 285 + KEY + "x" * 9_000),),
+    "a redirect": lambda request: (Status(307, headers={"location": f"http://other/?k={KEY}&h={HEADER}"}),),
+    "an id of the request": lambda request: (Status(500, headers={"x-request-id": f"for-{HEADER}"}),),
+    "an error in the stream": lambda request: (Say("Half"), Error("invalid", f"no: {echoed(request)}", "bad")),
+    "an event that can not be read": lambda request: (
+        Say("Half"),
+        Raw(f"data: {{{echoed(request)}\n\n"),
+        Say("."),
+        Finish(),
+    ),
+    "an event of another world": lambda request: (Open(), Frame({"error": {"message": echoed(request)}})),
+    "a body that is no stream": lambda request: (Raw(f"debug: {echoed(request)}\n"),),
+    "a document that is not whole": lambda request: (Raw(f'{{"debug": {echoed(request)}'),),
+}
+
+
+@pytest.mark.requirement("H5")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_provider_that_repeats_the_key_tells_nobody_else(tmp_path: Path, place: str, protocol):
+    heard: list[str] = []
+
+    def play(request: LabRequest):
+        heard.append(echoed(request))
+        return PLACES[place](request)
+
+    async def scene(stage: Stage) -> list[bytes]:
+        running = await stage.start()
+        await running.outcome()
+        return [item.data for item in await stage.journal.read(running.run, 0, 5_000)]
+
+    headers = {"x-lab-case": "echoes", "x-second-token": f"Bearer {HEADER}"}
+    route = {"api_key": Secret(KEY), "headers": headers}
+    items = on_stage(tmp_path, Case("echoes", "", ((play,),)), scene, protocol=protocol, route=route)
+    assert heard
+    assert all(KEY in told and HEADER in told for told in heard)  # or this would prove nothing
+    told = [item.decode() for item in items] + _everything_told(items)
+    for text in told:
+        for secret in (KEY, HEADER):
+            assert secret not in text
+            assert secret[:10] not in text
+            assert escaped(secret) not in text
+
+
+def _everything_told(items: list[bytes]) -> list[str]:
+    """Metrics, log lines with all content, and spans of these facts, by a process that knows no secret at all."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    metrics, stream = Metrics(), io.StringIO()
+    with open_log("json", Redactor(), stream):
+        shown(map(decode, items), metrics, Traces(provider.get_tracer("test")), RunLines(content=True))
+    spans = [span.to_json() for span in exporter.get_finished_spans()]
+    assert spans
+    assert numbers(metrics)
+    assert stream.getvalue()
+    return [metrics.render().decode(), stream.getvalue(), *spans]
