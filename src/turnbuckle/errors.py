@@ -4,7 +4,10 @@
     ├── ConfigError      the settings are wrong; the message names the place and the way out
     ├── RunUnknown       there is no run with that id
     ├── RunHeld          another process drives that run at this moment
-    └── ClaimLost        this process lost the right to drive the run, and has stopped doing so
+    ├── SessionUnknown   there is no session with that id
+    ├── SessionBusy      a run of that session is under way
+    ├── ClaimLost        this process lost the right to drive the run, and has stopped doing so
+    └── CanNotListen     the server's address is taken, or is not this machine's
 
 What a store raises is a tree of its own, drawn in `journal/port.py`. Failures of models and tools are no exceptions
 but values (`vocab/failure.py`, `vocab/tooling.py`).
@@ -27,5 +30,17 @@ class RunHeld(TurnbuckleError):
     """Somebody else drives the run."""
 
 
+class SessionUnknown(TurnbuckleError):
+    """There is no such session."""
+
+
+class SessionBusy(TurnbuckleError):
+    """A run of the session is under way."""
+
+
 class ClaimLost(TurnbuckleError):
     """Another process took the run over, or may have done so."""
+
+
+class CanNotListen(TurnbuckleError):
+    """Nobody can listen at that address."""

@@ -10,24 +10,31 @@ provider saw it: nothing that was sent is edited later.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from msgspec import Struct
 
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
-from turnbuckle.journal.port import Claim, Fenced, Held, Journal, JournalError, Note, Reader, StreamRow, Wanted
+from turnbuckle.journal.port import Claim, Fenced, Grade, Held, Journal, JournalError, Note, Reader, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.driver import Driver
-from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.driver import Driver, PersonsAnswer
+from turnbuckle.runtime.log import RunLog, Watch
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
-from turnbuckle.turn.facts import RunStarted, decode
+from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, Streamed, decode, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
-from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.messages import Message, text_of
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.request import Wishes
 
 KIND = "run"
+TOLD = "told"
+"""The kind of an answer that came from the runtime itself."""
 RUNNING = "running"
 LEASE = 30.0
 RENEWALS = 3
@@ -38,17 +45,55 @@ _TITLE = 100
 _PAGE = 50
 
 
+class NewRun(Struct, frozen=True):
+    """What a run begins with. `history` is what the model is told before the task; None: what its session holds, or the
+    usual opening of a new one. `run` and `session` are new ones where they are not given."""
+
+    messages: tuple[Message, ...]
+    session: SessionId | None = None
+    history: tuple[Message, ...] | None = None
+    user: str = ""
+    wishes: Wishes = Wishes()
+    asked: dict[str, Any] = {}
+    run: RunId | None = None
+
+    @property
+    def title(self) -> str:
+        """The user's last words, in one line."""
+        said = [text_of(message.parts) for message in self.messages if message.role == "user" and not message.note]
+        return " ".join((said[-1] if said else "").split())[:_TITLE]
+
+    @property
+    def words(self) -> str:
+        """By what it can be found: all that the user said."""
+        return "\n".join(text_of(message.parts) for message in self.messages if message.role == "user")
+
+
 class Running:
     """A run that this process drives."""
 
-    def __init__(self, run: RunId, driver: Driver, work: "asyncio.Task[Outcome]") -> None:
+    def __init__(self, run: RunId, driver: Driver, work: "asyncio.Task[Outcome]", leaving: "list[str]") -> None:
         self.run = run
         self._driver = driver
         self._work = work
+        self._leaving = leaving
 
     def stop(self, by: str = "user") -> None:
         """Ask it to end. What is under way ends first, and says how."""
         self._driver.stop.ask(by)
+
+    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
+        """Give a person's answer to what the run has asked. False if nobody waits for it."""
+        return await self._driver.answer(approval, verdict, by, text)
+
+    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
+        """Say something into the turn that is under way."""
+        await self._driver.steer(message, messages)
+
+    @property
+    def turn(self) -> Turn:
+        """Where it stands at this moment."""
+        return self._driver.turn
 
     async def outcome(self) -> Outcome:
         """Wait for its end. Raises ClaimLost, or what the journal raises; the run is unfinished then."""
@@ -58,6 +103,20 @@ class Running:
         """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
         self._work.cancel()
         await asyncio.wait({self._work})
+
+    def when_done(self, call: Callable[[BaseException | None], None]) -> None:
+        """Call this when it is over, with what it was let go of for, if it did not come to its end."""
+
+        def over(work: "asyncio.Task[Outcome]") -> None:
+            call(None if work.cancelled() else work.exception())
+
+        self._work.add_done_callback(over)
+
+    async def leave(self, why: str) -> None:
+        """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the last thing
+        that is written, when nothing of it is under way any more."""
+        self._leaving.append(why)
+        await self.abandon()
 
     @property
     def done(self) -> bool:
@@ -80,9 +139,10 @@ class Runs:
         new_name: Callable[[str], str],
         opening: tuple[Message, ...] = (),
         price: Price | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        self.policy = policy
         self._journal = journal
-        self._policy = policy
         self._model = model
         self._tools = tools
         self._owner = owner
@@ -91,26 +151,79 @@ class Runs:
         self._new_name = new_name
         self._opening = opening
         self._price = price
+        self._watch = watch
+        self._live: dict[RunId, Running] = {}
 
     async def start(self, task: str, session: SessionId | None = None) -> Running:
         """Begin a run, in a session that goes on or in a new one."""
-        history = self._opening if session is None else await self.history(session)
-        session = session or SessionId(self._new_name("s"))
-        run = RunId(self._new_name("r"))
+        return await self.begin(NewRun((task_message(task),), session))
+
+    async def begin(self, new: NewRun) -> Running:
+        """Begin a run. It is stored when this returns. Raises RunHeld if somebody begins the same one, or has begun
+        it before."""
+        history = new.history
+        if history is None:
+            history = self._opening if new.session is None else await self.history(new.session)
+        session = new.session or SessionId(self._new_name("s"))
+        run = new.run or RunId(self._new_name("r"))
         claim = await self._claim(run)
-        title = " ".join(task.split())[:_TITLE]
-        note = Note(kind=KIND, parent=session, title=title, status=RUNNING)
-        started = RunStarted(self._wall(), run, session, (*history, task_message(task)))
+        note = Note(kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words)
+        messages = (*history, *new.messages)
+        started = RunStarted(self._wall(), run, session, messages, len(new.messages), new.wishes, new.asked)
         driver = self._driver(claim)
-        return self._driven(claim, driver, driver.start(started, note))
+        async with self._let_go_of_on_error(claim):
+            if claim.head:
+                raise RunHeld(f"the run {run} has begun already")
+            await driver.begin(started, note)
+        return self._driven(claim, driver)
+
+    async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
+        """Write down an answer of the runtime's own as a run that has ended, for readers to read like any other. It has
+        a kind of its own: no list of runs holds it, and no model is told of it."""
+        assert new.run is not None
+        claim = await self._claim(new.run)
+        at = self._wall()
+        events = (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime"))
+        facts: tuple[Fact, ...] = (
+            RunStarted(at, new.run, session, new.messages, len(new.messages), new.wishes, new.asked),
+            ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first"),
+            Streamed(at, 1, events),
+            RunEnded(at, Outcome("completed")),
+        )
+        note = Note(kind=TOLD, parent=session, title=new.title, status="completed", user=new.user)
+        try:
+            await self._journal.append(
+                new.run,
+                [encode(fact) for fact in facts],
+                after=claim.head,
+                epoch=claim.epoch,
+                grade=Grade.SURE,
+                note=note,
+            )
+        finally:
+            await self._journal.release(claim)
 
     async def resume(self, run: RunId) -> Running:
-        """Take up a run where its journal ends. One that has ended gives its outcome again. Raises RunHeld."""
+        """Take up a run where its journal ends. One that has ended gives its outcome again. When this returns the
+        run knows where it stands, so it can be asked, answered and stopped. Raises RunHeld."""
         if not await self._journal.head(run):
             raise RunUnknown(f"there is no run {run}")
         claim = await self._claim(run)
         driver = self._driver(claim)
-        return self._driven(claim, driver, driver.resume(claim.epoch))
+        async with self._let_go_of_on_error(claim):
+            await driver.take_up(claim.epoch)
+        return self._driven(claim, driver)
+
+    def live(self, run: RunId) -> Running | None:
+        """The run, if this process drives it at this moment."""
+        return self._live.get(run)
+
+    @property
+    def all_live(self) -> tuple[Running, ...]:
+        return tuple(self._live.values())
+
+    def new_id(self) -> RunId:
+        return RunId(self._new_name("r"))
 
     async def unfinished(self) -> list[StreamRow]:
         """Exactly the runs that have no end, last touched first."""
@@ -126,7 +239,7 @@ class Runs:
         found = await self._journal.streams(Wanted(kind=KIND, parent=session), limit=1)
         if not found:
             return self._opening
-        return (await fold_run(self._journal, RunId(found[0].name), self._policy)).messages
+        return (await fold_run(self._journal, RunId(found[0].name), self.policy)).messages
 
     async def _claim(self, run: RunId) -> Claim:
         claim = await self._journal.claim(run, self._owner, LEASE)
@@ -136,15 +249,28 @@ class Runs:
 
     def _driver(self, claim: Claim) -> Driver:
         run = RunId(claim.stream)
-        log = RunLog(self._journal, claim, TurnFold(self._policy, self._price))
-        return Driver(log, self._policy, self._model, self._tools(run), wall=self._wall, sleep=self._sleep)
+        log = RunLog(self._journal, claim, TurnFold(self.policy, self._price), self._watch)
+        return Driver(log, self._model, self._tools(run), wall=self._wall, sleep=self._sleep)
 
-    def _driven(self, claim: Claim, driver: Driver, work: Awaitable[Outcome]) -> Running:
-        task = asyncio.create_task(self._drive(claim, work), name=f"run {claim.stream}")
-        return Running(RunId(claim.stream), driver, task)
+    @contextlib.asynccontextmanager
+    async def _let_go_of_on_error(self, claim: Claim) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(JournalError):
+                await self._journal.release(claim)
+            raise
 
-    async def _drive(self, claim: Claim, work: Awaitable[Outcome]) -> Outcome:
-        driving = asyncio.ensure_future(work)
+    def _driven(self, claim: Claim, driver: Driver) -> Running:
+        run, leaving = RunId(claim.stream), list[str]()
+        task = asyncio.create_task(self._drive(claim, driver, leaving), name=f"run {run}")
+        running = self._live[run] = Running(run, driver, task, leaving)
+        task.add_done_callback(lambda _: self._live.pop(run, None) if self._live.get(run) is running else None)
+        return running
+
+    async def _drive(self, claim: Claim, driver: Driver, leaving: list[str]) -> Outcome:
+        """`leaving` holds why the run is let go of, if it is."""
+        driving = asyncio.create_task(driver.go_on())
         holding = asyncio.create_task(self._hold(claim))
         try:
             await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
@@ -157,7 +283,10 @@ class Runs:
             holding.cancel()
             driving.cancel()
             await asyncio.wait({driving, holding})
-            with contextlib.suppress(JournalError):  # a claim that is not given back looks like one whose holder died
+            if leaving:
+                with contextlib.suppress(JournalError):  # a run without its mark looks like one whose process died
+                    await driver.leave(leaving[0])
+            with contextlib.suppress(JournalError):  # and so does a claim that is not given back
                 await self._journal.release(claim)
 
     async def _hold(self, claim: Claim) -> None:

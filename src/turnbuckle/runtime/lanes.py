@@ -1,0 +1,121 @@
+"""The lanes of all sessions that this process works on. One is opened when somebody has business there."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import Held, Journal
+from turnbuckle.runtime.lane import LEASE, Lane, LaneClosed, LaneRules
+from turnbuckle.runtime.ports import Sleep, Wall
+from turnbuckle.runtime.runs import Running, Runs
+from turnbuckle.session.facts import MessageAccepted
+from turnbuckle.vocab.ids import SessionId
+
+T = TypeVar("T")
+
+
+class Lanes:
+    """All sessions that this process works on."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        runs: Runs,
+        rules: LaneRules,
+        *,
+        owner: str,
+        wall: Wall,
+        sleep: Sleep,
+        new_name: Callable[[str], str],
+        began: Callable[[Running, str], None],
+    ) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._rules = rules
+        self._owner = owner
+        self._wall = wall
+        self._sleep = sleep
+        self._new_name = new_name
+        self._began = began
+        self._resting = False
+        self._open: dict[SessionId, Lane] = {}
+        self._opening: dict[SessionId, asyncio.Future[Lane]] = {}
+
+    def of(self, session: SessionId) -> Lane | None:
+        """The lane, if it is open."""
+        return self._open.get(session)
+
+    async def open(self, session: SessionId, user: str, running: Running | None = None) -> Lane:
+        """The session's lane; `running` is a run of it that was taken up again. Raises SessionBusy if another process
+        has the session."""
+        while True:
+            lane = self._open.get(session)
+            if lane is not None and lane.closing is not None:
+                await asyncio.shield(lane.closing)
+                continue
+            if lane is not None:
+                return lane
+            opening = self._opening.get(session)
+            if opening is None:
+                opening = self._opening[session] = asyncio.ensure_future(self._make(session, user, running))
+                opening.add_done_callback(lambda _: self._opening.pop(session, None))
+            return await asyncio.shield(opening)
+
+    async def with_lane(self, session: SessionId, user: str, act: Callable[[Lane], Awaitable[T]]) -> T:
+        """Do something in a session's lane; one that is just closing is opened again."""
+        while True:
+            with contextlib.suppress(LaneClosed):
+                return await act(await self.open(session, user))
+
+    def waiting(self, run: str, user: str) -> tuple[SessionId, MessageAccepted] | None:
+        """The message that will begin this run, and its session. Sessions in which something waits are always open."""
+        for lane in self._open.values():
+            for message in lane.state.waiting if lane.user == user else ():
+                if message.run == run:
+                    return lane.session, message
+        return None
+
+    def rest(self) -> None:
+        """Begin nothing more."""
+        self._resting = True
+        for lane in self._open.values():
+            lane.resting = True
+
+    async def let_go(self, session: SessionId) -> None:
+        """Close the lane of a session at rest. Raises SessionBusy."""
+        lane = self._open.get(session)
+        if lane is not None:
+            if not lane.rests:
+                raise SessionBusy("something is under way in this session; stop it first")
+            await lane.close()
+
+    async def close(self) -> None:
+        for lane in list(self._open.values()):
+            await lane.close()
+
+    async def _make(self, session: SessionId, user: str, running: Running | None) -> Lane:
+        claim = await self._journal.claim(session, self._owner, LEASE)
+        if isinstance(claim, Held):
+            raise SessionBusy(f"{claim.by} works on the session {session} at this moment")
+        lane = Lane(
+            claim,
+            user,
+            self._journal,
+            self._runs,
+            self._rules,
+            wall=self._wall,
+            sleep=self._sleep,
+            new_name=self._new_name,
+            began=self._began,
+            closed=self._forget,
+        )
+        lane.resting = self._resting
+        await lane.open(running)
+        self._open[session] = lane
+        return lane
+
+    def _forget(self, lane: Lane) -> None:
+        if self._open.get(lane.session) is lane:
+            del self._open[lane.session]

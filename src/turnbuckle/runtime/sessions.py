@@ -1,0 +1,213 @@
+"""Sessions: what belongs together. A session is a stream of the journal, and its runs name it as their parent.
+
+The stream holds how the session was made, and the history that it began with if it is a fork. Its row in the index
+holds the title and the owner. Whether something runs in it is not stored anywhere: it follows from the runs.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.errors import SessionBusy, SessionUnknown
+from turnbuckle.journal.port import Grade, Held, Journal, Note, StreamRow, Wanted
+from turnbuckle.runtime.lane import KIND, OPEN, history_of
+from turnbuckle.runtime.ports import Wall
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, Runs, listed
+from turnbuckle.session.facts import SessionMade, encode
+from turnbuckle.session.facts import decode as decode_session
+from turnbuckle.session.state import SessionState, apply
+from turnbuckle.turn.commands import Record, SettleTool
+from turnbuckle.turn.facts import RunClaimed, RunEnded, RunStarted, StopAsked, ToolFinished, decode
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.tooling import unknown
+
+_LEASE = 10.0
+
+
+class Told(Struct, frozen=True):
+    """One message of a session as people see it."""
+
+    run: RunId
+    at: float
+    message: Message
+    outcome: Outcome | None = None
+    """Of the run, on its last message."""
+
+
+class Sessions:
+    """All sessions of one journal."""
+
+    def __init__(self, journal: Journal, runs: Runs, *, owner: str, wall: Wall) -> None:
+        self.journal = journal
+        self._runs = runs
+        self._owner = owner
+        self._wall = wall
+
+    async def create(
+        self,
+        session: SessionId,
+        user: str,
+        title: str = "",
+        history: tuple[Message, ...] = (),
+        forked_from: dict[str, Any] | None = None,
+    ) -> bool:
+        """Make a session. False if there is one with that name already."""
+        if await self.journal.head(session):
+            return False
+        claim = await self.journal.claim(session, self._owner, _LEASE)
+        if isinstance(claim, Held):
+            return False
+        made = encode(SessionMade(self._wall(), history, forked_from or {}))
+        note = Note(kind=KIND, title=title, status=OPEN, user=user, words=title)
+        try:
+            if claim.head:  # somebody made it in the meantime
+                return False
+            await self.journal.append(session, [made], after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+        finally:
+            await self.journal.release(claim)
+        return True
+
+    async def row(self, session: SessionId, user: str) -> StreamRow:
+        """Raises SessionUnknown, also if it belongs to another user."""
+        found = await self.journal.streams(Wanted(kind=KIND, name=session, user=user), limit=1)
+        if not found:
+            raise SessionUnknown(f"there is no session {session}")
+        return found[0]
+
+    async def runs_of(self, session: SessionId) -> list[StreamRow]:
+        """In the order in which they began."""
+        found = await listed(self.journal, Wanted(kind=RUN, parent=session))
+        return sorted(found, key=lambda row: (row.created, row.name))
+
+    async def running(self, session: SessionId) -> RunId | None:
+        """The run that has no end yet, if there is one."""
+        found = await self.journal.streams(Wanted(kind=RUN, parent=session, status=RUNNING), limit=1)
+        return RunId(found[0].name) if found else None
+
+    async def history(self, session: SessionId) -> tuple[Message, ...] | None:
+        """What the next run is told before its task; None: the usual opening."""
+        return await history_of(self.journal, session, await self.state(session), self._runs)
+
+    async def state(self, session: SessionId) -> SessionState:
+        """Where a session stands, as the journal has it."""
+        state, after = SessionState(), 0
+        while items := await self.journal.read(session, after):
+            for item in items:
+                state = apply(state, decode_session(item.data))
+            after = items[-1].seq
+        return state
+
+    async def touch(self, session: SessionId) -> None:
+        """Something happened in it: it stands first in the list."""
+        await self.journal.note(session, Note(status=OPEN))
+
+    async def rename(self, session: SessionId, title: str) -> None:
+        """Raises SessionUnknown."""
+        if not await self.journal.head(session):
+            raise SessionUnknown(f"there is no session {session}")
+        await self.journal.note(session, Note(title=title, words=title))
+
+    async def delete(self, session: SessionId) -> None:
+        """The session and all its runs, for ever. Raises SessionBusy while one of them is under way, or somebody has
+        not yet let go of it; what is left then is deleted when it is asked for again."""
+        if await self.running(session) is not None:
+            raise SessionBusy("a run of this session is under way; stop it first")
+        for name in (*(row.name for row in await self.runs_of(session)), session):
+            if not await self.journal.drop(name) and await self.journal.head(name):
+                raise SessionBusy("a run of this session has only just ended; ask again in a moment")
+
+    async def fork(
+        self, session: SessionId, new: SessionId, user: str, title: str, run: RunId | None = None, at: int | None = None
+    ) -> bool:
+        """A new session that shares what was said up to an item of a run: its last one if none is named. What had
+        been said and done by then is its history, as if the run had been stopped there, so nothing that ran runs
+        again. False if there is a session with the new name already. Raises SessionUnknown."""
+        runs = [RunId(row.name) for row in await self.runs_of(session)]
+        if run is not None and run not in runs:
+            raise SessionUnknown(f"the session {session} has no run {run}")
+        if runs:
+            chosen = run or runs[-1]
+            history: tuple[Message, ...] | None = await self._messages_until(chosen, at)
+        else:
+            chosen, history = None, await self.history(session)
+        forked_from = {"session": session, "run": chosen, "after": at}
+        return await self.create(new, user, title, history or (), forked_from)
+
+    async def messages(self, session: SessionId) -> list[Told]:
+        """All that was said, oldest first, without what the runtime told the model. A fork begins with what it
+        shares."""
+        made = await self._made(session)
+        told: list[Told] = []
+        if made is not None:
+            origin = RunId(made.forked_from.get("run") or "")
+            told = [Told(origin, made.at, message) for message in made.history if _is_shown(message)]
+        undone = (await self.state(session)).undone
+        for row in await self.runs_of(session):
+            if row.name not in undone:
+                told.extend(await self._told(RunId(row.name)))
+        return told
+
+    async def _told(self, run: RunId) -> list[Told]:
+        fold, started, after = TurnFold(self._runs.policy), None, 0
+        while items := await self.journal.read(run, after):
+            for item in items:
+                fact = decode(item.data)
+                if isinstance(fact, RunStarted):
+                    started = fact
+                fold.take(fact)
+            after = items[-1].seq
+        if started is None:
+            return []
+        before = len(started.messages) - started.fresh
+        said = [one for one in fold.turn.messages[before:] if _is_shown(one)]
+        made = [Told(run, started.at, message) for message in said]
+        if made and fold.turn.outcome is not None:
+            made[-1] = msgspec.structs.replace(made[-1], outcome=fold.turn.outcome)
+        return made
+
+    async def _made(self, session: SessionId) -> SessionMade | None:
+        made = await self.journal.read(session, 0, 1)
+        fact = decode_session(made[0].data) if made else None
+        return fact if isinstance(fact, SessionMade) else None
+
+    async def _messages_until(self, run: RunId, at: int | None) -> tuple[Message, ...]:
+        """The history of a run behind one of its items. Before its first, that is the one of the runs before it."""
+        fold, after = TurnFold(self._runs.policy), 0
+        while items := await self.journal.read(run, after):
+            for item in items:
+                fact = decode(item.data)
+                if at is not None and item.seq > at:
+                    if isinstance(fact, RunStarted):
+                        return fact.messages[: len(fact.messages) - fact.fresh]
+                    return _stopped(fold)
+                if not isinstance(fact, RunEnded):
+                    fold.take(fact)
+            after = items[-1].seq
+        return _stopped(fold)
+
+
+def _is_shown(message: Message) -> bool:
+    return not message.note and message.role != "system"
+
+
+def _stopped(fold: TurnFold) -> tuple[Message, ...]:
+    """The history that this turn would leave if it were stopped where it stands. Results that are there stay."""
+    now = fold.turn.now
+    fold.take(RunClaimed(now, 0))  # what is under way in the other branch is not known here
+    fold.take(StopAsked(now, "fork"))
+    while due := fold.due():
+        match due[0]:
+            case Record(facts):
+                for fact in facts:
+                    fold.take(fact)
+            case SettleTool(call_id, name):
+                told = unknown("This conversation was forked while it ran.")
+                fold.take(ToolFinished(now, call_id, name, told))
+            case other:
+                raise RuntimeError(f"a stopped turn wants {other}")
+    return fold.turn.messages

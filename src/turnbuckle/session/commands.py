@@ -1,0 +1,64 @@
+"""What people type to the session itself instead of to the model: one word behind a slash, alone in its message.
+
+Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do not know.
+"""
+
+from typing import Literal
+
+from turnbuckle.session.facts import FreshWhy
+from turnbuckle.session.state import SessionState
+
+Command = Literal["stop", "new", "reset", "retry", "undo", "status", "sessions", "help"]
+
+HELP: dict[Command, str] = {
+    "stop": "end what runs, and what waits behind it; the next message begins anew",
+    "new": "begin a new conversation in this session",
+    "reset": "the same, where something went wrong",
+    "retry": "say the last message again, as if its answer had not been given",
+    "undo": "take back the last message and its answer",
+    "status": "what runs and what waits",
+    "sessions": "list the sessions",
+    "help": "this list",
+}
+
+
+def parse(text: str) -> Command | None:
+    """The command, if the whole text is one."""
+    word = text.strip().lower()
+    return next((name for name in HELP if word == f"/{name}"), None)
+
+
+def help_text() -> str:
+    return "\n".join(f"/{name}: {about}" for name, about in HELP.items())
+
+
+def status_text(state: SessionState, running: str, since: str) -> str:
+    """Where a session stands, for a person."""
+    lines = [f"Running: {running}{f', {since}' if since else ''}." if running else "Nothing runs."]
+    if state.waiting:
+        lines.append(f"Waiting: {len(state.waiting)}.")
+    if state.suspended is not None:
+        lines.append(f"The next message begins anew ({words_for(state.suspended.why)}).")
+    lines.append(f"Runs that count: {len(state.runs)}.")
+    return " ".join(lines)
+
+
+def stopped_text(run: str | None, refused: int) -> str:
+    if run is None and not refused:
+        return "Nothing was running."
+    parts = [f"Stopped {run}." if run is not None else "Nothing was running."]
+    if refused:
+        parts.append(f"{refused} waiting {'message' if refused == 1 else 'messages'} will not be answered.")
+    return " ".join([*parts, "The next message begins anew."])
+
+
+def words_for(why: FreshWhy) -> str:
+    return {
+        "new": "somebody wanted it",
+        "reset": "it was reset",
+        "idle": "after a long silence",
+        "daily": "as each day",
+        "stopped": "the last run was stopped",
+        "crashed": "the last run could not be brought to an end",
+        "stale": "the last run was interrupted long ago",
+    }[why]

@@ -1,0 +1,110 @@
+"""What happened in a session. These are the items of its journal, and the only input of its state.
+
+A session's stream says who spoke and what became of it; what a model and its tools did is in the streams of the runs.
+Nothing in here says that something is running: that follows from the claims of the runs.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.request import Wishes
+
+Busy = Literal["queue", "steer", "interrupt", "refuse"]
+"""What becomes of a message that comes while a run is under way: it waits; it enters the running turn with the next
+model call; it ends that turn and is next; or it is not taken."""
+
+FreshWhy = Literal["new", "reset", "idle", "daily", "stopped", "crashed", "stale"]
+"""Why the conversation begins anew: somebody wanted it, a rule of the settings, or the last run did not end well."""
+
+
+class SessionMade(Struct, frozen=True, tag="session_made", omit_defaults=True):
+    """How a session began. `history` is what its first run is told before the task, if that is not the usual."""
+
+    at: float
+    history: tuple[Message, ...] = ()
+    forked_from: dict[str, Any] = {}
+
+
+class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults=True):
+    """Somebody said something, and is told so only when this is stored. `run` is the id of the run that it will begin,
+    known in advance, so that it can be followed before it has begun. `first` stands in front of the conversation where
+    that begins anew, and with `anew` in front of every run."""
+
+    at: float
+    id: str
+    run: RunId
+    messages: tuple[Message, ...]
+    busy: Busy = "queue"
+    wishes: Wishes = Wishes()
+    asked: dict[str, Any] = {}
+    first: tuple[Message, ...] = ()
+    anew: bool = False
+
+
+class MessageInjected(Struct, frozen=True, tag="message_injected"):
+    """It entered a run: as its task, or as a word into a turn that was under way."""
+
+    at: float
+    id: str
+    run: RunId
+    how: Literal["task", "steered"]
+
+
+class MessageDeferred(Struct, frozen=True, tag="message_deferred"):
+    """It was to enter a turn that ended before it could. It waits for a run of its own."""
+
+    at: float
+    id: str
+    why: str
+
+
+class MessageRefused(Struct, frozen=True, tag="message_refused"):
+    """It will not be answered."""
+
+    at: float
+    id: str
+    why: str
+
+
+class Suspended(Struct, frozen=True, tag="suspended", omit_defaults=True):
+    """A run did not come to its own end. The next message begins the conversation anew, and is told why."""
+
+    at: float
+    why: FreshWhy
+    run: RunId = RunId("")
+    detail: str = ""
+
+
+class BegunAnew(Struct, frozen=True, tag="begun_anew", omit_defaults=True):
+    """From here on earlier runs are history that people can read and no model is told."""
+
+    at: float
+    why: FreshWhy
+    detail: str = ""
+
+
+class Undone(Struct, frozen=True, tag="undone"):
+    """This run, and what was said to begin it, count no more."""
+
+    at: float
+    run: RunId
+
+
+SessionFact = (
+    SessionMade | MessageAccepted | MessageInjected | MessageDeferred | MessageRefused | Suspended | BegunAnew | Undone
+)
+
+_decoder: "msgspec.json.Decoder[SessionFact]" = msgspec.json.Decoder(SessionFact)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(fact: SessionFact) -> bytes:
+    return _encoder.encode(fact)
+
+
+def decode(data: bytes) -> SessionFact:
+    return _decoder.decode(data)

@@ -1,0 +1,72 @@
+"""When a conversation begins anew by itself: after so long a silence, at an hour of the day, or both. Pure: the time,
+and the zone in which the hour counts, are handed in."""
+
+from datetime import datetime, timedelta, tzinfo
+from typing import Literal
+
+from msgspec import Struct
+
+from turnbuckle.session.facts import FreshWhy
+
+Mode = Literal["none", "idle", "daily", "both"]
+
+
+class ResetRule(Struct, frozen=True):
+    """The settings."""
+
+    mode: Mode = "none"
+    idle_minutes: float = 1440.0
+    daily_hour: int = 4
+
+
+def reason(rule: ResetRule, spoken_at: float, now: float, zone: tzinfo) -> FreshWhy | None:
+    """Why a message that comes now begins the conversation anew, if something was last said at `spoken_at`. Of two
+    reasons the silence is told: it says more."""
+    if rule.mode in ("idle", "both") and now - spoken_at >= rule.idle_minutes * 60:
+        return "idle"
+    if rule.mode in ("daily", "both") and spoken_at < last_time(rule.daily_hour, now, zone):
+        return "daily"
+    return None
+
+
+def last_time(hour: int, now: float, zone: tzinfo) -> float:
+    """When the clock last showed this hour, at or before now."""
+    here = datetime.fromtimestamp(now, zone)
+    today = here.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+    then = (
+        today
+        if today.timestamp() <= now
+        else (here - timedelta(days=1)).replace(hour=hour, minute=0, second=0, microsecond=0, fold=0)
+    )
+    return then.timestamp()
+
+
+def note_for(why: FreshWhy, detail: str = "") -> str:
+    """What the model is told, once."""
+    because = {
+        "new": "the user began a new conversation",
+        "reset": "the user reset the conversation",
+        "idle": "the conversation had been silent for long",
+        "daily": "conversations begin anew at an hour of the day",
+        "stopped": "the user stopped the last run",
+        "crashed": "the last run could not be brought to an end",
+        "stale": "the last run was interrupted long ago",
+    }[why]
+    return (
+        f"[Runtime] This is a fresh start: {because}{f' ({detail})' if detail else ''}. Earlier messages are not shown."
+    )
+
+
+def notice_for(why: FreshWhy, detail: str = "") -> str:
+    """What the user is told, once."""
+    because = {
+        "new": "New conversation.",
+        "reset": "The conversation was reset.",
+        "idle": "Fresh start after a long silence.",
+        "daily": "Fresh start: conversations begin anew each day.",
+        "stopped": "Fresh start: the last run was stopped.",
+        "crashed": "Fresh start: the last run could not be brought to an end.",
+        "stale": "Fresh start: the last run was interrupted long ago.",
+    }[why]
+    more = f" ({detail})" if detail else ""
+    return f"{because}{more} What was said before is kept, but the model does not see it."
