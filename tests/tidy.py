@@ -4,6 +4,7 @@ A rule that concerns only a part of the tree looks at the path itself, so each c
 """
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -17,19 +18,20 @@ MAX_FILE = 500
 LAYERS = (
     ("cli",),
     ("lab",),
+    ("hosting",),
     ("app",),
     ("config",),
     ("server", "gateway", "console"),
     ("runtime",),
-    ("call", "tools", "journal", "observe"),
+    ("call", "tools", "journal", "observe", "session"),
     ("turn",),
     ("reply", "wire"),
     ("vocab",),
     ("errors",),
 )
 DEPTH = {name: depth for depth, row in enumerate(LAYERS) for name in row}
-MAY_IMPORT_ROOT = ("cli", "lab", "app", "server")  # for the version and the public names
-PURE = ("vocab", "wire", "reply", "turn")
+MAY_IMPORT_ROOT = ("cli", "lab", "hosting", "app", "server")  # for the version and the public names
+PURE = ("vocab", "wire", "reply", "turn", "session")
 NETWORK = {"aiohttp", "http.client", "http.server", "httpx", "httpx2", "requests", "socket", "ssl", "urllib.request"}
 WAITING = {"anyio", "asyncio", "concurrent", "multiprocessing", "select", "selectors", "threading", "trio", "uvloop"}
 CHANCE = {"random", "sched", "secrets", "time", "uuid"}
@@ -45,6 +47,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.*])/(?:work|root|Users/\w+|home/\w+|opt|mnt)
 PACKAGE_HOST = re.compile(r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|debian\.org|conda\.anaconda\.org)\b")
 ADDRESS = re.compile(r"https?://\[?([\w.-]+)")
 OWN_HOSTS = frozenset({"127.0.0.1", "localhost"})
+MADE = frozenset({"__pycache__", "node_modules"})
 SWALLOWED = frozenset({"Exception", "BaseException"})
 
 AnyFunction = ast.FunctionDef | ast.AsyncFunctionDef
@@ -73,17 +76,25 @@ Rule = Callable[[Source], Iterator[str]]
 
 
 def python_files() -> list[Source]:
-    files = [file for folder in ("src", "tests", "benchmarks") for file in sorted((ROOT / folder).rglob("*.py"))]
-    return [_source(file) for file in files]
+    return [
+        _source(file) for folder in ("src", "tests", "benchmarks") for file in _inside(folder) if file.suffix == ".py"
+    ]
 
 
 def all_files() -> list[Source]:
     """Every text that is part of the project, found without asking git, so that an unpacked archive is checked too."""
     folders = ("src", "tests", "benchmarks", "docs", "scripts", ".ci")
-    inside = [file for folder in folders for file in sorted((ROOT / folder).rglob("*"))]
+    inside = [file for folder in folders for file in _inside(folder)]
     beside = [ROOT / name for name in ("Makefile", "pyproject.toml", "requirements.lock", ".gitignore")]
     files = [*inside, *beside, *sorted(ROOT.glob("*.md"))]
-    return [_source(file) for file in files if file.is_file() and "__pycache__" not in file.parts]
+    return [_source(file) for file in files if file.is_file()]
+
+
+def _inside(folder: str) -> Iterator[Path]:
+    """The files of a folder, without what set-up and Python put there."""
+    for place, folders, names in os.walk(ROOT / folder):
+        folders[:] = sorted(set(folders) - MADE)
+        yield from (Path(place, name) for name in sorted(names))
 
 
 def _source(file: Path) -> Source:

@@ -3,11 +3,12 @@
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
@@ -21,6 +22,7 @@ from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
+from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.price import load, price_of
@@ -30,12 +32,14 @@ from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
-from turnbuckle.tools.spec import Call, Denied, ToolContext
+from turnbuckle.tools.spec import ToolContext
+from turnbuckle.turn.consent import written
+from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.ids import RouteName, RunId
+from turnbuckle.vocab.messages import Message
 
 REHEARSAL_PACE = 0.003
-Ask = Callable[[str], Awaitable[str]]
 
 
 class App(Struct, frozen=True):
@@ -45,24 +49,28 @@ class App(Struct, frozen=True):
     journal: Journal
     policy: Policy
     runs: Runs
+    owner: str
+    """What this process calls itself in its claims."""
+    opening: tuple[Message, ...]
+    price: Price | None
 
 
 @asynccontextmanager
 async def open_app(
-    loaded: Loaded, environment: Mapping[str, str] | None = None, *, ask: Ask | None = None
+    loaded: Loaded, environment: Mapping[str, str] | None = None, *, attended: bool = False, watch: Watch | None = None
 ) -> AsyncIterator[App]:
     """Put everything together over the journal in the data folder, and take it apart again. Raises ConfigError, and
-    InUse if another process has the journal. `ask` reaches the person in front of the run, if there is one."""
+    InUse if another process has the journal. `attended`: somebody is there who can answer what a run asks."""
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
     routes = routes_of(settings, environment)
     dispatcher = Dispatcher(Registry(tool for family in settings.tools.enable for tool in FAMILIES[family]))
-    policy = policy_of(settings, environment, facts_of(dispatcher))
+    policy = replace(policy_of(settings, environment, facts_of(dispatcher)), attended=attended)
     # Keys that stand in the file are kept from tools and results as those of the environment are.
-    written = {f"TURNBUCKLE_ROUTE_KEY_{number}": route.api_key.reveal() for number, route in enumerate(routes)}
+    in_file = {f"TURNBUCKLE_ROUTE_KEY_{number}": route.api_key.reveal() for number, route in enumerate(routes)}
     clock = SystemClock()
-    price = None
+    price: Price | None = None
     if policy.limits.money is not None:
         load()
         price = price_of
@@ -73,11 +81,10 @@ async def open_app(
             data=Path(settings.data),
             clock=clock,
             run=run,
-            ask=ask,
-            environment={**environment, **written},
+            environment={**environment, **in_file},
             allow_private_addresses=settings.tools.private_addresses,
         )
-        made = Toolbox(dispatcher, context, _approval(settings, ask))
+        made = Toolbox(dispatcher, context)
         return made if fault is None else FaultyTools(made, fault)
 
     store = SqliteJournal(Path(settings.data))
@@ -85,6 +92,7 @@ async def open_app(
     try:
         async with Connections() as connections:
             live = Models(routes, connections, clock, HealthBook())
+            owner, first = owner_name(str(os.getpid())) + secrets.token_hex(4), opening(settings.workspace)
             rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
             embedded = {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
             runs = Runs(
@@ -92,14 +100,15 @@ async def open_app(
                 policy,
                 RoutedModels(live, embedded),
                 toolbox,
-                owner=owner_name(str(os.getpid())) + secrets.token_hex(4),
+                owner=owner,
                 wall=time.time,
                 sleep=clock.sleep,
                 new_name=new_name,
-                opening=opening(settings.workspace),
+                opening=first,
                 price=price,
+                watch=watch,
             )
-            yield App(settings, journal, policy, runs)
+            yield App(settings, journal, policy, runs, owner, first, price)
     finally:
         await journal.close()
 
@@ -151,6 +160,8 @@ def policy_of(
         stream_retries=recovery.stream_retries,
         continuations=recovery.continuations,
         max_recoveries=recovery.max_recoveries,
+        consent=written(settings.tools.approval),
+        answer_seconds=settings.tools.answer_seconds or None,
     )
 
 
@@ -175,18 +186,3 @@ def new_name(kind: str) -> str:
 
 def _routes(settings: Settings) -> tuple[RouteSettings, ...]:
     return settings.routes or (RouteSettings(protocol="rehearsal"),)
-
-
-def _approval(settings: Settings, ask: Ask | None) -> Callable[[Call], Awaitable[Denied | None]]:
-    async def decide(call: Call) -> Denied | None:
-        rule = settings.tools.approval.get(call.name, "allow")
-        if rule == "allow":
-            return None
-        if rule == "deny":
-            return Denied("The settings do not allow this tool.")
-        if ask is None:
-            return Denied("This tool needs the consent of a person, and there is nobody to ask.")
-        answer = await ask(f"May {call.name} run with {str(call.arguments)[:300]}? [y/N]")
-        return None if answer.strip().lower() in ("y", "yes") else Denied("The user said no.")
-
-    return decide

@@ -20,8 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.call.limits import StallSettings
-from turnbuckle.call.routes import Route, RouteError, resolve
+from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
+from turnbuckle.server.settings import ServerSettings
+from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.quirks import Quirks
 
 FILE = "turnbuckle.toml"
@@ -30,17 +32,6 @@ REHEARSAL = "rehearsal"
 
 Where = tuple[str | int, ...]
 RouteProtocol = Literal["openai_chat", "openai_responses", "anthropic", "rehearsal"]
-Rule = Literal["allow", "ask", "deny"]
-
-
-class ServerSettings(Struct, frozen=True):
-    host: str = "127.0.0.1"
-    port: int = 8765
-    api_keys: tuple[str, ...] = ()
-    keepalive: float = 15.0
-
-    def __repr__(self) -> str:
-        return f"ServerSettings({self.host!r}, {self.port}, {len(self.api_keys)} keys)"
 
 
 class RouteSettings(Struct, frozen=True, omit_defaults=True):
@@ -86,11 +77,14 @@ class SessionSettings(Struct, frozen=True):
     daily_hour: int = 4
     busy: Literal["queue", "steer", "interrupt", "refuse"] = "queue"
     after_crash: Literal["resume", "suspend"] = "resume"
+    stale_after: float = 43_200.0
+    time_zone: str = ""
 
 
 class ToolSettings(Struct, frozen=True):
     enable: tuple[Literal["files", "shell", "web", "ask"], ...] = ("files", "shell", "web", "ask")
     approval: dict[str, Rule] = {}
+    answer_seconds: float = 3600.0
     private_addresses: bool = False
 
 
@@ -175,6 +169,17 @@ def routes_of(settings: Settings, environment: Mapping[str, str]) -> tuple[Route
     except RouteError as error:
         raise ConfigError(str(error)) from None
     return tuple(made)
+
+
+def api_keys_of(settings: Settings, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that clients of the server may show, looked up. Raises ConfigError."""
+    try:
+        found = [looked_up(key, environment, "server.api_keys") for key in settings.server.api_keys]
+    except RouteError as error:
+        raise ConfigError(str(error)) from None
+    if any(not key or not key.isascii() or " " in key for key in found):
+        raise ConfigError("server.api_keys: a key has only ASCII characters, no spaces, and is not empty")
+    return tuple(found)
 
 
 def rehearses(route: RouteSettings) -> bool:

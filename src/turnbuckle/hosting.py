@@ -1,0 +1,202 @@
+"""The composition root of the server: the app, and everything that stands between it and HTTP.
+
+It is a file of its own because only `turnbuckle serve` needs these parts, and what is not imported costs nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from turnbuckle import __version__
+from turnbuckle.app import App, new_name, open_app
+from turnbuckle.config import Loaded, Settings, api_keys_of, routes_of
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import JournalError
+from turnbuckle.observe.logs import RunLines, open_log
+from turnbuckle.observe.metrics import Metrics
+from turnbuckle.observe.sight import Sight
+from turnbuckle.observe.traces import Traces
+from turnbuckle.runtime.lane import LaneRules
+from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.once import Once
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.server.api import api_endpoints
+from turnbuckle.server.asgi import Served, Server
+from turnbuckle.server.attendance import Attendance
+from turnbuckle.server.auth import Auth
+from turnbuckle.server.catalog import Catalog
+from turnbuckle.server.chat import Chat
+from turnbuckle.server.conversations import ConversationsApi
+from turnbuckle.server.desk import Desk
+from turnbuckle.server.endpoints import Endpoint, with_document
+from turnbuckle.server.health import Readiness, health_endpoints
+from turnbuckle.server.keys import KeyFile
+from turnbuckle.server.limits import Rates, Slots
+from turnbuckle.server.models_list import model_endpoints
+from turnbuckle.server.origins import Origins
+from turnbuckle.server.pulse import Pulse
+from turnbuckle.server.responses import ResponsesApi
+from turnbuckle.server.runs import RunsApi
+from turnbuckle.server.serving import Service
+from turnbuckle.server.sessions import SessionsApi
+from turnbuckle.server.tailing import Tailing
+from turnbuckle.session.reset import ResetRule
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.redaction import Redactor, secrets_in, secrets_in_headers
+
+SWEEP_EVERY = 3600.0
+STOPPED = "the server was stopped"
+
+log = logging.getLogger("turnbuckle.server")
+
+
+@asynccontextmanager
+async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = None) -> AsyncIterator[Service]:
+    """Put a server together over the journal in the data folder, take up the runs that have no end, and take it apart
+    again. Raises ConfigError, and InUse if another process has the journal."""
+    environment = dict(os.environ if environment is None else environment)
+    settings = loaded.settings
+    keys = api_keys_of(settings, environment)
+    auth = Auth(keys, KeyFile(Path(settings.data)), settings.server.host)
+    origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
+    routes = routes_of(settings, environment)
+    shown = {secret for route in routes for secret in (route.api_key.reveal(), *secrets_in_headers(route.headers))}
+    redactor = Redactor({*keys, *secrets_in(environment), *shown})
+    metrics = Metrics()
+    sight = Sight((metrics, Traces(), RunLines()))
+    with open_log(settings.server.log, redactor):
+        async with open_app(loaded, environment, attended=True, watch=sight) as opened:
+            made = _Parts(opened, settings, metrics, sight)
+            resume = settings.session.after_crash == "resume"
+            stale = settings.session.stale_after
+            if count := await made.desk.take_up(resume=resume, stale_after=stale, now=time.time()):
+                log.info("%d runs had no end and were taken up", count)
+            sweeping = asyncio.create_task(made.sweep(), name="sweep")
+            try:
+                yield made.service(auth, origins)
+            finally:
+                sweeping.cancel()
+                await asyncio.wait({sweeping})
+                await made.desk.leave_all(0.0, STOPPED)
+
+
+def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
+    """The rules of every session. Raises ConfigError for a time zone that nobody knows."""
+    session = settings.session
+    try:
+        zone = ZoneInfo(session.time_zone) if session.time_zone else datetime.now().astimezone().tzinfo
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigError(f"session.time_zone: there is no time zone {session.time_zone!r}") from None
+    rule = ResetRule(session.reset, session.idle_minutes, session.daily_hour)
+    return LaneRules(session.busy, rule, zone, opening)
+
+
+class _Parts:
+    """What one server is made of."""
+
+    def __init__(self, opened: App, settings: Settings, metrics: Metrics, sight: Sight) -> None:
+        server, runs = settings.server, opened.runs
+        self._opened = opened
+        self._settings = server
+        self._metrics = metrics
+        self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time)
+        self._slots = Slots(server.max_runs, server.max_runs_per_owner)
+        attendance = Attendance(self._stop)
+        self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics)
+        self._once = Once(opened.journal, opened.owner, time.time, runs.new_id)
+        self.desk = Desk(
+            journal=opened.journal,
+            runs=runs,
+            sessions=Sessions(opened.journal, runs, owner=opened.owner, wall=time.time),
+            lanes=lambda began: Lanes(
+                opened.journal,
+                runs,
+                lane_rules(settings, opened.opening),
+                owner=opened.owner,
+                wall=time.time,
+                sleep=asyncio.sleep,
+                new_name=new_name,
+                began=began,
+            ),
+            once=self._once,
+            catalog=Catalog([(route.name, route.model) for route in opened.policy.routes]),
+            slots=self._slots,
+            tailing=self._tailing,
+            attendance=attendance,
+            new_name=new_name,
+            opening=opened.opening,
+            gone=sight.gone,
+        )
+
+        self._rows = self._endpoints()
+        # Before any run is taken up, so that nothing of it counts as unknown.
+        metrics.know(
+            endpoints=[row.path for row in self._rows],
+            routes=[route.name for route in opened.policy.routes],
+            tools={name: facts.effect for name, facts in opened.policy.tools.items()},
+        )
+
+    def service(self, auth: Auth, origins: Origins) -> Service:
+        server = self._settings
+        app = Server(
+            self._rows,
+            auth=auth,
+            origins=origins,
+            rates=Rates(server.requests_per_minute, time.monotonic),
+            tailing=self._tailing,
+            max_body=server.max_body,
+            seen=self._seen,
+        )
+        return Service(
+            app=app,
+            pulse=self._pulse,
+            slots=self._slots,
+            host=server.host,
+            port=server.port,
+            send_timeout=server.send_timeout,
+            drain=server.drain,
+            leave=lambda seconds: self.desk.leave_all(seconds, STOPPED),
+        )
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        desk, opened = self.desk, self._opened
+        readiness = Readiness(opened.journal, lambda: self._slots.closing)
+        rows = (
+            *api_endpoints(
+                Chat(desk), ResponsesApi(desk), ConversationsApi(desk), RunsApi(desk, opened.price), SessionsApi(desk)
+            ),
+            *model_endpoints(desk.catalog, int(time.time())),
+            *health_endpoints(readiness, self._metrics.render),
+        )
+        return with_document(rows, __version__)
+
+    def _stop(self, run: RunId, why: str) -> None:
+        running = self.desk.runs.live(run)
+        if running is not None:
+            running.stop(why)
+
+    def _seen(self, served: Served) -> None:
+        self._metrics.http(served.method, served.endpoint, served.status, served.seconds)
+        log.info(
+            "%s %s %d in %.3f s",
+            served.method,
+            served.endpoint or "(nothing there)",
+            served.status,
+            served.seconds,
+            extra={"run": served.run, "request_id": served.request_id, "event": "request"},
+        )
+
+    async def sweep(self) -> None:
+        """Drop keys of requests that nobody will send again."""
+        while True:
+            with contextlib.suppress(JournalError):  # what is not swept now is swept the next time
+                await self._once.sweep(self._settings.idempotency_hours * 3600)
+            await asyncio.sleep(SWEEP_EVERY)

@@ -1,0 +1,90 @@
+"""`/v1/conversations`: a session by the name that the Responses protocol has for it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.errors import SessionBusy, SessionUnknown
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.server.desk import Desk
+from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
+from turnbuckle.server.names import public_session, session_id
+from turnbuckle.server.pages import MOST
+from turnbuckle.server.problems import unknown
+from turnbuckle.server.responses import item_list
+from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import Message, text_of
+
+PREFIX = "conv_"
+
+
+class ConversationBody(Struct, frozen=True):
+    """Labels are accepted and not kept; a conversation begins empty."""
+
+    metadata: dict[str, str] | None = None
+    items: list[dict[str, Any]] | None = None
+
+
+class ConversationView(Struct, frozen=True):
+    id: str
+    created_at: int
+    metadata: dict[str, str] = {}
+    object: Literal["conversation"] = "conversation"
+
+
+class ConversationsApi:
+    """The handlers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def create(self, exchange: Exchange) -> Answer:
+        body = await exchange.read(ConversationBody)
+        if body.items:
+            message = "a conversation begins empty here; send the items with its first response"
+            raise Problem(400, message, param="items", code="unsupported_parameter")
+        owner = exchange.caller.owner
+        public = f"{PREFIX}{self._desk.new_session()}"
+        await self._desk.sessions.create(session_id(owner, public), owner)
+        return await self._shown(public, owner)
+
+    async def get(self, exchange: Exchange) -> Answer:
+        return await self._shown(exchange.params["conversation"], exchange.caller.owner)
+
+    async def delete(self, exchange: Exchange) -> Answer:
+        row = await self._row(exchange.params["conversation"], exchange.caller.owner)
+        try:
+            await self._desk.lanes.let_go(SessionId(row.name))
+            await self._desk.sessions.delete(SessionId(row.name))
+        except SessionBusy as busy:
+            raise Problem(409, str(busy), code="session_busy", should_retry=False) from None
+        public = public_session(exchange.caller.owner, row.name)
+        return json_answer({"id": public, "object": "conversation.deleted", "deleted": True})
+
+    async def items(self, exchange: Exchange) -> Answer:
+        row = await self._row(exchange.params["conversation"], exchange.caller.owner)
+        limit = exchange.query.integer("limit", 20, least=1, most=MOST)
+        told = await self._desk.sessions.messages(SessionId(row.name))
+        made = [_item(place, one.message) for place, one in enumerate(told) if text_of(one.message.parts)]
+        if exchange.query.word("order", ("asc", "desc"), "desc") == "desc":
+            made.reverse()
+        return json_answer(item_list(made, limit))
+
+    async def _shown(self, public: str, owner: str) -> Answer:
+        row = await self._row(public, owner)
+        return json_answer(ConversationView(public_session(owner, row.name), int(row.created)))
+
+    async def _row(self, public: str, owner: str) -> StreamRow:
+        try:
+            return await self._desk.sessions.row(session_id(owner, public), owner)
+        except (Problem, SessionUnknown):
+            raise unknown("conversation", public) from None
+
+
+def _item(place: int, message: Message) -> dict[str, Any]:
+    kind = "output_text" if message.role == "assistant" else "input_text"
+    part: dict[str, Any] = {"type": kind, "text": text_of(message.parts)}
+    if kind == "output_text":
+        part["annotations"] = []
+    role = message.role if message.role != "tool" else "user"
+    return {"type": "message", "id": f"msg_{place}", "role": role, "status": "completed", "content": [part]}

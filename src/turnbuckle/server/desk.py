@@ -1,0 +1,374 @@
+"""What the handlers need of the runtime, in one place: begin a run, find one, stop one.
+
+Everything that must hold for each of them is here. A run begins once, however often its request is sent; it has a slot
+as long as it is under way; in a session there is one at a time; and it is found only by whoever owns it. A run is its
+own task: the request that began it is merely its first reader.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.errors import SessionBusy, TurnbuckleError
+from turnbuckle.journal.port import Journal, JournalError, StreamRow, Wanted
+from turnbuckle.runtime.handover import Handover, Spoken
+from turnbuckle.runtime.lane import ACTIVE, Said
+from turnbuckle.runtime.lane import KIND as SESSION
+from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.once import Once, Other, key_fault
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, NewRun, Running, Runs, listed
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.server.attendance import CANCEL, DETACH, Attendance
+from turnbuckle.server.catalog import Catalog
+from turnbuckle.server.http import Exchange, Headers, Problem
+from turnbuckle.server.limits import Slots
+from turnbuckle.server.names import public_session, run_id
+from turnbuckle.server.problems import unknown
+from turnbuckle.server.session_commands import Commands
+from turnbuckle.server.tailing import Tailing
+from turnbuckle.session.commands import parse
+from turnbuckle.session.facts import Busy, FreshWhy
+from turnbuckle.turn.facts import RunStarted, decode
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
+
+BUSY = "x-turnbuckle-busy"
+Began = Callable[[Running, str], None]
+STOP_SECONDS = 5.0
+"""How long a stop waits for the end that it asked for. Everything under way ends within a second, except a store that
+does not answer."""
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Begun(Struct, frozen=True):
+    """A run that was begun, now or by the same request before. One that waits for its turn in a session has only its
+    id so far. `after` is where the answer to this request begins: behind what a run had said when it was steered."""
+
+    run: RunId
+    session: SessionId
+    asked: dict[str, Any]
+    created: float
+    after: int = 0
+    replayed: bool = False
+    ended: bool = False
+
+    @property
+    def on_disconnect(self) -> str:
+        return str(self.asked.get("on_disconnect", DETACH))
+
+    def headers(self, owner: str) -> Headers:
+        """What every answer about a run carries."""
+        made = (("x-turnbuckle-run", self.run), ("x-turnbuckle-session", public_session(owner, self.session)))
+        return (*made, ("idempotency-replayed", "true")) if self.replayed else made
+
+
+def begun_by(started: RunStarted, *, replayed: bool = False, ended: bool = False) -> Begun:
+    """The same for a run that has begun."""
+    created = float(started.asked.get("created", started.at))
+    return Begun(started.run, started.session, started.asked, created, replayed=replayed, ended=ended)
+
+
+class Desk:
+    """All handlers share one."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        runs: Runs,
+        sessions: Sessions,
+        lanes: Callable[[Began], Lanes],
+        once: Once,
+        catalog: Catalog,
+        slots: Slots,
+        tailing: Tailing,
+        attendance: Attendance,
+        new_name: Callable[[str], str],
+        opening: tuple[Message, ...] = (),
+        gone: Callable[[str], None] | None = None,
+    ) -> None:
+        """`gone` is told of every run that is no longer driven here, ended or not."""
+        self.journal = journal
+        self.runs = runs
+        self.sessions = sessions
+        self.lanes = lanes(self.follow)
+        self.commands = Commands(self.lanes, sessions)
+        self.catalog = catalog
+        self.tailing = tailing
+        self.attendance = attendance
+        self.opening = opening
+        self.handover = Handover(self._spoken)
+        self.once = once
+        self._slots = slots
+        self._new_name = new_name
+        self._gone = gone
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    def new_session(self) -> str:
+        """A public id for a session that nobody has named."""
+        return self._new_name("s")
+
+    # Beginning
+
+    async def begin(
+        self,
+        exchange: Exchange,
+        new: NewRun,
+        *,
+        first: tuple[Message, ...] | None = None,
+        anew: bool = False,
+        busy: Busy | None = None,
+    ) -> Begun:
+        """Begin a run, or find the one that the same request began before. With `first` it belongs to a session that
+        goes on, and those messages stand in front of it where the conversation begins, or `anew` with every run; `busy`
+        says what happens while another one is under way there. Raises Problem."""
+        busy = busy or read_busy(exchange.headers.get(BUSY, ""))
+        new = replace(new, user=exchange.caller.owner)
+        key = exchange.headers.get("idempotency-key", "")
+        if not key:
+            return await self._begin(replace(new, run=self.runs.new_id()), first, anew, busy)
+        if fault := key_fault(key):
+            raise Problem(400, fault, param="Idempotency-Key", code="invalid_idempotency_key")
+        reserved = await self.once.reserve(new.user, key, await fingerprint(exchange))
+        if isinstance(reserved, Other):
+            message = "this Idempotency-Key was used for another request; use a new one"
+            raise Problem(409, message, code="idempotency_key_reused", should_retry=False)
+        async with self.once.starting(reserved.run) as fresh:
+            if fresh:
+                return await self._begin(replace(new, run=reserved.run), first, anew, busy)
+        return begun_by(await self.started(reserved.run), replayed=True)
+
+    async def _begin(self, new: NewRun, first: tuple[Message, ...] | None, anew: bool, busy: Busy | None) -> Begun:
+        assert new.run is not None
+        if first is not None and new.session is not None:
+            return await self._say(new, new.session, Said((), busy, first=first, anew=anew))
+        self._slots.acquire(new.user, new.run)
+        try:
+            running = await self.runs.begin(new)
+        except BaseException:
+            self._slots.release(new.run)
+            raise
+        self.follow(running)
+        return begun_by(await self.started(new.run))
+
+    async def _say(self, new: NewRun, session: SessionId, said: Said) -> Begun:
+        """Say something in a session. Its run begins when its turn comes."""
+        assert new.run is not None
+        said = replace(said, messages=new.messages, wishes=new.wishes, asked=new.asked, run=new.run)
+        async with self._locked(session):
+            await self.sessions.create(session, new.user, new.title)
+        if (command := parse(new.words)) is not None:
+            told = await self.commands.perform(command, session, new, said)
+            if told.taken is None:
+                await self.runs.tell(told.text, new, session)
+            run = new.run if told.taken is None else told.taken.run
+            return Begun(run, session, new.asked, time.time())
+        lane = self.lanes.of(session)
+        if lane is None or lane.rests:
+            self._slots.acquire(new.user, new.run)
+        try:
+            taken = await self.lanes.with_lane(session, new.user, lambda lane: lane.say(said))
+        except SessionBusy as busy:
+            self._slots.release(new.run)
+            raise self._busy(session, str(busy)) from None
+        except BaseException:
+            self._slots.release(new.run)
+            raise
+        if taken.run != new.run:
+            self._slots.release(new.run)  # it entered a run that has a slot of its own
+        return Begun(taken.run, session, new.asked, taken.at, taken.after)
+
+    def _busy(self, session: SessionId, why: str) -> Problem:
+        lane = self.lanes.of(session)
+        run = lane.running.run if lane is not None and lane.running is not None else ""
+        headers = (("x-turnbuckle-run", run),) if run else ()
+        return Problem(409, why, code="session_busy", should_retry=False, headers=headers)
+
+    @asynccontextmanager
+    async def _locked(self, name: str) -> AsyncIterator[None]:
+        """One at a time for each name; a lock that nobody wants is gone."""
+        lock, wanted = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = (lock, wanted + 1)
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, wanted = self._locks[name]
+            if wanted == 1:
+                del self._locks[name]
+            else:
+                self._locks[name] = (lock, wanted - 1)
+
+    def follow(self, running: Running, user: str | None = None) -> None:
+        """Give the slot back at its end, however that comes. `user`: it began by itself, and has its slot from now."""
+        if user is not None:
+            self._slots.hold(user, running.run)
+
+        def over(error: BaseException | None) -> None:
+            self._slots.release(running.run)
+            self.attendance.forget(running.run)
+            if self._gone is not None:
+                self._gone(running.run)
+            if error is not None:
+                log.error("the run %s was let go of: %s", running.run, error)
+
+        running.when_done(over)
+
+    # Taking up again
+
+    async def take_up(self, *, resume: bool = True, stale_after: float = 0.0, now: float = 0.0) -> int:
+        """After a start: exactly the runs without an end are looked at, and the sessions in which a message waits.
+
+        A run goes on where its journal ends. One whose client would have ended it by leaving is stopped, since that
+        client is gone; with `resume` off all are. One that nobody touched for `stale_after` seconds is left alone until
+        somebody asks for it. Returns how many runs there were."""
+        rows = await self.runs.unfinished()
+        going_on: dict[SessionId, Running] = {}
+        left: dict[SessionId, tuple[FreshWhy, RunId]] = {}
+        for row in rows:
+            run, session = RunId(row.name), SessionId(row.parent)
+            if stale_after and now - row.updated > stale_after:
+                left[session] = ("stale", run)
+                continue
+            running = await self.resume(row)
+            if running is None:
+                left[session] = ("crashed", run)
+                continue
+            policy = str((await self.started(run)).asked.get("on_disconnect", DETACH))
+            if not resume or policy == CANCEL:
+                running.stop("the server was restarted")
+                left[session] = ("crashed", run)
+            else:
+                self.attendance.expect(run, policy)
+            going_on[session] = running
+        await self._open_sessions(going_on, left)
+        return len(rows)
+
+    async def _open_sessions(
+        self, going_on: dict[SessionId, Running], left: dict[SessionId, tuple[FreshWhy, RunId]]
+    ) -> None:
+        known = {SessionId(row.name): row for row in await listed(self.journal, Wanted(kind=SESSION, status=ACTIVE))}
+        for session in (*going_on, *left):
+            known.update((SessionId(row.name), row) for row in await self._session_rows(session))
+        for session, row in known.items():
+            lane = await self.lanes.open(session, row.user, going_on.get(session))
+            if session in left:
+                why, run = left[session]
+                await lane.suspend(why, run)
+
+    async def _session_rows(self, session: SessionId) -> list[StreamRow]:
+        return await self.journal.streams(Wanted(kind=SESSION, name=session), limit=1)
+
+    async def resume(self, row: StreamRow) -> Running | None:
+        """Take a run up where its journal ends. None if that can not be done, which the log tells."""
+        try:
+            running = await self.runs.resume(RunId(row.name))
+        except (TurnbuckleError, JournalError) as error:
+            log.error("the run %s can not be taken up: %s", row.name, error)
+            return None
+        self.follow(running, row.user)
+        return running
+
+    async def leave_all(self, seconds: float, why: str) -> int:
+        """Let the runs that are under way end, for so long; mark the others as left. Returns how many were left."""
+        self.lanes.rest()  # what waits in a session begins after the next start
+        live = self.runs.all_live
+        if live:
+            ends = [asyncio.ensure_future(running.outcome()) for running in live]
+            _, late = await asyncio.wait(ends, timeout=seconds)
+            for end in late:
+                end.cancel()
+        await self.lanes.close()  # so that nothing that waits begins now
+        left = self.runs.all_live
+        await asyncio.gather(*(running.leave(why) for running in left), return_exceptions=True)
+        return len(left)
+
+    # Finding
+
+    async def row(self, run: str, owner: str) -> StreamRow:
+        """A run of this owner. Raises Problem: one of somebody else looks unknown."""
+        known = run_id(run)
+        found = [] if known is None else await self.journal.streams(Wanted(kind=RUN, name=known, user=owner), limit=1)
+        if not found:
+            raise unknown("run", run)
+        return found[0]
+
+    async def found(self, run: str, owner: str) -> Begun:
+        """A run of this owner, also one that waits for its turn in a session. Raises Problem."""
+        try:
+            row = await self.row(run, owner)
+        except Problem:
+            waiting = self.lanes.waiting(run, owner)
+            if waiting is None:
+                raise
+            session, message = waiting
+            return Begun(message.run, session, message.asked, message.at)
+        return begun_by(await self.started(RunId(row.name)), ended=row.status != RUNNING)
+
+    async def started(self, run: RunId) -> RunStarted:
+        """How a run began. Raises Problem."""
+        first = await self.journal.read(run, 0, 1)
+        fact = decode(first[0].data) if first else None
+        if not isinstance(fact, RunStarted):
+            raise unknown("run", run)
+        return fact
+
+    async def _spoken(self, run: RunId, user: str) -> Spoken | None:
+        rows = await self.journal.streams(Wanted(kind=RUN, name=run, user=user), limit=1)
+        if not rows or rows[0].status == RUNNING:
+            return None
+        fold, before, after = TurnFold(self.runs.policy), 0, 0
+        while items := await self.journal.read(run, after):
+            for item in items:
+                fact = decode(item.data)
+                if isinstance(fact, RunStarted):
+                    before = len(fact.messages)
+                fold.take(fact)
+            after = items[-1].seq
+        return Spoken(fold.turn.messages[before:], fold.turn.handed)
+
+    # Stopping
+
+    async def stop(self, row: StreamRow, by: str) -> bool:
+        """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had ended."""
+        running = self.runs.live(RunId(row.name))
+        if running is None and row.status == RUNNING:
+            running = await self.resume(row)
+        if running is None:
+            return False
+        lane = self.lanes.of(SessionId(row.parent))
+        if lane is not None and lane.running is running:
+            await lane.suspend("stopped", running.run)
+        running.stop(by)
+        with contextlib.suppress(TurnbuckleError, JournalError, TimeoutError):
+            await asyncio.wait_for(running.outcome(), STOP_SECONDS)
+        return True
+
+
+def read_busy(text: str) -> Busy | None:
+    """What a request wants done while something else runs in its session. Raises Problem."""
+    match text.strip().lower():
+        case "":
+            return None
+        case "queue" | "steer" | "interrupt" | "refuse" as busy:
+            return busy
+        case _:
+            raise Problem(400, "X-Turnbuckle-Busy must be queue, steer, interrupt or refuse", param="X-Turnbuckle-Busy")
+
+
+async def fingerprint(exchange: Exchange) -> str:
+    """What makes a request another one: where it goes, what it says, and the headers that change its meaning."""
+    names = ("x-turnbuckle-session", "x-turnbuckle-on-disconnect")
+    said = "\0".join((exchange.method, exchange.path, *(exchange.headers.get(name, "") for name in names)))
+    return hashlib.sha256(said.encode() + b"\0" + await exchange.body()).hexdigest()

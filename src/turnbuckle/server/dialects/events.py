@@ -1,0 +1,104 @@
+"""A run as its own facts, for clients that know us: every item of the journal, with its number as the event's id.
+
+The number is the cursor: a client that comes back says the last one that it has, and gets what follows. Facts go out as
+they are stored, without being made anew; only what users say is cut down, so that no event has megabytes. A heartbeat
+says what is being waited for; it has no id, so it never becomes a cursor.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from turnbuckle.journal.port import Item
+from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
+from turnbuckle.turn.waiting import Waiting
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.wire.sse import comment, frame
+
+_HEAD = b'{"type":"'
+_MOST_INPUT = 256 * 1024  # characters of the task's own messages in an event; a page shows far less
+_json = msgspec.json.encode
+
+
+class EventsDialect:
+    """Items up to `after` are not written. What is waited for is folded from the items, so they must come from the
+    first one on; or `waiting` is somebody else's fold of the same run, and then they may begin behind `after`."""
+
+    def __init__(self, run: RunId, after: int = 0, waiting: Waiting | None = None) -> None:
+        self.ended = False
+        self._run = run
+        self._after = after
+        self._waiting = Waiting() if waiting is None else waiting
+        self._folds = waiting is None
+
+    def open(self) -> bytes:
+        return comment("open")
+
+    def take(self, items: Sequence[Item]) -> bytes:
+        out: list[bytes] = []
+        for item in items:
+            data = item.data
+            tag = data[len(_HEAD) : data.index(b'"', len(_HEAD))]  # a stored fact begins with its tag
+            if self._folds:
+                self._waiting.take(decode(data))
+            if tag == b"run_ended":
+                self.ended = True
+            if item.seq > self._after:
+                self._after = item.seq
+                if tag in (b"run_started", b"user_spoke"):
+                    data = _json(_cut_down(decode(data)))
+                out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
+        return b"".join(out)
+
+    def beat(self, now: float) -> bytes:
+        if self.ended:
+            return b""
+        on = self._waiting.on(now)
+        return frame(_json({"type": "heartbeat", "at": now, "waiting_on": on}), "heartbeat")
+
+    def interrupted(self) -> bytes:
+        if self.ended:
+            return b""
+        told = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
+        return frame(_json(told), "interrupted")
+
+
+def _cut_down(fact: Fact) -> dict[str, Any]:
+    """What came with the task, or was said later, without what only the server and the model need."""
+    if isinstance(fact, UserSpoke):
+        shown, left_out = _input(fact.messages)
+        told: dict[str, Any] = {"type": "user_spoke", "at": fact.at, "id": fact.id, "input": shown}
+    else:
+        assert isinstance(fact, RunStarted)
+        shown, left_out = _input(fact.messages[max(len(fact.messages) - fact.fresh, 0) :])
+        session = fact.session.rpartition("/")[2]
+        told = {"type": "run_started", "at": fact.at, "run": fact.run, "session": session, "input": shown}
+        told |= {key: fact.asked[key] for key in ("surface", "model") if key in fact.asked}
+    return {**told, "left_out": left_out} if left_out else told
+
+
+def _input(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+    """The newest messages that fit, and how many do not."""
+    room = _MOST_INPUT
+    shown: list[dict[str, Any]] = []
+    for message in reversed(messages):
+        parts = [_part(part) for part in msgspec.to_builtins(message.parts)]
+        room -= len(_json(parts))
+        if room < 0 and shown:
+            break
+        shown.append({"role": message.role, "parts": parts})
+    return shown[::-1], len(messages) - len(shown)
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """A part without its provider's state, and without the bytes of pictures and files: only how many there are."""
+    kept = {key: value for key, value in part.items() if key not in ("state", "data") and value not in ("", None)}
+    if "content" in part:
+        kept["content"] = [_part(inner) for inner in part["content"]]
+    if part.get("data"):
+        kept["size"] = len(part["data"]) * 3 // 4
+    if isinstance(part.get("text"), str) and len(part["text"]) > _MOST_INPUT:
+        kept |= {"text": part["text"][:_MOST_INPUT], "cut": True}
+    return kept

@@ -1,0 +1,79 @@
+"""Is the server alive, is it ready, and what does it count? For balancers, supervisors and Prometheus."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from turnbuckle import __version__
+from turnbuckle.journal.port import Journal, JournalError, Note
+from turnbuckle.server.endpoints import Endpoint
+from turnbuckle.server.http import Answer, Exchange, json_answer
+from turnbuckle.server.openapi import Given, Operation
+
+PROBE = "probe:ready"
+"""A stream that holds nothing: that its row can be written shows that the journal can."""
+_KIND = "probe"
+_FRESH = 2.0  # seconds for which one look at the journal counts, so that balancers do not write all the time
+_PATIENCE = 2.0  # seconds after which a write that is not done says as much as one that failed
+_STATE = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Readiness:
+    """Whether new work is welcome. `stopping` tells whether the server is on its way out."""
+
+    def __init__(self, journal: Journal, stopping: Callable[[], bool]) -> None:
+        self._journal = journal
+        self._stopping = stopping
+        self._looked = -_FRESH
+        self._found = ""
+
+    async def why_not(self) -> str:
+        """Why not; empty if the server is ready."""
+        if self._stopping():
+            return "the server is stopping"
+        now = asyncio.get_running_loop().time()
+        if now - self._looked >= _FRESH:
+            self._looked = now
+            self._found = await self._look()
+        return self._found
+
+    async def _look(self) -> str:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await self._journal.note(PROBE, Note(kind=_KIND))
+        except (JournalError, TimeoutError) as error:
+            log.error("the journal can not be written: %s", error or "it does not answer")
+            return "the journal can not be written"
+        return ""
+
+
+def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tuple[Endpoint, ...]:
+    """The endpoints. `metrics` gives the text that Prometheus reads."""
+
+    async def alive(exchange: Exchange) -> Answer:
+        return json_answer({"status": "ok", "version": __version__})
+
+    async def ready(exchange: Exchange) -> Answer:
+        why = await readiness.why_not()
+        if why:
+            return json_answer({"status": "not ready", "why": why}, 503, (("retry-after", "5"),))
+        return json_answer({"status": "ready"})
+
+    async def count(exchange: Exchange) -> Answer:
+        return Answer(200, metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
+
+    fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _STATE)
+    told = Given("Counters.", None, "text/plain")
+    return (
+        Endpoint("GET", "/healthz", alive, Operation("alive", "Is it alive?", "health", answers={200: (fine,)}), True),
+        Endpoint(
+            "GET",
+            "/readyz",
+            ready,
+            Operation("ready", "Is new work welcome?", "health", answers={200: (fine,), 503: (busy,)}),
+            True,
+        ),
+        Endpoint("GET", "/metrics", count, Operation("metrics", "Counters", "health", answers={200: (told,)})),
+    )

@@ -1,0 +1,162 @@
+"""API keys in the data folder. A key is shown once, when it is made; the file keeps its hash.
+
+A key is 256 random bits, so a plain SHA-256 hides it: there is nothing to guess, and looking one up costs a hash and
+not a tenth of a second. The file changes by a rename, under a lock, so that the command line can make and revoke keys
+while a server runs; the server looks at the file's stamp with every request. Revoked keys stay in the file, so that
+their ids are never given again, and so that revoking the last key locks the server instead of opening it.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.errors import ConfigError
+
+FILE = "keys.json"
+LOCK = "keys.lock"
+PREFIX = "tb-"
+OWNER = "owner"
+"""Who owns a key of which nothing else is said, in the file or in the settings."""
+MOST_KEYS = 10_000  # all are held in memory; whoever needs more keeps them somewhere else
+_NAME = re.compile(r"[\w .@:/+-]{1,100}")
+_OWNER = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Key(Struct, frozen=True):
+    """One key, without the key."""
+
+    id: str
+    name: str
+    owner: str
+    hash: str
+    created: float
+    revoked: float | None = None
+
+
+class _Kept(Struct, frozen=True):
+    version: int = 1
+    keys: tuple[Key, ...] = ()
+
+
+def hash_of(token: str) -> str:
+    """What is kept of a key."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class KeyFile:
+    """The keys of one data folder. Raises ConfigError if the file can not be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / FILE
+        self._stamp: tuple[int, int, int] | None = None
+        self._keys: tuple[Key, ...] = ()
+        self._by_hash: dict[str, Key] = {}
+
+    def keys(self) -> tuple[Key, ...]:
+        """All keys that were ever made, the first one first."""
+        self._refresh()
+        return self._keys
+
+    def find(self, token: str) -> Key | None:
+        """The key that was shown, if it is a good one at this moment."""
+        self._refresh()
+        found = self._by_hash.get(hash_of(token))
+        return None if found is None or found.revoked is not None else found
+
+    def create(self, name: str, owner: str, now: float) -> tuple[Key, str]:
+        """Make a key. What is returned with it is the key itself, which nobody can tell again."""
+        if not _NAME.fullmatch(name):
+            raise ConfigError("a key's name has 1 to 100 letters, digits, spaces or any of . @ : / + - _")
+        if not _OWNER.fullmatch(owner):
+            raise ConfigError("an owner's name has 1 to 64 of the characters A-Z a-z 0-9 . _ -")
+        token = PREFIX + secrets.token_urlsafe(32)
+        with self._changing() as keys:
+            if len(keys) >= MOST_KEYS:
+                raise ConfigError(f"there are {MOST_KEYS} keys already, which is the most that the file takes")
+            made = Key(f"key_{secrets.token_hex(6)}", name, owner, hash_of(token), now)
+            self._write((*keys, made))
+        return made, token
+
+    def revoke(self, key: str, now: float) -> Key:
+        """Make a key worthless. One that is revoked stays as it is."""
+        with self._changing() as keys:
+            found = next((each for each in keys if each.id == key), None)
+            if found is None:
+                raise ConfigError(f"there is no key {key}; `turnbuckle keys list` shows them all")
+            if found.revoked is None:
+                found = msgspec.structs.replace(found, revoked=now)
+                self._write(tuple(found if each.id == key else each for each in keys))
+            return found
+
+    def _refresh(self) -> None:
+        try:
+            found = os.stat(self._path)
+            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except FileNotFoundError:
+            self._take((), None)
+            return
+        except OSError as error:
+            raise self._unusable(error.strerror) from None
+        if stamp != self._stamp:
+            self._take(self._read(), stamp)
+
+    def _take(self, keys: tuple[Key, ...], stamp: tuple[int, int, int] | None) -> None:
+        self._keys, self._stamp = keys, stamp
+        self._by_hash = {key.hash: key for key in keys}
+
+    def _read(self) -> tuple[Key, ...]:
+        try:
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._unusable(error.strerror) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._unusable(str(error)) from None
+        if kept.version != 1:
+            raise self._unusable("a newer version wrote it")
+        return kept.keys
+
+    @contextmanager
+    def _changing(self) -> Iterator[tuple[Key, ...]]:
+        """The keys as they are, while nobody else changes them."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error.strerror) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield self._read()
+        finally:
+            os.close(lock)
+
+    def _write(self, keys: tuple[Key, ...]) -> None:
+        beside = self._path.with_suffix(".new")
+        try:
+            beside.unlink(missing_ok=True)
+            opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(opened, "wb") as file:
+                file.write(msgspec.json.format(msgspec.json.encode(_Kept(keys=keys))))
+                file.flush()
+                os.fsync(file.fileno())
+            os.rename(beside, self._path)
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise self._unusable(error.strerror) from None
+
+    def _unusable(self, why: str | None) -> ConfigError:
+        return ConfigError(f"{self._path} can not be used: {why}")

@@ -1,0 +1,182 @@
+"""How a run's end is told: one table, so that every surface tells the same one.
+
+A run has one of four outcomes. Clients of OpenAI's shapes know other words, and fewer of them, so each outcome has
+one row here that says what it is called where. A fifth row is for a model that declined or was stopped by a filter:
+that is no failure of ours, and clients have a word for it. What is not finished also says so in the text itself,
+because many clients look at nothing else.
+
+| | chat: finish | plain: HTTP | response: status | its last event |
+|---|---|---|---|---|
+| completed | `stop`, or `tool_calls` with calls for the client | 200 | `completed` | `response.completed` |
+| partial | `length`, behind a note | 200 | `incomplete`, `max_output_tokens` | `response.incomplete` |
+| cancelled | `length`, behind a note | 200 | `cancelled`, `cancelled` | `response.incomplete` |
+| declined | `content_filter` | 200 | `incomplete`, `content_filter` | `response.incomplete` |
+| failed | none: an error event, and nothing behind it | by the kind of failure | `failed` | `response.failed` |
+"""
+
+import math
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.failure import FailureKind
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.outcome import Outcome
+
+Headers = tuple[tuple[str, str], ...]
+ResponseStatus = Literal["completed", "incomplete", "cancelled", "failed"]
+
+
+class Row(Struct, frozen=True):
+    """One line of the table. `finish` is empty where an error stands in its place. A response that is not complete has
+    a `reason`, because some clients take one without it for complete."""
+
+    finish: str
+    response: ResponseStatus
+    event: str
+    reason: str = ""
+
+
+ROWS: dict[str, Row] = {
+    "completed": Row("stop", "completed", "response.completed"),
+    "partial": Row("length", "incomplete", "response.incomplete", "max_output_tokens"),
+    "cancelled": Row("length", "cancelled", "response.incomplete", "cancelled"),
+    "declined": Row("content_filter", "incomplete", "response.incomplete", "content_filter"),
+    "failed": Row("", "failed", "response.failed"),
+}
+
+
+class Fault(Struct, frozen=True):
+    """What a kind of failure is to a client: an HTTP status, a type and a code. `before` goes in front of the words."""
+
+    status: int
+    type: str = "server_error"
+    code: str = ""
+    before: str = ""
+
+
+_REFUSED = "invalid_request_error"
+_OURS = "The provider of the model did not accept this server: "
+FAULTS: dict[FailureKind, Fault] = {
+    # The way to the provider
+    "connect": Fault(502),
+    "reset": Fault(502),
+    "incomplete": Fault(502),
+    "stalled": Fault(504, code="timeout"),
+    "garbage": Fault(502),
+    "oversize": Fault(502),
+    "cancelled": Fault(500),
+    "repeated": Fault(502),
+    # The limits of the turn: asking the same again would only reach them again.
+    "budget": Fault(422, _REFUSED, "limit_reached"),
+    # What the provider said of itself
+    "rate_limited": Fault(429, "rate_limit_error", "rate_limit_exceeded"),
+    "overloaded": Fault(503, code="server_is_overloaded"),
+    "server": Fault(502),
+    "timeout": Fault(504, code="timeout"),
+    "unstreamable": Fault(502),
+    # What it said of us. The client's own key is good, so it must not read of a bad one.
+    "auth": Fault(502, code="provider_auth", before=_OURS),
+    "permission": Fault(502, code="provider_permission", before=_OURS),
+    "billing": Fault(502, code="provider_billing", before=_OURS),
+    "not_found": Fault(502, code="provider_not_found", before=_OURS),
+    # What it said of the request, which is the client's
+    "context": Fault(400, _REFUSED, "context_length_exceeded"),
+    "too_large": Fault(413, _REFUSED, "request_too_large"),
+    "pairing": Fault(400, _REFUSED),
+    "filtered": Fault(400, _REFUSED, "content_filter"),
+    "invalid": Fault(400, _REFUSED),
+}
+NO_FAILURE = Fault(500)
+"""A run that failed by itself: its models said nothing that could be used, or its process died again and again."""
+
+_LONGEST = 400  # characters of a reason in a note; a provider's own words can be a page
+_WAIT = 5.0  # seconds, where a client is told to come back and the provider did not say when
+_KEEPS_CODE = ("invalid", "pairing")
+
+
+class Trouble(Struct, frozen=True):
+    """A failed run as an answer."""
+
+    status: int
+    message: str
+    type: str
+    code: str
+    param: str | None = None
+    retry_after: float | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+    def headers(self) -> Headers:
+        """A run is never repeated by a client's own rules: it may have done something."""
+        waits = () if self.retry_after is None else (("retry-after", str(math.ceil(self.retry_after))),)
+        return (("x-should-retry", "false"), *waits)
+
+
+class Ending(Struct, frozen=True):
+    """A run's end, ready to be told. `note` is empty where nothing needs to be added to the text."""
+
+    outcome: Outcome
+    row: Row
+    finish: str
+    note: str = ""
+    trouble: Trouble | None = None
+
+    @property
+    def status(self) -> int:
+        return 200 if self.trouble is None else self.trouble.status
+
+    @property
+    def headers(self) -> Headers:
+        own = (("x-turnbuckle-outcome", self.outcome.kind),)
+        return own if self.trouble is None else (*own, *self.trouble.headers())
+
+
+class Plain(Struct, frozen=True):
+    """An answer in one piece."""
+
+    status: int
+    body: dict[str, Any]
+    headers: Headers = ()
+
+
+def ending(outcome: Outcome, *, handed: bool = False, declined: bool = False, quiet: bool = False) -> Ending:
+    """The row of an outcome, filled in. `handed`: calls go to the client. `quiet`: no note may stand in the text."""
+    unfinished = outcome.kind in ("partial", "failed")
+    row = ROWS["declined" if declined and unfinished else outcome.kind]
+    trouble = trouble_of(outcome) if row is ROWS["failed"] else None
+    finish = "tool_calls" if handed and row is ROWS["completed"] else row.finish
+    return Ending(outcome, row, finish, "" if quiet or trouble is not None else note_of(outcome), trouble)
+
+
+def note_of(outcome: Outcome) -> str:
+    """What is added to a text that is not all that was wanted."""
+    if outcome.kind == "completed":
+        return ""
+    if outcome.kind == "cancelled":
+        return f"[Stopped.{_drafts(outcome)}]"
+    why = shortened(outcome.why, _LONGEST).rstrip(".") or "no reason is known"
+    return f"[Not finished: {why}{'.' if outcome.drafts else ''}{_drafts(outcome)}]"
+
+
+def _drafts(outcome: Outcome) -> str:
+    return f" Kept as a draft: {', '.join(outcome.drafts)}." if outcome.drafts else ""
+
+
+def trouble_of(outcome: Outcome) -> Trouble:
+    """A failed outcome as an error in the known shape."""
+    failure = outcome.failure
+    words = outcome.why or (failure.message if failure is not None else "") or "the run failed"
+    if failure is None:
+        return Trouble(NO_FAILURE.status, words, NO_FAILURE.type, "run_failed")
+    fault = FAULTS[failure.kind]
+    code = failure.code if failure.kind in _KEEPS_CODE and failure.code else fault.code or failure.kind
+    waits = failure.retry_after or _WAIT if fault.status in (429, 503) else None
+    return Trouble(fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits)
+
+
+def told(outcome: Outcome, run: RunId) -> dict[str, Any]:
+    """The outcome in our own words, which stands beside whatever a surface calls it."""
+    return {"outcome": outcome.kind, "why": outcome.why, "run": run, "drafts": list(outcome.drafts)}

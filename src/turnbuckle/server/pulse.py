@@ -1,0 +1,131 @@
+"""One heartbeat for all readers and all connections.
+
+A silent stream looks dead to clients and to whatever lies between. So a reader that got nothing for `keepalive`
+seconds gets a comment, and one that got no frame for `noop` seconds gets a frame that says nothing, since some clients
+count only frames. One task looks at all readers about once a second: no reader has a timer or a task of its own.
+
+A beat is written from the heartbeat's task while the reader's own task waits for the journal. That is safe because
+frames are only ever written whole, and because a beat is left out while the reader is in the middle of a send, or when
+a send would have to wait: such a reader is not silent, it does not read. Those are for the sweep, which hangs up on
+them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Protocol
+
+from turnbuckle.server.http import Dialect
+from turnbuckle.server.line import Line, Presence
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+KEEPALIVE = b": keepalive\n\n"
+TICK = 1.0
+"""The longest time between two looks. What is due is at most so much late."""
+_PER_INTERVAL = 5  # looks in the shortest interval, so that short ones are kept about as well
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Swept(Protocol):
+    """A connection, for the sweep."""
+
+    def sweep(self, now: float) -> bool: ...
+
+
+class Reader:
+    """One client that reads a run. `presence` is where its task can be ended from outside."""
+
+    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "sending", "sent")
+
+    def __init__(self, line: Line, send: Send, dialect: Dialect, presence: Presence) -> None:
+        self.line = line
+        self.dialect = dialect
+        self.presence = presence
+        self.sending = False
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self.sent = self.framed = self._loop.time()
+
+    async def write(self, frames: bytes) -> None:
+        """Send whole frames. Waits while the client does not read."""
+        self.sending = True
+        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        self.sending = False
+        self.sent = self.framed = self._loop.time()
+
+    async def comment(self) -> None:
+        """Send a sign of life that is no frame."""
+        await self._send({"type": "http.response.body", "body": KEEPALIVE, "more_body": True})
+        self.sent = self._loop.time()
+
+
+class Pulse:
+    """All readers and connections of a server."""
+
+    def __init__(self, *, keepalive: float, noop: float, wall: Callable[[], float]) -> None:
+        self._keepalive = keepalive
+        self._noop = noop
+        self._wall = wall
+        self._tick = min(TICK, keepalive / _PER_INTERVAL, noop / _PER_INTERVAL)
+        self._readers: set[Reader] = set()
+        self._presences: set[Presence] = set()
+        self.over = False
+        self.dropped = 0
+        """How many clients were dropped because they did not read."""
+        self.connections = 0
+        """How many connections there were at the last look."""
+
+    def __len__(self) -> int:
+        """How many read at this moment, plain requests included."""
+        return len(self._presences)
+
+    def add(self, presence: Presence, reader: Reader | None = None) -> None:
+        """Somebody begins to read; a plain request has no reader to be kept alive."""
+        self._presences.add(presence)
+        if reader is not None:
+            self._readers.add(reader)
+
+    def remove(self, presence: Presence, reader: Reader | None = None) -> None:
+        self._presences.discard(presence)
+        if reader is not None:
+            self._readers.discard(reader)
+
+    def interrupt_all(self) -> None:
+        """Tell every client, and every later one, that the server lets go of it."""
+        self.over = True
+        for reader in self._readers:
+            if reader.sending or not reader.line.clear:
+                reader.line.abort()  # it would not read the farewell either, and frames on their way are lost
+        for presence in list(self._presences):
+            presence.interrupt()
+
+    async def run(self, connections: Callable[[], Iterable[Swept]], each_tick: Callable[[], None]) -> None:
+        """Beat until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(self._tick)
+            now = loop.time()
+            each_tick()
+            all_connections = list(connections())
+            self.connections = len(all_connections)
+            for connection in all_connections:
+                self.dropped += connection.sweep(now)
+            for reader in list(self._readers):
+                await self._look_after(reader, now)
+
+    async def _look_after(self, reader: Reader, now: float) -> None:
+        if reader.sending or not reader.line.clear:
+            return
+        try:
+            if now - reader.framed >= self._noop:
+                if beat := reader.dialect.beat(self._wall()):
+                    await reader.write(beat)
+                    return
+                reader.framed = now  # this dialect has no such frame
+            if now - reader.sent >= self._keepalive:
+                await reader.comment()
+        except Exception as error:  # one reader's trouble is not that of the others
+            log.error("a reader was dropped: its heartbeat failed", exc_info=error)
+            reader.line.abort()

@@ -1,0 +1,226 @@
+"""`/v1/responses`: create, stream, fetch, follow from any event, cancel, delete, chain.
+
+A response is a run seen through that protocol, and its id is the run's. Nothing of it is stored beside the journal: a
+response that is fetched, and a stream that is read again, are folded from the same facts and so are the same to the
+byte. `previous_response_id` goes on behind one certain response, so a conversation may branch; `conversation` goes on
+in a session, one response at a time. Instructions are never inherited.
+"""
+
+import itertools
+from typing import Any
+
+from msgspec.structs import replace
+
+from turnbuckle.runtime.lane import without_opening
+from turnbuckle.runtime.runs import NewRun, fold_run
+from turnbuckle.server.attendance import DETACH, read_policy
+from turnbuckle.server.chat import GRACE, ON_DISCONNECT
+from turnbuckle.server.desk import Begun, Desk
+from turnbuckle.server.dialects.responses import ResponsesDialect
+from turnbuckle.server.http import Answer, Exchange, Problem, Streaming, json_answer
+from turnbuckle.server.names import response_id, run_of_item, run_of_response, session_id
+from turnbuckle.server.pages import MOST
+from turnbuckle.server.problems import refused, unknown
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.wire.openai_responses.asked import ResponsesAsked, read_response
+from turnbuckle.wire.openai_responses.input_items import references
+
+SURFACE = "responses"
+MOST_NAMED = 500
+"""Responses whose items one input may name, since each is read from the journal: ten times a long conversation."""
+NOT_OURS = ("web_search", "web_search_preview")
+"""Tools of a provider's own that coding agents offer always. An offer can go without them; the answer says so."""
+
+
+class ResponsesApi:
+    """The handlers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def create(self, exchange: Exchange) -> Answer | Streaming:
+        body = await exchange.body()
+        stored = await self._stored(body, exchange.caller.owner)
+        asked = read_response(body, stem=self._desk.runs.new_id(), stored=stored, without=NOT_OURS)
+        if isinstance(asked, Failure):
+            raise refused(asked)
+        begun = await self._begin(exchange, asked)
+        exchange.forget_body()
+        headers = begun.headers(exchange.caller.owner)
+        if asked.left_out:
+            headers = (*headers, ("x-turnbuckle-left-out", ", ".join(asked.left_out)))
+        dialect = dialect_for(begun)
+        if asked.stream:
+            return Streaming(begun.run, dialect, begun.after, headers, begun.on_disconnect)
+        if asked.background:
+            return json_answer(await self._body(begun), 200, headers)
+        await self._desk.tailing.collect(
+            begun.run, dialect, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
+        )
+        whole = dialect.answer()
+        return json_answer(whole.body, whole.status, (*headers, *whole.headers))
+
+    async def _begin(self, exchange: Exchange, asked: ResponsesAsked) -> Begun:
+        owner = exchange.caller.owner
+        chosen = self._desk.catalog.choose(asked.model)
+        wishes = replace(
+            asked.wishes, route=chosen.route, own_tools=chosen.own_tools, max_tool_calls=asked.max_tool_calls
+        )
+        usual = DETACH if asked.background else GRACE
+        record = {
+            "surface": SURFACE,
+            "model": asked.model,
+            "store": asked.store,
+            "background": asked.background,
+            "on_disconnect": read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual),
+            "echo": asked.echo,
+            "input": asked.input_items,
+        }
+        told = asked.messages[: len(asked.messages) - len(asked.fresh)]
+        first = (*(self._desk.opening if chosen.own_tools else ()), *told)
+        if asked.conversation:
+            session = session_id(owner, asked.conversation, param="conversation")
+            fresh = await self._desk.handover.answers(asked.fresh, owner)
+            new = NewRun(fresh, session, None, owner, wishes, record)
+            return await self._desk.begin(exchange, new, first=first, anew=True)
+        if asked.previous_response_id:
+            session, earlier = await self._earlier(asked.previous_response_id, owner)
+            fresh = await self._desk.handover.answers(asked.fresh, owner)
+            return await self._desk.begin(exchange, NewRun(fresh, session, (*first, *earlier), owner, wishes, record))
+        fresh = await self._desk.handover.restored(asked.fresh, owner)
+        return await self._desk.begin(exchange, NewRun(fresh, None, first, owner, wishes, record))
+
+    async def _earlier(self, previous: str, owner: str) -> tuple[SessionId, tuple[Message, ...]]:
+        """What was said up to an earlier response, and its session."""
+        try:
+            earlier = await self._found(previous, owner)
+        except Problem:
+            raise Problem(
+                404,
+                f"there is no response {previous[:200]!r} to go on from; one with store false is not kept",
+                param="previous_response_id",
+                code="previous_response_not_found",
+            ) from None
+        turn = await fold_run(self._desk.journal, earlier.run, self._desk.runs.policy)
+        if turn.outcome is None:
+            message = f"the response {previous} is still under way; wait for its end"
+            raise Problem(409, message, param="previous_response_id", code="response_active", should_retry=False)
+        return earlier.session, without_opening(turn.messages)
+
+    async def _stored(self, body: bytes, owner: str) -> dict[str, dict[str, Any]]:
+        """The items that an input only names: all of the responses that they belong to. What is not found is told
+        when the request is read."""
+        stored: dict[str, dict[str, Any]] = {}
+        runs = dict.fromkeys(run for item in references(body) if (run := run_of_item(item)) is not None)
+        for run in itertools.islice(runs, MOST_NAMED):
+            try:
+                found = await self._found(response_id(run), owner)
+            except Problem:
+                continue
+            stored.update((item["id"], item) for item in (await self._body(found))["output"])
+        return stored
+
+    # Fetching
+
+    async def get(self, exchange: Exchange) -> Answer | Streaming:
+        found = await self._named(exchange)
+        headers = (("x-turnbuckle-run", found.run),)
+        text = exchange.query.get("starting_after", "")
+        after = exchange.query.integer("starting_after", 0) if text else None
+        if not exchange.query.flag("stream"):
+            return json_answer(await self._body(found), headers=headers)
+        if after and after > (last := (await self._told(found)).last_number):
+            message = f"there is no event {after}: the last one is {last}"
+            raise Problem(400, message, param="starting_after")
+        return Streaming(found.run, dialect_for(found, after), headers=headers, on_disconnect=DETACH)
+
+    async def input_items(self, exchange: Exchange) -> Answer:
+        found = await self._named(exchange)
+        query = exchange.query
+        limit, after = query.integer("limit", 20, least=1, most=MOST), query.get("after", "")
+        items = list(found.asked.get("input", []))
+        if query.word("order", ("asc", "desc"), "desc") == "desc":
+            items.reverse()
+        if after:
+            places = [place for place, item in enumerate(items) if item.get("id") == after]
+            if not places:
+                raise Problem(400, f"there is no item {after[:200]!r} in this input", param="after")
+            items = items[places[0] + 1 :]
+        return json_answer(item_list(items, limit))
+
+    # Ending
+
+    async def cancel(self, exchange: Exchange) -> Answer:
+        """A response that has ended stays as it is, so that to cancel twice is no mistake."""
+        found = await self._named(exchange)
+        if not found.asked.get("background"):
+            message = "only a response with background true can be cancelled here; others end with their connection"
+            raise Problem(400, message, code="not_a_background_response")
+        await self._stop(found, exchange)
+        return json_answer(await self._body(found), headers=(("x-turnbuckle-run", found.run),))
+
+    async def delete(self, exchange: Exchange) -> Answer:
+        found = await self._named(exchange)
+        await self._stop(found, exchange)
+        await self._desk.once.deleted(found.run)
+        if not await self._desk.journal.drop(found.run):
+            raise Problem(409, "the response is still being stopped; try again", code="response_active")
+        return json_answer({"id": response_id(found.run), "object": "response", "deleted": True})
+
+    async def _stop(self, found: Begun, exchange: Exchange) -> None:
+        owner = exchange.caller.owner
+        await self._desk.stop(await self._desk.row(found.run, owner), exchange.caller.key or owner)
+
+    # Reading
+
+    async def _named(self, exchange: Exchange) -> Begun:
+        return await self._found(exchange.params["response"], exchange.caller.owner)
+
+    async def _found(self, response: str, owner: str) -> Begun:
+        """Raises Problem, also for one that was not to be kept and has ended."""
+        run = run_of_response(response)
+        try:
+            found = await self._desk.found(run or "", owner)
+        except Problem:
+            raise unknown("response", response) from None
+        kept = found.asked.get("store", True) or not found.ended
+        if found.asked.get("surface") != SURFACE or not kept:
+            raise unknown("response", response)
+        return found
+
+    async def _body(self, found: Begun) -> dict[str, Any]:
+        return (await self._told(found)).body()
+
+    async def _told(self, found: Begun) -> ResponsesDialect:
+        """All that is stored of it, folded."""
+        dialect, after = dialect_for(found), 0
+        dialect.open()
+        while items := await self._desk.journal.read(found.run, after):
+            dialect.take(items)
+            after = items[-1].seq
+        return dialect
+
+
+def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDialect:
+    asked = found.asked
+    return ResponsesDialect(
+        found.run,
+        model=str(asked.get("model", "")),
+        echo=asked.get("echo", {}),
+        created=int(found.created),
+        starting_after=starting_after,
+    )
+
+
+def item_list(items: list[dict[str, Any]], limit: int) -> dict[str, Any]:
+    """A page of items in the shape that the official clients turn."""
+    shown = items[:limit]
+    return {
+        "object": "list",
+        "data": shown,
+        "first_id": shown[0].get("id") if shown else None,
+        "last_id": shown[-1].get("id") if shown else None,
+        "has_more": len(items) > limit,
+    }

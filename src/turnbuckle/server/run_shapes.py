@@ -1,0 +1,128 @@
+"""What `/v1/runs` takes and what its events look like, for the document."""
+
+from typing import Any, get_args
+
+from turnbuckle.server.chat_shapes import (
+    MAYBE_TEXT,
+    MESSAGE,
+    MODEL,
+    SOME_TEXT,
+    TEXT,
+    TOOL,
+    WHOLE,
+    WISHES,
+    kind_of,
+    listed,
+    maybe,
+    thing,
+)
+from turnbuckle.server.openapi import Shape, event, reference
+from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke
+from turnbuckle.turn.waiting import WaitingOn
+from turnbuckle.wire.openai_chat.input_messages import MOST_MESSAGES
+
+SESSION_ID = "^[A-Za-z0-9._:-]{1,128}$"
+ON_DISCONNECT = "^(cancel|detach|[0-9]{1,5})$"
+
+RUN_BODY = Shape(
+    "RunBody",
+    thing(
+        "input",
+        "The task, or messages as in chat completions, whose other parameters may stand beside it.",
+        input={
+            "anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)],
+            "description": "The task in plain words, or messages.",
+        },
+        model={**MODEL, "default": "agent"},
+        session={
+            "type": ["string", "null"],
+            "pattern": SESSION_ID,
+            "description": "The session to go on in; it is made if there is none. Without it the run has its own.",
+        },
+        instructions={**MAYBE_TEXT, "description": "What the model is told in front of everything."},
+        on_disconnect={
+            "type": ["string", "null"],
+            "pattern": ON_DISCONNECT,
+            "description": "What becomes of the run when its readers leave: cancel, detach, or seconds to come back.",
+        },
+        busy={
+            "enum": ["queue", "steer", "interrupt", "refuse", None],
+            "description": "What becomes of this while another run is under way in the session.",
+        },
+        **WISHES,
+    ),
+    (MESSAGE, TOOL),
+)
+
+_OWN = (RunStarted, UserSpoke)
+_FACTS = tuple(kind for kind in get_args(Fact) if kind not in _OWN)
+_TAGS = [kind.__struct_config__.tag for kind in get_args(Fact)]
+_INPUT = listed(thing("role parts", role=TEXT, parts=listed(thing("kind", kind=TEXT))))
+_BEGAN = Shape(
+    "RunStartedEvent",
+    thing(
+        "type at run session input",
+        "The run begins. `input` is what came with the task; of what is too large, `left_out` says how much.",
+        type=kind_of("run_started"),
+        at={"type": "number"},
+        run=TEXT,
+        session=TEXT,
+        input=_INPUT,
+        surface=TEXT,
+        model=TEXT,
+        left_out=WHOLE,
+    ),
+)
+_SPOKE = Shape(
+    "UserSpokeEvent",
+    thing(
+        "type at id input",
+        "Somebody said something while the run was under way.",
+        type=kind_of("user_spoke"),
+        at={"type": "number"},
+        id=TEXT,
+        input=_INPUT,
+        left_out=WHOLE,
+    ),
+)
+_FACT = Shape(
+    "RunEvent",
+    {
+        **thing(
+            "seq type at",
+            "Something that happened in the run. `seq` is its number, without gaps; the event's id is the same.",
+            seq={"type": "integer", "minimum": 1},
+            type={"enum": _TAGS},
+            at={"type": "number", "description": "Seconds since 1970."},
+        ),
+        "oneOf": [_BEGAN.ref, _SPOKE.ref, *(reference(kind.__name__) for kind in _FACTS)],
+    },
+    (_BEGAN, _SPOKE),
+    _FACTS,
+)
+_BEAT: dict[str, Any] = thing(
+    "type at waiting_on",
+    "A sign of life, which says what is being waited for, and since when.",
+    type=kind_of("heartbeat"),
+    at={"type": "number"},
+    waiting_on=maybe(reference(WaitingOn.__name__)),
+)
+_INTERRUPTED: dict[str, Any] = thing(
+    "type run resumable after",
+    "The server lets go of a run that is kept. Ask again for what comes behind `after`.",
+    type=kind_of("interrupted"),
+    run=TEXT,
+    resumable={"const": True},
+    after=WHOLE,
+)
+RUN_STREAM = Shape(
+    "RunStreamEvent",
+    event(
+        {"anyOf": [_FACT.ref, _BEAT, _INTERRUPTED]},
+        "One event, named as its `type` is. The last one of a run is `run_ended`.",
+        name={"enum": [*_TAGS, "heartbeat", "interrupted"]},
+        number="The cursor: whoever comes back names the last one that it has. Heartbeats have none.",
+    ),
+    (_FACT,),
+    (WaitingOn,),
+)

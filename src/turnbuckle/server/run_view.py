@@ -1,0 +1,250 @@
+"""A run as the API shows it: a fold over its facts, and the shapes that come of it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.reply.draft import Draft
+from turnbuckle.runtime.runs import RUNNING
+from turnbuckle.server.names import public_session
+from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    CallsHandedOver,
+    Fact,
+    HandedCall,
+    ModelAsked,
+    RunStarted,
+    Streamed,
+)
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.ledger import Ledger, Price, Waste, total
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.waiting import Waiting, WaitingOn
+from turnbuckle.vocab.events import TextDelta, UsageNoted
+from turnbuckle.vocab.outcome import Outcome
+
+RunStatus = Literal[
+    "queued", "running", "waiting_for_approval", "interrupted", "completed", "partial", "cancelled", "failed"
+]
+ApprovalStatus = Literal["pending", "allowed", "denied", "answered", "expired", "withdrawn"]
+
+
+class Tokens(Struct, frozen=True):
+    """What the providers counted, over all model calls."""
+
+    input: int = 0
+    output: int = 0
+
+
+class ApprovalView(Struct, frozen=True):
+    """What a person was asked. `arguments` are exactly those that the consent is for."""
+
+    id: str
+    run: str
+    kind: Literal["approval", "question"]
+    tool: str
+    arguments: dict[str, Any]
+    question: str
+    status: ApprovalStatus
+    asked_at: float
+    expires_at: float | None = None
+    answered_at: float | None = None
+    answered_by: str = ""
+
+
+class RunView(Struct, frozen=True):
+    """One run. `interrupted`: nobody drives it at this moment; it is kept, and goes on when it is taken up."""
+
+    id: str
+    session: str
+    status: RunStatus
+    title: str
+    model: str
+    created_at: float
+    updated_at: float
+    output: str
+    outcome: Outcome | None
+    usage: Tokens
+    model_calls: int
+    tool_calls: int
+    waiting_on: WaitingOn | None
+    approvals: tuple[ApprovalView, ...]
+    drafts: tuple[str, ...]
+    handed_calls: tuple[HandedCall, ...]
+    last_event: int
+    object: Literal["run"] = "run"
+
+
+class RunLine(Struct, frozen=True):
+    """A run in a list."""
+
+    id: str
+    session: str
+    status: RunStatus
+    title: str
+    created_at: float
+    updated_at: float
+    object: Literal["run"] = "run"
+
+
+class DraftView(Struct, frozen=True):
+    """What is kept of a cut call. `text` only where one draft is asked for."""
+
+    id: str
+    run: str
+    tool: str
+    argument: str
+    characters: int
+    settled: dict[str, Any]
+    closed: bool
+    text: str | None = None
+
+
+class LedgerView(Struct, frozen=True):
+    """What was wasted, by cause, and all of it together."""
+
+    entries: tuple[Waste, ...]
+    total: Waste
+
+
+class RunFold:
+    """`take` every fact; then ask for what is to be shown."""
+
+    def __init__(self, policy: Policy, price: Price | None = None) -> None:
+        self.started: RunStarted | None = None
+        self.ledger = Ledger(price)
+        self.last = 0
+        self._turn = TurnFold(policy, price)
+        self._waiting = Waiting()
+        self._text: list[str] = []
+        self._model = ""
+        self._usage: dict[int, Tokens] = {}
+        self._approvals: dict[str, ApprovalView] = {}
+        self._handed: tuple[HandedCall, ...] = ()
+
+    @property
+    def drafts(self) -> dict[Any, Draft]:
+        return self._turn.turn.drafts
+
+    @property
+    def approvals(self) -> tuple[ApprovalView, ...]:
+        return tuple(self._approvals.values())
+
+    def take(self, seq: int, fact: Fact) -> None:
+        self.last = seq
+        self._turn.take(fact)
+        self._waiting.take(fact)
+        self.ledger.take(fact)
+        match fact:
+            case Streamed():
+                self._streamed(fact)
+            case RunStarted():
+                self.started = fact
+            case ModelAsked():
+                self._model = fact.model
+                if fact.why == "after_tools":
+                    self._text.clear()
+            case ApprovalAsked():
+                self._approvals[fact.approval] = ApprovalView(
+                    fact.approval,
+                    self.started.run if self.started is not None else "",
+                    fact.kind,
+                    fact.name,
+                    fact.arguments,
+                    fact.question,
+                    "pending",
+                    fact.at,
+                    fact.expires,
+                )
+            case ApprovalAnswered():
+                self._answered(fact)
+            case CallsHandedOver(_, calls):
+                self._handed = calls
+            case _:
+                pass
+
+    def view(self, row: StreamRow, owner: str, *, live: bool, now: float) -> RunView:
+        """The run as it stands."""
+        turn, started = self._turn.turn, self.started
+        waiting = self._waiting.on(now) if live else None
+        return RunView(
+            row.name,
+            public_session(owner, row.parent),
+            self._status(live),
+            row.title,
+            str(started.asked.get("model", "")) if started is not None and started.asked else self._model,
+            row.created,
+            row.updated,
+            "".join(self._text),
+            turn.outcome,
+            Tokens(sum(one.input for one in self._usage.values()), sum(one.output for one in self._usage.values())),
+            turn.tally.asks,
+            turn.tally.tool_runs,
+            waiting,
+            tuple(one for one in self.approvals if one.status == "pending"),
+            tuple(turn.drafts),
+            self._handed,
+            self.last,
+        )
+
+    def ledger_view(self) -> LedgerView:
+        return LedgerView(self.ledger.entries, total(self.ledger.entries))
+
+    def _status(self, live: bool) -> RunStatus:
+        outcome = self._turn.turn.outcome
+        if outcome is not None:
+            return outcome.kind
+        if any(one.status == "pending" for one in self._approvals.values()):
+            return "waiting_for_approval"
+        return "running" if live else "interrupted"
+
+    def _streamed(self, fact: Streamed) -> None:
+        for event in fact.events:
+            if isinstance(event, TextDelta):
+                self._text.append(event.text)
+            elif isinstance(event, UsageNoted):
+                self._usage[fact.attempt] = Tokens(event.usage.input or 0, event.usage.output or 0)
+
+    def _answered(self, fact: ApprovalAnswered) -> None:
+        asked = self._approvals.get(fact.approval)
+        if asked is not None and asked.status == "pending":
+            self._approvals[fact.approval] = ApprovalView(
+                asked.id,
+                asked.run,
+                asked.kind,
+                asked.tool,
+                asked.arguments,
+                asked.question,
+                fact.verdict,
+                asked.asked_at,
+                asked.expires_at,
+                fact.at,
+                fact.by,
+            )
+
+
+def queued_view(run: str, session: str, at: float) -> RunView:
+    """A run that waits for its turn in a session."""
+    nothing: tuple[()] = ()
+    return RunView(run, session, "queued", "", "", at, at, "", None, Tokens(), 0, 0, None, nothing, nothing, nothing, 0)
+
+
+def line_of(row: StreamRow, owner: str, *, live: bool) -> RunLine:
+    """A run in a list: what the index knows of it."""
+    status: Any = row.status if row.status != RUNNING else "running" if live else "interrupted"
+    return RunLine(row.name, public_session(owner, row.parent), status, row.title, row.created, row.updated)
+
+
+def draft_of(run: str, draft: Draft, *, with_text: bool = False) -> DraftView:
+    return DraftView(
+        draft.id,
+        run,
+        draft.tool,
+        draft.argument,
+        len(draft.text),
+        draft.settled,
+        draft.closed,
+        draft.text if with_text else None,
+    )

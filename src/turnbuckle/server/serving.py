@@ -1,0 +1,155 @@
+"""Listening, and leaving in good order.
+
+uvicorn reads and writes HTTP; listening, signals and the end are ours, because what a stop means here it can not know:
+
+1. The first signal. `/readyz` says no, nothing new starts, and everything else goes on.
+2. Runs that are under way get `drain` seconds to end. Those that do not are marked, and go on after the next start.
+3. Every client that still reads is told so, in its own dialect, and its stream is closed properly.
+4. No more connections, then the end. The second signal skips all of this: what anybody saw is stored, so leaving at
+   once is as safe as a crash.
+"""
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from email.utils import formatdate
+from typing import cast
+
+from msgspec import Struct
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from turnbuckle.errors import CanNotListen
+from turnbuckle.server.asgi import Server
+from turnbuckle.server.connection import IDLE_SECONDS, Connection
+from turnbuckle.server.limits import Slots
+from turnbuckle.server.pulse import Pulse
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+BACKLOG = 2048
+FAREWELL = 2.0
+"""How long clients get to take the last bytes of what is sent to them."""
+MARKING = 5.0
+"""How much longer than `drain` the marking of the others may take."""
+_LOOK = 0.02
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Service(Struct, frozen=True):
+    """All that serving needs. `leave` lets runs end for so many seconds, and lets go of the others in good order."""
+
+    app: Server
+    pulse: Pulse
+    slots: Slots
+    host: str
+    port: int
+    send_timeout: float
+    drain: float
+    leave: Callable[[float], Awaitable[object]]
+
+
+class Stopper:
+    """Somebody's wish to stop: the first in good order, the second at once."""
+
+    def __init__(self, at_once: Callable[[], None]) -> None:
+        self._at_once = at_once
+        self._asked = asyncio.Event()
+
+    def ask(self) -> None:
+        if self._asked.is_set():
+            self._at_once()
+        self._asked.set()
+
+    async def wait(self) -> None:
+        await self._asked.wait()
+
+
+async def serve(service: Service, stopper: Stopper, announce: Callable[[str], None], *, signals: bool = True) -> None:
+    """Serve until somebody wants it to stop. `announce` is told the address as soon as there is one. Raises
+    CanNotListen."""
+    loop = asyncio.get_running_loop()
+    config = Config(
+        service.app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+    )
+    config.load()
+    state = ServerState()
+
+    def accept() -> Connection:
+        return Connection(config, state, {}, loop, send_timeout=service.send_timeout)
+
+    def tell_time() -> None:
+        state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+
+    tell_time()
+    listening = await _listen(accept, service.host, service.port)
+    connections = cast(set[Connection], state.connections)
+    beating = asyncio.create_task(service.pulse.run(lambda: connections, tell_time), name="pulse")
+    try:
+        if signals:
+            for number in SIGNALS:
+                loop.add_signal_handler(number, stopper.ask)
+        announce(address_of(listening.sockets))
+        await stopper.wait()
+        service.slots.close()
+        async with asyncio.timeout(service.drain + MARKING):
+            await service.leave(service.drain)
+    except TimeoutError:
+        log.warning("not every run could be marked as left; the next start will take such a run for a crashed one")
+    finally:
+        listening.close()
+        service.pulse.interrupt_all()
+        await _say_farewell(connections, state.tasks)
+        beating.cancel()
+        await asyncio.wait({beating})
+        if signals:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+async def _listen(accept: Callable[[], Connection], host: str, port: int) -> asyncio.Server:
+    try:
+        return await asyncio.get_running_loop().create_server(accept, host, port, backlog=BACKLOG)
+    except OverflowError:
+        raise CanNotListen(f"there is no port {port}; ports go from 0 to 65535") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            words = f"port {port} of {host} is in use; choose another by --port, or --port 0 for any free one"
+        else:
+            words = f"can not listen on {host} port {port}: {error.strerror or error}"
+        raise CanNotListen(words) from None
+
+
+async def _say_farewell(connections: set[Connection], tasks: set[asyncio.Task[None]]) -> None:
+    """Let every answer that is under way be taken, for a moment, and hang up on whoever is left."""
+    for connection in list(connections):
+        connection.shutdown()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + FAREWELL
+    while connections and loop.time() < until:
+        await asyncio.sleep(_LOOK)
+    for connection in list(connections):
+        connection.abort()
+    if tasks:
+        _, late = await asyncio.wait(list(tasks), timeout=FAREWELL)
+        for task in late:
+            task.cancel()
+
+
+def address_of(sockets: Sequence[socket.socket]) -> str:
+    """Where the server can be reached, with the port that it really has."""
+    host, port = sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

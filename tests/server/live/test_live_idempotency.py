@@ -1,0 +1,251 @@
+"""One key, one run: however often, however soon and after whatever a request is sent again."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_stage import Reply
+from live_scenes import LAST, answer, journey, stages
+from live_stage import Address, Stage, door, eventually, played, provider, run, served
+from server_process import ServerProcess, lived
+
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem, Status
+
+CHAT = {"model": "agent", "messages": [{"role": "user", "content": "whole"}]}
+RESPONSE = {"model": "agent", "input": "whole"}
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", CHAT),
+    "chat stream": ("/v1/chat/completions", {**CHAT, "stream": True}),
+    "response": ("/v1/responses", RESPONSE),
+    "response stream": ("/v1/responses", {**RESPONSE, "stream": True}),
+    "background": ("/v1/responses", {**RESPONSE, "background": True}),
+    "run": ("/v1/runs", {"input": "whole"}),
+}
+ANSWERED = [name for name in REQUESTS if name not in ("background", "run")]
+COPIES = 20
+
+
+class Told(Reply, frozen=True):
+    """An answer, streamed or not, with its whole body."""
+
+
+async def send(stage: Address, what: str, key: str, **headers: str) -> Told:
+    path, body = REQUESTS[what]
+    if not body.get("stream"):
+        reply = await stage.post(path, body, idempotency_key=key, **headers)
+        return Told(reply.status, reply.headers, reply.body)
+    async with stage.listen(path, body, idempotency_key=key, **headers) as listener:
+        await listener.rest()
+        return Told(200, listener.reply.headers, listener.body)
+
+
+def behind_a_door(request: LabRequest) -> Iterable[ScriptItem]:
+    return (door(1), Say(LAST), Finish())
+
+
+async def runs_of(stage: Address) -> list[str]:
+    return [one["id"] for one in (await stage.get("/v1/runs")).json["data"]]
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("what", REQUESTS)
+def test_twenty_copies_of_a_request_at_once_are_one_run_and_all_get_its_answer(what: str, tmp_path: Path):
+    """C15."""
+
+    async def scene(stage: Stage):
+        copies = [asyncio.create_task(send(stage, what, "k")) for _ in range(COPIES)]
+        await stage.behind.asked(1)
+        if what in ANSWERED:
+            await eventually(lambda: len(stage.service.pulse) == COPIES)
+        else:
+            await asyncio.wait(copies)
+        stage.behind.doors.open(1)
+        replies = await asyncio.gather(*copies)
+        await stage.ended(replies[0].headers["x-turnbuckle-run"])
+        return replies, await runs_of(stage), len(stage.lab.requests)
+
+    replies, runs, asked = played(scene, tmp_path, behind_a_door, gap=60)
+    assert len(runs) == asked == 1
+    assert {reply.headers["x-turnbuckle-run"] for reply in replies} == set(runs)
+    assert {reply.status for reply in replies} == {202 if what == "run" else 200}
+    assert [reply.headers.get("idempotency-replayed") for reply in replies].count("true") == COPIES - 1
+    if what in ANSWERED:
+        assert len({reply.body for reply in replies}) == 1
+        assert b"down." in replies[0].body
+
+
+@pytest.mark.requirement("F6", "G6")
+def test_after_a_restart_the_same_request_gets_the_same_answer_and_nothing_is_done_again(tmp_path: Path):
+    async def main():
+        async with provider(journey) as behind:
+            async with served(tmp_path, behind) as stage:
+                before = {what: await send(stage, what, what) for what in REQUESTS}
+                for reply in before.values():
+                    await stage.ended(reply.headers["x-turnbuckle-run"])
+                asked = len(stage.lab.requests)
+            async with served(tmp_path, behind) as stage:
+                after = {what: await send(stage, what, what) for what in REQUESTS}
+                return before, after, asked, len(stage.lab.requests)
+
+    before, after, asked, asked_later = run(main())
+    assert asked == asked_later
+    for what in REQUESTS:
+        assert after[what].headers["x-turnbuckle-run"] == before[what].headers["x-turnbuckle-run"]
+        assert after[what].headers["idempotency-replayed"] == "true"
+        assert after[what].status == before[what].status
+    for what in ANSWERED:
+        assert after[what].body == before[what].body
+    assert after["background"].json["status"] == "completed"
+
+
+@pytest.mark.process
+@pytest.mark.requirement("F6", "E2")
+@pytest.mark.parametrize("point", ["after-append:once:1", "before-append:RunStarted:1", "after-append:RunStarted:1"])
+def test_a_server_that_dies_between_the_key_and_its_run_begins_that_run_once(point: str, tmp_path: Path):
+    async def scene(server: ServerProcess):
+        await server.start(TURNBUCKLE_FAULT=point)
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+            await send(server, "chat", "k")
+        await server.wait()
+        await server.start()
+        replies = await asyncio.gather(*(send(server, "chat", "k") for _ in range(5)))
+        return replies, await runs_of(server), await server.stop()
+
+    replies, runs, code = lived(scene, tmp_path, stages())
+    assert code == 0
+    assert len(runs) == 1
+    assert {(reply.status, reply.headers["x-turnbuckle-run"]) for reply in replies} == {(200, runs[0])}
+    assert {reply.json["choices"][0]["message"]["content"] for reply in replies} == {LAST}
+
+
+@pytest.mark.requirement("F6", "F9")
+@pytest.mark.parametrize("what", REQUESTS)
+def test_at_the_limit_a_copy_still_gets_its_run_and_a_refused_key_is_not_used_up(what: str, tmp_path: Path):
+    """C15."""
+
+    async def scene(stage: Stage):
+        first = asyncio.create_task(send(stage, what, "one"))
+        await stage.behind.asked(1)
+        path, body = REQUESTS[what]
+        refused = await stage.post(path, body, idempotency_key="two")
+        copy = asyncio.create_task(send(stage, what, "one"))
+        if what in ANSWERED:
+            await eventually(lambda: len(stage.service.pulse) == 2)
+        else:
+            await copy
+        stage.behind.doors.open(1)
+        one, again = await first, await copy
+        await stage.ended(one.headers["x-turnbuckle-run"])
+        await eventually(lambda: not len(stage.service.slots))
+        later = await send(stage, what, "two")
+        return one, refused, again, later, await runs_of(stage)
+
+    one, refused, again, later, runs = played(
+        scene, tmp_path, behind_a_door, gap=60, server="max_runs_per_owner = 1\ndrain = 0"
+    )
+    assert (refused.status, refused.error["code"]) == (429, "too_many_runs")
+    assert int(refused.headers["retry-after"]) > 0
+    assert refused.headers["x-should-retry"] == "true"
+    assert again.headers["x-turnbuckle-run"] == one.headers["x-turnbuckle-run"]
+    assert again.body == one.body or what == "background"
+    assert later.status == one.status
+    assert "idempotency-replayed" not in later.headers
+    assert len(runs) == 2
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("what", REQUESTS)
+def test_a_key_that_comes_with_another_request_is_refused_and_does_nothing(what: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        one = await send(stage, what, "k")
+        path, body = REQUESTS[what]
+        named = {**body, "model": "lab"}
+        others = [
+            await stage.post(path, named, idempotency_key="k"),
+            await stage.post(path, body, idempotency_key="k", x_turnbuckle_on_disconnect="detach"),
+            await stage.post("/v1/runs", {"input": "other"}, idempotency_key="k"),
+        ]
+        again = await send(stage, what, "k")
+        return one, others, again, await runs_of(stage)
+
+    one, others, again, runs = played(scene, tmp_path, answer)
+    assert {(reply.status, reply.error["code"]) for reply in others} == {(409, "idempotency_key_reused")}
+    assert {reply.headers["x-should-retry"] for reply in others} == {"false"}
+    assert runs == [one.headers["x-turnbuckle-run"]]
+    assert again.headers["x-turnbuckle-run"] == one.headers["x-turnbuckle-run"]
+
+
+@pytest.mark.requirement("F6", "F9")
+@pytest.mark.parametrize("what", ["chat", "response stream", "run"])
+def test_the_same_key_of_another_owner_is_another_key(what: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        ann, bob = stage.owner("ann"), stage.owner("bob")
+        mine, yours = await send(ann, what, "k"), await send(bob, what, "k")
+        return mine, yours, await runs_of(ann), await runs_of(bob)
+
+    mine, yours, of_ann, of_bob = played(scene, tmp_path, answer)
+    assert [mine.headers["x-turnbuckle-run"]] == of_ann
+    assert [yours.headers["x-turnbuckle-run"]] == of_bob
+    assert of_ann != of_bob
+    assert "idempotency-replayed" not in yours.headers
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("what", ["run", "response", "chat"])
+def test_what_was_deleted_does_not_begin_again_under_its_key(what: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        one = await send(stage, what, "k")
+        run = one.headers["x-turnbuckle-run"]
+        await stage.ended(run)
+        path = f"/v1/responses/resp_{run}" if what == "response" else f"/v1/runs/{run}"
+        deleted = await stage.ask("DELETE", path)
+        asked = len(stage.lab.requests)
+        path, body = REQUESTS[what]
+        again = await stage.post(path, body, idempotency_key="k")
+        return deleted, again, await runs_of(stage), asked, len(stage.lab.requests)
+
+    deleted, again, runs, asked, asked_later = played(scene, tmp_path, answer)
+    assert deleted.json["deleted"] is True
+    assert again.status == 404
+    assert runs == []
+    assert asked == asked_later
+
+
+@pytest.mark.requirement("F6")
+def test_a_request_that_failed_is_answered_the_same_again_and_not_tried_again(tmp_path: Path):
+    def broken(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Status(401, "no such key"),)
+
+    async def scene(stage: Stage):
+        replies = [await send(stage, what, what) for what in ANSWERED for _ in range(2)]
+        return replies, len(stage.lab.requests)
+
+    replies, asked = played(scene, tmp_path, broken)
+    assert asked == len(ANSWERED)
+    for one, again in zip(replies[::2], replies[1::2], strict=True):
+        assert (one.status, one.body) == (again.status, again.body)
+    assert [reply.status for reply in replies[::2]] == [502, 200, 502, 200]
+
+
+@pytest.mark.requirement("F6")
+@pytest.mark.parametrize("key", ["x" * 256, "\x07", "\xe4"])
+def test_a_key_that_is_none_is_refused(key: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        return [await stage.post(*REQUESTS[what], idempotency_key=key) for what in REQUESTS], await runs_of(stage)
+
+    replies, runs = played(scene, tmp_path, answer)
+    assert {reply.status for reply in replies} == {400}
+    assert runs == []
+
+
+@pytest.mark.requirement("F6")
+def test_a_request_that_can_not_be_read_does_not_use_up_its_key(tmp_path: Path):
+    async def scene(stage: Stage):
+        wrong = await stage.post("/v1/chat/completions", {"model": "agent"}, idempotency_key="k")
+        unknown = await stage.post("/v1/chat/completions", {**CHAT, "model": "nobody"}, idempotency_key="k")
+        return wrong, unknown, await send(stage, "chat", "k")
+
+    wrong, unknown, right = played(scene, tmp_path, answer)
+    assert (wrong.status, unknown.status, right.status) == (400, 404, 200)

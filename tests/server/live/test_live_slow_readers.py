@@ -1,0 +1,155 @@
+"""Clients that do not read what they asked for: they are hung up on, cost next to nothing, and can come back."""
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from live_stage import Address, Stage, door, eventually, frames, played
+from server_process import ServerProcess, lived
+
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
+
+LINE = "All that is said here is said again and again, until nobody could hold all of it any more.\n"
+PIECE = 8_000
+PIECES = 500
+SAID = (LINE * (PIECE // len(LINE) + 1))[:PIECE]
+KEPT = 30 << 20
+"""Bytes by which many readers that do not read may make the server larger. All that they do not read is ten times
+that."""
+
+
+def talkative(request: LabRequest) -> Iterable[ScriptItem]:
+    return (door(1), *(Say(SAID, 0) for _ in range(PIECES)), Finish())
+
+
+class Idler:
+    """A client that sends a request and then reads nothing, with a socket that takes little by itself."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+
+    async def all_there_is(self) -> bytes:
+        """What it finds when it reads at last, up to where the connection broke."""
+        loop, got = asyncio.get_running_loop(), b""
+        try:
+            while piece := await loop.sock_recv(self._wire, 1 << 16):
+                got += piece
+        except ConnectionResetError:
+            pass
+        return got
+
+
+@asynccontextmanager
+async def idler(server: Address, request: str):
+    loop = asyncio.get_running_loop()
+    with socket.socket() as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+        wire.setblocking(False)
+        await loop.sock_connect(wire, ("127.0.0.1", server.port))
+        await loop.sock_sendall(wire, f"{request} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
+        yield Idler(wire)
+
+
+def unchunked(got: bytes) -> tuple[bytes, bool]:
+    """The body of an answer as far as it came, and whether it came to its proper end."""
+    _, _, rest = got.partition(b"\r\n\r\n")
+    body = b""
+    while b"\r\n" in rest:
+        size, _, rest = rest.partition(b"\r\n")
+        if int(size, 16) == 0:
+            return body, True
+        body += rest[: int(size, 16)]
+        rest = rest[int(size, 16) + 2 :]
+    return body, False
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("E5", "E4")
+def test_a_reader_that_does_not_read_is_dropped_without_an_end_and_goes_on_where_it_was(tmp_path: Path):
+    """C13."""
+
+    async def scene(stage: Stage):
+        run = await stage.begin()
+        async with idler(stage, f"GET /v1/runs/{run}/events") as sleepy:
+            await eventually(lambda: len(stage.service.pulse) == 1)
+            stage.behind.doors.open(1)
+            whole = await stage.events(run)
+            await eventually(lambda: stage.service.pulse.dropped)
+            got = await sleepy.all_there_is()
+        body, ended = unchunked(got)
+        last = frames(body)[-1].id
+        return whole, frames(body), ended, await stage.events(run, int(last)), len(stage.service.pulse)
+
+    whole, first, ended, rest, readers = played(
+        scene, tmp_path, talkative, gap=60, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
+    )
+    assert not ended
+    assert "run_ended" not in {frame.event for frame in first}
+    assert len(first) < len(whole)
+    assert [frame.raw for frame in (*first, *rest)] == [frame.raw for frame in whole]
+    assert readers == 0
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("E5", "F7")
+@pytest.mark.parametrize("policy, status", [("cancel", "cancelled"), ("detach", "completed")])
+def test_a_chat_client_that_does_not_read_counts_as_gone(policy: str, status: str, tmp_path: Path):
+    body = '{"model":"agent","stream":true,"messages":[{"role":"user","content":"go"}]}'
+
+    def endless(request: LabRequest) -> Iterable[ScriptItem]:
+        yield from talkative(request)
+
+    async def scene(stage: Stage):
+        head = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        head = f"{head}\r\nx-turnbuckle-on-disconnect: {policy}\r\nhost: 127.0.0.1\r\n\r\n{body}"
+        loop = asyncio.get_running_loop()
+        with socket.socket() as wire:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+            wire.setblocking(False)
+            await loop.sock_connect(wire, ("127.0.0.1", stage.port))
+            await loop.sock_sendall(wire, head.encode())
+            await stage.behind.asked(1)
+            stage.behind.doors.open(1)
+            await eventually(lambda: stage.service.pulse.dropped)
+            got = await Idler(wire).all_there_is()
+        stage.behind.doors.open(2)
+        [run] = (await stage.get("/v1/runs")).json["data"]
+        return unchunked(got), (await stage.ended(run["id"]))["status"]
+
+    def with_a_pause(request: LabRequest) -> Iterable[ScriptItem]:
+        return (door(1), *(Say(SAID, 0) for _ in range(PIECES // 2)), door(2), Say(SAID, 0), Finish())
+
+    (told, ended), was = played(
+        scene, tmp_path, with_a_pause, gap=60, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
+    )
+    assert not ended
+    assert b"[DONE]" not in told
+    assert was == status
+
+
+@pytest.mark.process
+@pytest.mark.requirement("E5")
+def test_many_readers_that_do_not_read_leave_the_server_as_small_as_it_was(tmp_path: Path):
+    """C13, C14."""
+
+    def resident(server: ServerProcess) -> int:
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmRSS"))
+
+    async def scene(server: ServerProcess):
+        await server.start()
+        server.behind.doors.open(1)
+        for _ in range(2):  # what the server needs for such a run by itself
+            await server.events(await server.begin())
+        before = resident(server)
+        async with AsyncExitStack() as stack:
+            run = await server.begin()
+            for _ in range(80):
+                await stack.enter_async_context(idler(server, f"GET /v1/runs/{run}/events"))
+            await server.events(run)
+            return resident(server) - before
+
+    assert lived(scene, tmp_path, talkative, gap=60) < KEPT

@@ -1,0 +1,190 @@
+"""Stopping a run, wherever it is: it ends at once, nothing of it is left at work, and the receipt says what ended."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_stage import Reply
+from live_scenes import CUT_AT, LAST, is_alive, stages
+from live_stage import Listener, Stage, eventually, played
+
+SOON = 5.0
+"""Everything ends within a second; a machine with much to do may need more to say so."""
+
+SIGNS = {
+    "first": b"model_asked",
+    "text": b" one ",
+    "arguments": b"Two scr",
+    "tool": b"tool_said",
+    "backoff": b"decided",
+    "consent": b"approval_asked",
+}
+WAITED_FOR = {
+    "first": "provider_first_token",
+    "text": "provider",
+    "arguments": "provider",
+    "tool": "tool",
+    "backoff": "rate_limit",
+    "consent": "approval",
+}
+
+
+async def stop(stage: Stage, run: str) -> Reply:
+    async with asyncio.timeout(SOON):
+        return await stage.post(f"/v1/runs/{run}/stop")
+
+
+async def stopped_at(stage: Stage, where: str) -> tuple[dict[str, Any], Listener]:
+    """A run that was stopped when it was there, and its reader at the end."""
+    run = await stage.begin(where, session="s")
+    async with stage.listen(f"/v1/runs/{run}/events") as reader:
+        await reader.until(SIGNS[where])
+        receipt = await stop(stage, run)
+        async with asyncio.timeout(SOON):
+            await reader.rest()
+        assert receipt.status == 200
+        return receipt.json, reader
+
+
+@pytest.mark.requirement("F5", "G2", "D5", "C6")
+@pytest.mark.parametrize("where", SIGNS)
+def test_a_run_that_is_stopped_ends_at_once_and_its_session_goes_on(where: str, tmp_path: Path):
+    """C9, L12, T18, T19."""
+
+    async def scene(stage: Stage):
+        receipt, reader = await stopped_at(stage, where)
+        asked = len(stage.lab.requests)
+        view = await stage.run(receipt["run"])
+        if asked and where in ("first", "text", "arguments"):
+            await eventually(lambda: stage.lab.requests[0].progress.over)
+        over = stage.lab.requests[0].progress.over
+        next_run = await stage.ended(await stage.begin("whole", session="s"))
+        return receipt, reader.frames, view, over, asked, next_run
+
+    tools = 'approval = { shell = "ask" }' if where == "consent" else ""
+    receipt, events, view, over, asked, next_run = played(scene, tmp_path, stages(), gap=60, tools=tools)
+    assert receipt["stopped"]
+    assert receipt["outcome"]["kind"] == view["status"] == "cancelled"
+    assert receipt["by"] == "local"
+    assert receipt["waiting_on"]["kind"] == WAITED_FOR[where]
+    assert [frame.event for frame in events].count("stop_asked") == 1
+    assert events[-1].event == "run_ended"
+    assert events[-1].json["outcome"]["kind"] == "cancelled"
+    assert asked == 1
+    assert (next_run["status"], next_run["output"]) == ("completed", LAST)
+    if where in ("first", "text", "arguments"):
+        assert over == "client left"
+        received = {"first": 0, "text": CUT_AT, "arguments": len('{"path":"arguments.txt","content":"Two scr')}[where]
+        assert receipt["model_call"] == {"route": "lab", "model": "m", "characters_received": received}
+    else:
+        assert receipt["model_call"] is None
+
+
+@pytest.mark.requirement("D5", "G2")
+def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
+    async def scene(stage: Stage):
+        receipt, reader = await stopped_at(stage, "tool")
+        pid = int((stage.work / "tool.pid").read_text())
+        await eventually(lambda: not is_alive(pid))
+        return receipt, reader.frames
+
+    receipt, events = played(scene, tmp_path, stages(), gap=60)
+    [tool] = receipt["tools"]
+    assert (tool["name"], tool["status"], tool["survivors"]) == ("shell", "killed", [])
+    assert tool["killed"]
+    [finished] = [frame.json for frame in events if frame.event == "tool_finished"]
+    assert finished["outcome"]["status"] == "killed"
+    assert finished["outcome"]["partial_output"] == "begun\n"
+
+
+@pytest.mark.requirement("D8", "G2")
+def test_a_stop_withdraws_what_was_asked_and_nothing_runs(tmp_path: Path):
+    async def scene(stage: Stage):
+        receipt, reader = await stopped_at(stage, "consent")
+        name = receipt["approvals_withdrawn"][0]
+        answer = await stage.post(f"/v1/runs/{receipt['run']}/approvals/{name}", {"decision": "allow"})
+        return receipt, [frame.event for frame in reader.frames], answer, (await stage.get("/v1/approvals")).json
+
+    receipt, kinds, answer, waiting = played(scene, tmp_path, stages(), tools='approval = { shell = "ask" }')
+    assert len(receipt["approvals_withdrawn"]) == 1
+    assert [call["name"] for call in receipt["not_started"]] == ["shell"]
+    assert "tool_started" not in kinds
+    assert (answer.status, answer.error["code"]) == (409, "approval_settled")
+    assert "withdrawn" in answer.error["message"]
+    assert waiting["data"] == []
+    assert not (tmp_path / "work" / "consent.txt").exists()
+
+
+@pytest.mark.requirement("F5", "G2")
+def test_stopping_twice_and_at_the_same_time_ends_it_once(tmp_path: Path):
+    async def scene(stage: Stage):
+        run = await stage.begin("text")
+        async with stage.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(SIGNS["text"])
+            at_once = await asyncio.gather(*(stop(stage, run) for _ in range(5)))
+            events = await reader.rest()
+        again = await stop(stage, run)
+        return [reply.json for reply in at_once], again.json, events, await stage.events(run)
+
+    at_once, again, events, later = played(scene, tmp_path, stages(), gap=60)
+    assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in at_once)
+    assert (again["stopped"], again["outcome"]["kind"]) == (False, "cancelled")
+    assert [frame.raw for frame in later] == [frame.raw for frame in events]
+    assert [frame.event for frame in events].count("stop_asked") == 1
+
+
+@pytest.mark.requirement("F5", "C6")
+def test_stopping_a_run_that_has_ended_changes_nothing(tmp_path: Path):
+    """C10."""
+
+    async def scene(stage: Stage):
+        run = await stage.begin("whole")
+        before = await stage.events(run)
+        view = await stage.run(run)
+        receipt = await stop(stage, run)
+        return receipt.json, before, await stage.events(run), view == await stage.run(run)
+
+    receipt, before, after, same = played(scene, tmp_path, stages())
+    assert (receipt["stopped"], receipt["outcome"]["kind"]) == (False, "completed")
+    assert receipt["tools"] == []
+    assert receipt["model_call"] is None
+    assert [frame.raw for frame in after] == [frame.raw for frame in before]
+    assert same
+
+
+@pytest.mark.requirement("F5", "G2")
+def test_a_run_can_be_stopped_while_it_starts(tmp_path: Path):
+    async def scene(stage: Stage):
+        receipts = []
+        for number in range(10):
+            run = await stage.begin(f"text {number}")
+            receipts.append((await stop(stage, run)).json)
+        await eventually(lambda: all(request.progress.over for request in stage.lab.requests))
+        return receipts
+
+    receipts = played(scene, tmp_path, stages(), gap=60)
+    assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in receipts)
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("where", ["first", "text", "tool"])
+def test_a_background_response_that_is_cancelled_says_so_everywhere(where: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        asked = {"model": "agent", "input": where, "stream": True, "background": True}
+        async with (
+            stage.listen("/v1/responses", asked) as reader,
+            stage.listen(f"/v1/runs/{reader.run}/events") as events,
+        ):
+            await events.until(SIGNS[where])
+            async with asyncio.timeout(SOON):
+                cancelled = await stage.post(f"/v1/responses/resp_{reader.run}/cancel")
+                frames = await reader.rest()
+        again = await stage.post(f"/v1/responses/resp_{reader.run}/cancel")
+        fetched = await stage.get(f"/v1/responses/resp_{reader.run}")
+        return cancelled, again, fetched, frames
+
+    cancelled, again, fetched, frames = played(scene, tmp_path, stages(), gap=60)
+    assert cancelled.status == again.status == 200
+    assert cancelled.json == again.json == fetched.json == frames[-1].json["response"]
+    assert cancelled.json["status"] == "cancelled"

@@ -1,0 +1,191 @@
+"""A run as its own facts: everything once, in order, under numbers that stay good for ever."""
+
+import msgspec
+import pytest
+from told_runs import ALL, RUN, items, one_by_one, run_named, whole
+from turn_facts import START, ask, burst
+
+from turnbuckle.journal.port import EPOCH_BITS, Item
+from turnbuckle.server.dialects.events import EventsDialect
+from turnbuckle.turn.facts import RunStarted, encode
+from turnbuckle.turn.waiting import Waiting
+from turnbuckle.vocab.events import TextDelta
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import FilePart, ImagePart, Message, ProviderState, ReasoningPart, ResultPart, TextPart
+from turnbuckle.vocab.request import ToolSpec, Wishes
+
+OPEN = b": open\n\n"
+
+
+def read(data):
+    """(id, name, JSON) of each event, as the standard reads them. Comments are left out."""
+    found = []
+    for block in data.decode().split("\n\n"):
+        lines = [line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")]
+        fields = {name: value for name, _, value in lines}
+        if fields:
+            found.append((fields.get("id"), fields["event"], msgspec.json.decode(fields["data"])))
+    return found
+
+
+def events(run=RUN, **options):
+    return EventsDialect(run, **options)
+
+
+def started(*messages, **fields):
+    fact = RunStarted(1.0, RunId("r"), SessionId("ann/s1"), messages, **fields)
+    ((_, name, data),) = read(events().take(items(fact)))
+    assert name == "run_started"
+    return data
+
+
+@pytest.mark.requirement("F5", "E4")
+@pytest.mark.parametrize("name", ALL)
+def test_every_fact_is_told_as_it_is_stored_under_its_number(name):
+    run = run_named(name)
+    first, *others = read(whole(events(), run))
+    assert (first[0], first[1], first[2]["seq"]) == (str(run[0].seq), "run_started", run[0].seq)
+    assert len(others) == len(run) - 1
+    for item, (number, tag, data) in zip(run[1:], others, strict=True):
+        assert (number, data["seq"]) == (str(item.seq), item.seq)
+        del data["seq"]
+        if tag == "user_spoke":
+            assert data["input"] == [{"role": "user", "parts": [{"kind": "text", "text": "Do it."}]}]
+            continue
+        assert data == msgspec.json.decode(item.data)
+        assert data["type"] == tag
+
+
+@pytest.mark.requirement("F5", "E4")
+@pytest.mark.parametrize("name", ["one tool", "killed-in-tool", "consent", "handed over"])
+def test_a_reader_that_comes_back_to_any_place_gets_exactly_the_rest(name):
+    run, data = run_named(name), whole(events(), run_named(name))
+    pieces = data.removeprefix(OPEN).split(b"\n\n")[:-1]
+    assert one_by_one(events(), run) == data
+    for at in range(len(run) + 1):
+        rest = b"".join(piece + b"\n\n" for piece in pieces[at:])
+        after = run[at - 1].seq if at else 0
+        reader = events(after=after)
+        assert reader.open() + reader.take(run) == OPEN + rest
+        assert reader.ended
+        tail = events(after=after, waiting=Waiting())
+        assert tail.open() + tail.take(run[at:]) == OPEN + rest
+
+
+def test_numbers_of_a_later_epoch_are_told_as_they_are():
+    run = [Item((3 << EPOCH_BITS) + 1, encode(burst(TextDelta(0, "a"))))]
+    ((number, _, data),) = read(events(after=7).take(run))
+    assert number == str(data["seq"]) == str(run[0].seq)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_dialect_has_ended_with_the_last_item_and_not_before(name):
+    reader = events()
+    for item in run_named(name):
+        assert not reader.ended
+        reader.take([item])
+    assert reader.ended
+    assert (reader.beat(9.0), reader.interrupted()) == (b"", b"")
+
+
+# The first fact
+
+
+def test_the_start_tells_what_came_with_the_task_and_not_what_was_known_before():
+    system, old, new = (
+        Message(role, (TextPart(text),)) for role, text in (("system", "Be kind."), ("user", "Hi"), ("user", "Do it."))
+    )
+    told = started(
+        system,
+        old,
+        new,
+        asked={"surface": "chat", "model": "agent", "echo": {"tools": ["x"]}},
+        wishes=Wishes(tools=(ToolSpec("edit"),)),
+    )
+    assert told == {
+        "seq": 1, "type": "run_started", "at": 1.0, "run": "r", "session": "s1", "surface": "chat", "model": "agent",
+        "input": [{"role": "user", "parts": [{"kind": "text", "text": "Do it."}]}],
+    }  # fmt: skip
+    assert len(started(old, new, fresh=2)["input"]) == 2
+    assert started(old, new, fresh=0)["input"] == []
+    assert len(started(old, fresh=9)["input"]) == 1
+
+
+def test_the_start_carries_neither_bytes_of_pictures_nor_sealed_state():
+    state = ProviderState("openai_responses", "m", {"encrypted_content": "gAAA"})
+    data = "QUJD" * 100_000
+    said = Message(
+        "user",
+        (ImagePart(data=data, media_type="image/png"), FilePart(name="a.pdf", data=data), ReasoningPart("Hm.", state)),
+    )
+    back = Message("tool", (ResultPart("c1", (TextPart("see"), ImagePart(data=data))),))
+    told = started(said, back, fresh=2)
+    first, second = told["input"]
+    assert first["parts"] == [
+        {"kind": "image", "media_type": "image/png", "size": 300_000},
+        {"kind": "file", "name": "a.pdf", "size": 300_000},
+        {"kind": "reasoning", "text": "Hm."},
+    ]
+    assert second["parts"][0]["content"] == [{"kind": "text", "text": "see"}, {"kind": "image", "size": 300_000}]
+
+
+def test_a_long_start_is_cut_down_and_says_so():
+    page = Message("user", (TextPart("x" * 100_000),))
+    told = started(*[page] * 5, fresh=5)
+    assert (len(told["input"]), told["left_out"]) == (2, 3)
+    ((part,),) = [message["parts"] for message in started(Message("user", (TextPart("x" * 900_000),)))["input"]]
+    assert (len(part["text"]), part["cut"]) == (256 * 1024, True)
+
+
+# Heartbeats
+
+
+@pytest.mark.requirement("F8")
+@pytest.mark.parametrize(
+    "name, count, kind, since",
+    [
+        ("consent", 2, "provider_first_token", 2.0),
+        ("stopped in text", 3, "provider", 3.0),
+        ("consent", 4, "approval", 3.2),
+        ("consent", 6, "tool", 4.0),
+        ("rate limited", 4, "rate_limit", 3.5),
+    ],
+)
+def test_a_heartbeat_says_what_is_waited_for_and_since_when(name, count, kind, since):
+    run = run_named(name)
+    for reader in (events(), events(after=run[count - 1].seq)):
+        reader.take(run[:count])
+        ((number, tag, data),) = read(reader.beat(42.0))
+        assert (number, tag) == (None, "heartbeat")
+        assert (data["type"], data["at"], data["waiting_on"]["kind"], data["waiting_on"]["since"]) == (
+            "heartbeat",
+            42.0,
+            kind,
+            since,
+        )
+
+
+@pytest.mark.requirement("F8")
+def test_a_heartbeat_before_anything_is_known_waits_for_nothing():
+    ((_, _, data),) = read(events().beat(1.0))
+    assert data == {"type": "heartbeat", "at": 1.0, "waiting_on": None}
+
+
+@pytest.mark.requirement("F8")
+def test_somebody_elses_fold_of_the_same_run_serves_as_well():
+    waiting = Waiting()
+    for fact in (START, ask()):
+        waiting.take(fact)
+    reader = events(after=2, waiting=waiting)
+    ((_, _, data),) = read(reader.beat(5.0))
+    assert data["waiting_on"]["kind"] == "provider_first_token"
+
+
+@pytest.mark.requirement("F5")
+def test_a_server_that_stops_says_that_the_run_can_be_read_on_and_from_where():
+    reader = events()
+    reader.take(run_named("one tool")[:5])
+    ((number, tag, data),) = read(reader.interrupted())
+    assert (number, tag) == (None, "interrupted")
+    assert data == {"type": "interrupted", "run": "r", "resumable": True, "after": 5}
+    assert not reader.ended

@@ -1,0 +1,60 @@
+"""Every endpoint gets what its own document allows, and what it forbids, in shapes that nobody would write."""
+
+import pytest
+import schemathesis
+from all_endpoints import DOCUMENT
+from fuzzer import Fuzzer, at_home, examples
+from hypothesis import given
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from town import town
+
+
+def operations(document):
+    config = schemathesis.Config()
+    config.projects.default.generation.update(with_security_parameters=False)  # keys have tests of their own
+    schema = schemathesis.openapi.from_dict(document, config=config)
+    return {each.ok().label: each.ok() for each in schema.get_all_operations()}
+
+
+def with_short_lists(value):
+    """The document, for good requests of a handy size: no list is longer than it needs to be."""
+    if isinstance(value, dict):
+        made = {key: with_short_lists(inner) for key, inner in value.items()}
+        return {**made, "maxItems": min(made["maxItems"], 3)} if isinstance(made.get("maxItems"), int) else made
+    return [with_short_lists(inner) for inner in value] if isinstance(value, list) else value
+
+
+OPERATIONS = {
+    GenerationMode.POSITIVE: operations(with_short_lists(DOCUMENT)),
+    GenerationMode.NEGATIVE: operations(DOCUMENT),
+}
+EVERY = [
+    (label, mode)
+    for mode, all_known in OPERATIONS.items()
+    for label, operation in all_known.items()
+    if mode is GenerationMode.POSITIVE or operation.body or operation.query or operation.headers
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    with town(tmp_path_factory.mktemp("town")) as made:
+        yield made
+
+
+@pytest.mark.requirement("F1", "F9")
+@pytest.mark.parametrize("label, mode", EVERY, ids=str)
+def test_whatever_is_sent_gets_an_answer_of_the_document_and_nothing_of_others(built, label, mode, record_property):
+    """X1, X9: no error of ours, no hang, nothing undocumented, and no leak between owners."""
+    own, other = built.furnish("ann"), built.things["bob"]
+    fuzzer = Fuzzer(built, "ann", "bob")
+
+    @examples(12)
+    @given(OPERATIONS[mode][label].as_strategy(generation_mode=mode), st.data())
+    def play(case, data):
+        at_home(case, data.draw, own, other)
+        fuzzer.send(case)
+
+    play()
+    record_property("requests fuzzed", fuzzer.sent)

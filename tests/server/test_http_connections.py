@@ -1,0 +1,164 @@
+"""Connections that lead nowhere are closed, in any event loop, and those that lead somewhere are not."""
+
+import asyncio
+import socket
+
+import pytest
+from http_stage import END, RUN, house, settled
+
+from turnbuckle.call.loop import new_loop
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.server.settings import ServerSettings
+
+EVENTS = f"/runs/{RUN}/events"
+
+
+def played(scene, **more):
+    clock = VirtualClock()
+
+    async def main():
+        async with house(**more) as built:
+            return await scene(built, clock)
+
+    return clock.run(main, quiet=0.001)
+
+
+async def closed_after(client, clock):
+    """The seconds until the server hangs up, and what it said before."""
+    began = clock.now()
+    try:
+        said = await client.reader.read()
+    except ConnectionResetError:
+        said = b"(reset)"
+    return round(clock.now() - began), said
+
+
+@pytest.mark.requirement("F9")
+@pytest.mark.parametrize(
+    "sent, least, most, said",
+    [
+        (b"", 30, 32, b""),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-sl", 30, 32, b""),
+        (b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n{", 30, 32, b"(reset)"),
+    ],
+    ids=["nothing", "half a head", "half a body"],
+)
+def test_a_request_that_stays_half_sent_is_given_up(sent, least, most, said):
+    async def scene(built, clock):
+        async with built.client() as client:
+            client.writer.write(sent)
+            return await closed_after(client, clock)
+
+    seconds, heard = played(scene)
+    assert least <= seconds <= most
+    assert heard == said
+
+
+def test_a_connection_that_nobody_uses_is_closed_later_than_balancers_close_theirs():
+    async def scene(built, clock):
+        async with built.client() as client:
+            await client.ask("GET", "/healthz")
+            return await closed_after(client, clock)
+
+    seconds, said = played(scene)
+    assert 70 <= seconds <= 80
+    assert said == b""
+
+
+def test_a_stream_lives_however_long_its_client_says_nothing():
+    async def scene(built, clock):
+        async with built.client() as client:
+            await client.stream(EVENTS)
+            await asyncio.sleep(300)
+            await built.say(END)
+            body = await client.rest()
+            again = await client.ask("GET", "/healthz")  # the connection is good for another request
+            return body, again.status
+
+    body, status = played(scene)
+    assert body.endswith(b"data: [DONE]\n\n")
+    assert status == 200
+
+
+def test_a_body_that_its_handler_does_not_read_does_not_end_the_stream():
+    async def scene(built, clock):
+        async with built.client() as client:
+            reply = await client.ask("GET", EVENTS, headers={"content-length": "300000"})
+            client.writer.write(b"x" * 200_000)
+            await asyncio.sleep(100)
+            await built.say(END)
+            return reply.status, (await client.rest()).endswith(b"data: [DONE]\n\n")
+
+    assert played(scene) == (200, True)
+
+
+@pytest.mark.requirement("E5")
+def test_a_client_that_has_hung_up_one_way_and_reads_nothing_is_gone_in_time():
+    async def scene(built, clock):
+        await built.say(*([b"x" * 60_000] * 100))
+        async with built.client() as client:
+            client.reader._transport.pause_reading()
+            await client.send("GET", EVENTS)
+            await settled(lambda: len(built.pulse) == 1)
+            await asyncio.sleep(2)  # all buffers are full
+            client.writer.write_eof()
+            await asyncio.sleep(1)
+            readers = len(built.pulse)
+            began = clock.now()
+            while built.pulse.connections:
+                await asyncio.sleep(1)
+            return readers, clock.now() - began
+
+    readers, seconds = played(scene)
+    assert readers == 0  # the run's reader is gone at once, the connection when nothing can be saved any more
+    assert seconds <= 62
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("E5")
+def test_a_real_socket_that_does_not_read_is_reset_and_all_of_it_is_gone():
+    settings = ServerSettings(port=0, send_timeout=0.4, keepalive=0.2)
+
+    async def main():
+        async with house(settings) as built:
+            loop = asyncio.get_running_loop()
+            peer = socket.create_connection(("127.0.0.1", built.port))
+            peer.sendall(b"GET %s HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" % EVENTS.encode())
+            await settled(lambda: len(built.pulse) == 1)
+            for _ in range(200):
+                await built.say(b"x" * 60_000)
+            await settled(lambda: len(built.pulse) == 0 and built.pulse.connections == 0)
+            peer.setblocking(False)
+            got = b""
+            try:
+                while piece := await loop.sock_recv(peer, 1 << 20):
+                    got += piece
+            except ConnectionResetError:
+                pass
+            peer.close()
+            return got, built.pulse.dropped, len(built.attendance)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        got, dropped, attended = runner.run(main())
+    assert got.startswith(b"HTTP/1.1 200")
+    assert not got.endswith(b"0\r\n\r\n")
+    assert (dropped, attended) == (1, 0)
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("F2", "F7")
+def test_signs_of_life_and_leaving_work_in_the_loop_that_is_really_used():
+    settings = ServerSettings(port=0, keepalive=0.1, noop=0.25)
+
+    async def main():
+        async with house(settings) as built:
+            async with built.client() as client:
+                await client.stream(EVENTS, headers={"x-turnbuckle-on-disconnect": "cancel"})
+                seen = await client.until(b"beat")
+            await settled(lambda: len(built.pulse) == 0)
+            return seen, built.stopped
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        seen, stopped = runner.run(main())
+    assert b": keepalive\n\n" in seen
+    assert stopped == [(RUN, "the client left")]

@@ -1,0 +1,252 @@
+"""A run as a response: each rule by an example."""
+
+import msgspec
+import openai
+import pytest
+from oracle import openai_client
+from told_responses import events, final, outline, response, told
+from told_runs import ALL, BIG, DONE, RESET, facts_of, items, run_named, whole
+from turn_facts import START, ask, burst
+
+from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE
+from turnbuckle.server.dialects.tool_lines import LEFT
+from turnbuckle.turn.facts import ToolFinished
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    Ended,
+    FinishNoted,
+    ReasoningDelta,
+    StateNoted,
+    TextDelta,
+)
+from turnbuckle.vocab.messages import text_of
+from turnbuckle.vocab.tooling import result_part
+
+# Items
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("one tool", [("says", "I look."), ("runs", "read_file"), ("says", "It is all done now.")]),
+        ("a route that dies in the middle", [("says", "It is all done now.")]),
+        ("left and taken up", [("says", "So it goes.")]),
+        ("draft", [("says", "Here it comes."), ("runs", "write_file"), ("says", "It is all done now.")]),
+        ("a thought before the rest", [("thinks", "Hm."), ("says", "It is all done now."), ("thinks", "Where was I?")]),
+        ("text, thought, text", [("says", "First."), ("thinks", "Hm."), ("says", "Then.")]),
+        ("text in blocks", [("says", "The sky is blue.")]),
+        ("thoughts", [("thinks", "One. Two."), ("thinks", "Three."), ("says", "AB")]),
+        ("a thought that was cut", [("thinks", "Hm"), ("thinks", "Hm hm."), ("says", "Yes.")]),
+        ("side by side", [("runs", "look"), ("runs", "look"), ("says", "Both.")]),
+        ("run again after a crash", [("runs", "look"), ("says", "Done.")]),
+        ("no consent", [("says", "Well.")]),
+        ("an internal tool", [("says", "Hm."), ("says", "Done.")]),
+        ("handed over behind a tool of ours", [("runs", "look"), ("calls", "call_r_0")]),
+        ("stopped in text", [("says", "Once upon a\n\n[Stopped.]")]),
+        ("stopped in a tool", [("says", "I wait."), ("runs", "shell"), ("says", "[Stopped.]")]),
+        ("a refusal in words", [("says", "I will not.")]),
+        ("at the client's limit", [("says", "One, two")]),
+        ("partial, JSON wanted", [("says", '{"a":')]),
+        ("steered", [("says", "One."), ("says", "Two.")]),
+        ("rate limited", []),
+    ],
+)
+@pytest.mark.requirement("F4", "B3", "C6")
+def test_items_stand_in_their_true_order_and_a_cut_text_is_one_message(name, expected):
+    assert outline(final(name)["output"]) == expected
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("one tool", [("says", "I look."), ("calls", "r0_1"), ("gets", "r0_1"), ("says", "It is all done now.")]),
+        ("side by side", [("calls", "a"), ("calls", "b"), ("gets", "b"), ("gets", "a"), ("says", "Both.")]),
+        ("the same id again", [("calls", "c1"), ("gets", "c1"), ("calls", "c1-2"), ("gets", "c1-2"), ("calls", "c1-3"), ("gets", "c1-3"), ("says", "Done.")]),
+        ("handed over behind a tool of ours", [("calls", "c1"), ("gets", "c1"), ("calls", "call_r_0")]),
+    ],
+)  # fmt: skip
+@pytest.mark.requirement("F4")
+def test_tools_of_ours_can_be_had_as_calls_with_their_outputs_directly_behind(name, expected):
+    assert outline(final(name, tools="function")["output"]) == expected
+
+
+@pytest.mark.requirement("F4")
+def test_a_running_tool_is_in_progress_with_all_its_arguments_and_ends_with_its_output():
+    run, reader = run_named("consent"), response()
+    started = events(reader.open() + reader.take(run[:6]))[2:]
+    assert [event["type"] for event in started] == [
+        "response.output_item.added",
+        "response.mcp_call.in_progress",
+        "response.mcp_call_arguments.delta",
+        "response.mcp_call_arguments.done",
+    ]
+    assert (started[0]["item"]["status"], started[0]["item"]["arguments"]) == ("in_progress", "")
+    assert started[-1]["arguments"] == '{"command":"rm -rf build"}'
+    over = events(reader.take(run[6:7]))
+    assert [event["type"] for event in over] == ["response.mcp_call.completed", "response.output_item.done"]
+    assert over[-1]["item"] == {
+        "type": "mcp_call",
+        "id": "mcp_r_0",
+        "status": "completed",
+        "server_label": "turnbuckle",
+        "name": "shell",
+        "arguments": '{"command":"rm -rf build"}',
+        "output": "fine",
+        "error": None,
+        "approval_request_id": None,
+    }
+
+
+ENDS = [
+    ("consent", "completed", "completed"),
+    ("a tool that fails", "failed", "completed"),
+    ("stopped in a tool", "incomplete", "incomplete"),
+    ("unknown after a crash", "incomplete", "incomplete"),
+    ("a tool without an end", "incomplete", "incomplete"),
+]
+
+
+@pytest.mark.parametrize("name, hosted, function", ENDS)
+@pytest.mark.requirement("F4", "D4")
+def test_what_a_tool_gave_is_told_in_the_words_that_the_model_was_told(name, hosted, function):
+    facts = facts_of(run_named(name))
+    outcomes = [fact.outcome for fact in facts if isinstance(fact, ToolFinished)] or [LEFT]
+    words = text_of(result_part("c1", outcomes[0]).content)
+    (ran,) = [item for item in final(name)["output"] if item["type"] == "mcp_call"]
+    assert (ran["status"], ran["output"]) == (hosted, words)
+    assert (ran["error"] is None) == (hosted == "completed")
+    (output,) = [item for item in final(name, tools="function")["output"] if item["type"] == "function_call_output"]
+    assert (output["status"], output["output"]) == (function, [{"type": "input_text", "text": words}])
+
+
+@pytest.mark.requirement("F11")
+def test_calls_for_the_client_come_whole_and_without_an_output():
+    seen = events(told("handed over"))
+    pieces = [
+        event["delta"]
+        for event in seen
+        if event["type"] == "response.function_call_arguments.delta" and event["output_index"] == 1
+    ]
+    assert "".join(pieces) == BIG
+    assert max(map(len, pieces)) <= ARGUMENTS_PIECE < len(BIG)
+    output = final("handed over")["output"]
+    assert outline(output) == [("says", "I edit it."), ("calls", "call_r_0"), ("calls", "call_r_1")]
+    assert [(item["name"], item["status"]) for item in output[1:]] == [("edit", "completed"), ("now", "completed")]
+
+
+@pytest.mark.requirement("A3", "F4")
+def test_what_a_responses_provider_said_of_its_items_is_told_again():
+    sealed = {"type": "reasoning", "id": "rs_up", "encrypted_content": "gAAA", "summary": []}
+    spoken = burst(
+        StateNoted(0, {"type": "reasoning", "id": "rs_up"}), ReasoningDelta(0, "Hm."), StateNoted(0, sealed), BlockClosed(0),
+        TextDelta(1, "I look."), StateNoted(1, {"type": "message", "phase": "commentary"}), BlockClosed(1),
+        TextDelta(2, "Yes."), StateNoted(2, {"type": "message", "phase": "final_answer"}), BlockClosed(2),
+        StateNoted(3, {"type": "reasoning", "id": "rs_up", "encrypted_content": "hBBB"}), BlockClosed(3),
+        FinishNoted("stop", "completed"), Ended("response.completed"),
+    )  # fmt: skip
+    asked = msgspec.structs.replace(ask(), protocol="openai_responses")
+    data = whole(response(), items(START, asked, spoken, DONE))
+    thought, first, second, sealed_only = events(data)[-1]["response"]["output"]
+    assert (thought["id"], thought["encrypted_content"], thought["summary"]) == (
+        "rs_up",
+        "gAAA",
+        [{"type": "summary_text", "text": "Hm."}],
+    )
+    assert [(item["content"][0]["text"], item["phase"]) for item in (first, second)] == [
+        ("I look.", "commentary"),
+        ("Yes.", "final_answer"),
+    ]
+    assert (sealed_only["encrypted_content"], sealed_only["summary"]) == ("hBBB", [])
+    assert sealed_only["id"] != "rs_up"
+    with openai_client(data).responses.stream(model="m", input="Hi") as stream:
+        assert len(stream.get_final_response().output) == 4
+
+
+def test_annotations_of_a_text_that_was_joined_are_left_out_since_their_places_are_wrong():
+    noted = StateNoted(0, {"type": "message", "annotations": [{"type": "url_citation", "start_index": 0}]})
+    asked = [msgspec.structs.replace(ask(number), protocol="openai_responses") for number in (1, 2)]
+    rest = burst(TextDelta(0, "sky."), noted, FinishNoted("stop", "completed"), Ended("e"), number=2)
+    parts = [
+        events(whole(response(), items(START, *facts, DONE)))[-1]["response"]["output"][0]["content"][0]
+        for facts in ((asked[1], rest), (asked[0], burst(TextDelta(0, "The "), RESET), asked[1], rest))
+    ]
+    assert [(part["text"], len(part["annotations"])) for part in parts] == [("sky.", 1), ("The sky.", 0)]
+
+
+@pytest.mark.parametrize(
+    "name, status", [("stopped in text", "incomplete"), ("one tool", "completed"), ("filtered", "incomplete")]
+)
+def test_a_message_that_is_open_at_the_end_is_as_finished_as_the_response(name, status):
+    *_, last = [item for item in final(name)["output"] if item["type"] == "message"]
+    assert last["status"] == status
+
+
+# The object
+
+
+@pytest.mark.requirement("F4")
+@pytest.mark.parametrize("name", ALL)
+def test_the_object_can_be_had_at_any_moment_and_only_grows(name):
+    reader = response(echo={"instructions": "Be kind.", "metadata": {"a": "b"}, "store": True})
+    assert (reader.body()["status"], reader.body()["output"]) == ("queued", [])
+    length = 0
+    for item in run_named(name):
+        reader.take([item])
+        body = reader.body()
+        assert (body["id"], body["object"], body["instructions"], body["metadata"], body["store"]) == (
+            "resp_r",
+            "response",
+            "Be kind.",
+            {"a": "b"},
+            True,
+        )
+        assert (body["status"] == "in_progress") == (not reader.ended)
+        assert len(body["output"]) >= length
+        length = len(body["output"])
+    whole_reader = response(echo={"instructions": "Be kind.", "metadata": {"a": "b"}, "store": True})
+    assert reader.body() == events(whole(whole_reader, run_named(name)))[-1]["response"]
+
+
+@pytest.mark.requirement("F4")
+def test_an_item_that_still_grows_is_shown_as_far_as_it_is_written():
+    reader = response()
+    reader.take(run_named("stopped in text")[:3])
+    (item,) = reader.body()["output"]
+    assert (item["status"], item["content"][0]["text"]) == ("in_progress", "Once upon a")
+    assert reader.body()["usage"] is None
+
+
+@pytest.mark.requirement("C6", "F4")
+def test_a_failed_run_is_an_error_to_a_client_that_does_not_stream_and_a_response_all_the_same():
+    reader = response()
+    reader.take(run_named("rate limited"))
+    answer = reader.answer()
+    assert (answer.status, answer.body["status"], answer.body["id"]) == (429, "failed", "resp_r")
+    assert {"retry-after": "8", "x-should-retry": "false", "x-turnbuckle-outcome": "failed"}.items() <= dict(
+        answer.headers
+    ).items()
+    with pytest.raises(openai.RateLimitError) as caught:
+        openai_client(msgspec.json.encode(answer.body), "application/json", answer.status).responses.create(
+            model="m", input="Hi"
+        )
+    assert caught.value.body == {
+        "message": "too many requests",
+        "type": "rate_limit_error",
+        "param": None,
+        "code": "rate_limit_exceeded",
+    }
+
+
+def test_a_plain_answer_is_not_there_before_the_end():
+    reader = response()
+    reader.take(run_named("one tool")[:-1])
+    with pytest.raises(ValueError, match="not ended"):
+        reader.answer()
+
+
+@pytest.mark.requirement("F4")
+def test_usage_is_what_all_attempts_have_spent():
+    used = final("a thought before the rest")["usage"]
+    assert (used["input_tokens"], used["output_tokens"], used["total_tokens"]) == (30, 7, 37)
+    assert used["input_tokens_details"]["cached_tokens"] == 2
+    assert used["output_tokens_details"]["reasoning_tokens"] == 4
