@@ -3,12 +3,13 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench lock format clean
+.PHONY: help run test check bench bench-server lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 python := .venv/bin/python
 ready := .venv/.ready
+clients := .venv/.clients
 
 # A stamp that names another folder, or a python that no longer starts, means: set up again.
 usable := $(shell test "$$(cat $(ready) 2>/dev/null)" = "$$(pwd -P)" && $(python) -c "print('yes')" 2>/dev/null)
@@ -17,12 +18,12 @@ ifneq ($(usable),yes)
 endif
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-run: $(ready) ## start the lab's provider, with a short tour of it
-	@exec .venv/bin/turnbuckle lab serve $(ARGS)
+run: $(ready) ## start the server; without a configured route a rehearsal model answers
+	@exec .venv/bin/turnbuckle serve $(ARGS)
 
-test: check ## make check, then every test
+test: check $(clients) ## make check, then every test
 	@echo "tests"
 	@$(python) -m pytest -n auto -q --durations=5 $(ARGS)
 
@@ -39,6 +40,10 @@ check: $(ready) ## lint, format, types, layers
 bench: $(ready) ## run the benchmarks
 	@for each in decode call journal turn; do echo "== $$each"; $(python) benchmarks/$$each.py $(ARGS) || exit 1; done
 
+bench-server: $(ready) ## measure the server beside its peers, which get venvs of their own
+	@benchmarks/peers/set-up
+	@$(python) benchmarks/server.py $(ARGS)
+
 format: $(ready) ## put the code into the house format
 	@$(python) -m ruff check --quiet --fix-only .
 	@$(python) -m ruff format .
@@ -47,8 +52,11 @@ lock: ## write requirements.lock again, from the newest versions that the ranges
 	@scripts/lock
 
 clean: ## remove .venv and all caches
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf .venv .venv-peers tests/clients/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(ready): pyproject.toml requirements.lock scripts/set-up
 	@scripts/set-up
+
+$(clients): $(ready) tests/clients/node/package-lock.json scripts/set-up-clients
+	@scripts/set-up-clients
