@@ -1,0 +1,87 @@
+"""The `llm` command, as somebody types it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from client_scenes import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
+from client_stage import Stage, new_key, prompt
+from commands import ENVIRONMENT, Ran
+
+from turnbuckle.lab.cases.whole import ANSWER
+
+pytestmark = pytest.mark.process
+
+LLM = Path(sys.executable).parent / "llm"
+WAYS = {"stream": (), "plain": ("--no-stream",), "responses": ("--responses",)}
+WEATHER = """
+def get_weather(city: str) -> str:
+    "The weather of a city."
+    return f"sunny in {city}"
+"""
+
+
+def llm(folder: Path, stage: Stage, *arguments: str) -> Ran:
+    """The command with a home of its own, so that it finds nobody's keys and keeps nothing."""
+    done = subprocess.run(
+        [str(LLM), "openai", "endpoint", stage.base_url, "--key", "any", *arguments],
+        check=False,
+        cwd=folder,
+        env={**ENVIRONMENT, "LLM_USER_PATH": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.requirement("F10")
+@pytest.mark.parametrize("way, scene", [*((way, "happy") for way in WAYS), ("stream", "stall")])
+def test_llm_prints_the_whole_answer(tmp_path: Path, client_stage: Stage, way: str, scene: str):
+    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt(scene, new_key()))
+    assert (ran.code, ran.out) == (0, f"{ANSWER}\n"), ran.err
+
+
+@pytest.mark.requirement("F10")
+@pytest.mark.parametrize("way", ["stream", "responses"])
+def test_llm_leaves_the_servers_tools_to_the_server(tmp_path: Path, client_stage: Stage, way: str):
+    """C18."""
+    key = new_key()
+    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("tool", key))
+    between = "" if way == "responses" else "\n\n"
+    assert (ran.code, ran.out) == (0, f"{NARRATION}{between}{WRITTEN}\n"), ran.err
+    assert client_stage.note(key) == NOTE
+    assert len(client_stage.upstream(key)) == 3
+
+
+@pytest.mark.requirement("F10", "F11")
+@pytest.mark.parametrize("way", ["stream", "responses"])
+def test_llm_runs_its_own_tool(tmp_path: Path, client_stage: Stage, way: str):
+    asked = prompt("cut-weather", new_key())
+    ran = llm(tmp_path, client_stage, "-m", "lab", *WAYS[way], "--functions", WEATHER, "--td", asked)
+    assert (ran.code, ran.out) == (0, f"{SUNNY}\n"), ran.err
+    assert ran.err.count("Tool call: get_weather") == 1
+
+
+@pytest.mark.requirement("F10", "C6")
+@pytest.mark.parametrize("way", WAYS)
+def test_llm_fails_when_the_turn_failed(tmp_path: Path, client_stage: Stage, way: str):
+    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("refused", new_key()))
+    assert ran.code == 1
+    assert "the provider does not know this key" in ran.err
+
+
+@pytest.mark.requirement("F10", "C6")
+@pytest.mark.parametrize("way", ["stream", "responses"])
+def test_llm_shows_that_an_answer_was_never_finished(tmp_path: Path, client_stage: Stage, way: str):
+    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("dies", new_key()))
+    assert ran.out.startswith(ANSWER[:CUT_AT])
+    assert "[Not finished: " in ran.out
+
+
+@pytest.mark.requirement("F1", "F10")
+def test_llm_lists_the_agent_and_the_routes(tmp_path: Path, client_stage: Stage):
+    ran = llm(tmp_path, client_stage, "--models")
+    assert (ran.code, ran.out.split()) == (0, ["agent", "lab"]), ran.err
