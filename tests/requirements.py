@@ -93,6 +93,8 @@ DUE: frozenset[str] = frozenset(
     "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 "
     "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 "
     "C1 C2 C3 C4 C5 C6 C7 C8 "
-    "D1 D2 D3 D4 D5 D6 D7 "
-    "E1 E2 E3 E5 E6 E8 G5".split()
+    "D1 D2 D3 D4 D5 D6 D7 D8 "
+    "E1 E2 E3 E4 E5 E6 E8 "
+    "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
+    "G1 G2 G3 G4 G5 G6 G7".split()
 )

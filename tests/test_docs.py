@@ -122,10 +122,11 @@ def test_the_settings_that_a_page_shows_can_be_read(tmp_path: Path):
         for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
         if kind == "toml"
     ]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for code in shown:
         (tmp_path / "turnbuckle.toml").write_text(code)
-        assert routes_of(load(folder=tmp_path, environment={}).settings, {})
+        routes = routes_of(load(folder=tmp_path, environment={}).settings, {})
+        assert bool(routes) == ("[[routes]]" in code)
 
 
 def test_the_page_of_the_command_has_every_exit_code():

@@ -86,6 +86,10 @@ def begin(**wishes):
     return RunStarted(1.5, RUN, SessionId("s"), START.messages, wishes=Wishes(**wishes))
 
 
+NOTICE = "Fresh start: the last run was stopped."
+FRESH = RunStarted(1.5, RUN, SessionId("s"), START.messages, asked={"surface": "chat", "notice": NOTICE, "notice_why": "stopped"})  # fmt: skip
+
+
 def decided(decision, attempt=1, verdict="cut_by_transport", **more):
     return Decided(3.5, attempt, verdict, ("cut: reset",), decision, **more)
 
@@ -147,6 +151,7 @@ BY_HAND = {
     "text, thought, text": (START, ask(), burst(TextDelta(0, "First."), BlockClosed(0), ReasoningDelta(1, "Hm."), BlockClosed(1), TextDelta(2, "Then."), FinishNoted("stop", "stop"), Ended("e")), DONE),
     "text in blocks": (START, ask(), burst(TextDelta(0, "The sky"), BlockClosed(0), TextDelta(1, " is blue"), BlockClosed(1), TextDelta(2, "."), FinishNoted("stop", "stop"), Ended("e")), DONE),
     "steered": (START, ask(), burst(TextDelta(0, "One.")), UserSpoke(3.5, "m2", (USER,)), burst(FinishNoted("stop", "stop"), Ended("e")), ask(2, why="steered"), burst(RESET, number=2), decided(Retry(0.5), 2), ask(3, why="retry"), said("Two.", 3), DONE),
+    "a fresh start": (FRESH, ask(), burst(ReasoningDelta(0, "Hm."), BlockClosed(0), TextDelta(1, "Hello."), FinishNoted("stop", "stop"), Ended("e")), DONE),
     "paragraphs of its own": (START, ask(), said("I look.\n"), start(), end(), ask(2), said("\nDone.\n\n", 2), start(call_id="c2"), end(call_id="c2"), ask(3), said("Bye.", 3), DONE),
 }  # fmt: skip
 assert MAIN.protocol == "openai_chat"

@@ -1,11 +1,16 @@
 """The composition root: the only file that knows which concrete parts a program is made of."""
 
+import asyncio
+import contextlib
+import difflib
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,25 +20,33 @@ from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, RouteSettings, Settings, rehearses, route_name, routes_of
-from turnbuckle.journal.port import Journal
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import Journal, Wanted
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import DATABASE, LOCK
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
+from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
+from turnbuckle.runtime.once import Once
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.price import load, price_of
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.retention import Keeping, Retention, Swept
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import Running, Runs
+from turnbuckle.runtime.saying import LaneRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.session.reset import ResetRule
+from turnbuckle.tools.background import Process, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.spec import ToolContext
-from turnbuckle.turn.consent import written
+from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.ids import RouteName, RunId
@@ -76,11 +89,16 @@ async def open_app(
         price = price_of
 
     def toolbox(run: RunId) -> Tools:
+        async def session() -> str:
+            rows = await journal.streams(Wanted(kind=RUN, name=run), limit=1)
+            return rows[0].parent if rows else ""
+
         context = ToolContext(
             workspace=Path(settings.workspace),
             data=Path(settings.data),
             clock=clock,
             run=run,
+            session=session,
             environment={**environment, **in_file},
             allow_private_addresses=settings.tools.private_addresses,
         )
@@ -107,6 +125,7 @@ async def open_app(
                 opening=first,
                 price=price,
                 watch=watch,
+                background=Processes(Path(settings.data), clock),
             )
             yield App(settings, journal, policy, runs, owner, first, price)
     finally:
@@ -139,6 +158,78 @@ def mend_journal(loaded: Loaded) -> doctor.Report | None:
     return doctor.mend(folder) if (folder / DATABASE).exists() else None
 
 
+def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
+    """The rules of every session. Raises ConfigError for a time zone that nobody knows."""
+    session = settings.session
+    try:
+        zone = ZoneInfo(session.time_zone) if session.time_zone else datetime.now().astimezone().tzinfo
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigError(f"session.time_zone: there is no time zone {session.time_zone!r}") from None
+    rule = ResetRule(session.reset, session.idle_minutes, session.daily_hour)
+    return LaneRules(session.busy, rule, zone, opening, session.quiet)
+
+
+def lanes_of(opened: App, began: Callable[[Running, str], None]) -> Lanes:
+    """The sessions that this process works on. `began` is told of every run that one of them begins."""
+    return Lanes(
+        opened.journal,
+        opened.runs,
+        lane_rules(opened.settings, opened.opening),
+        owner=opened.owner,
+        wall=time.time,
+        sleep=asyncio.sleep,
+        new_name=new_name,
+        began=began,
+    )
+
+
+class Compacted(Struct, frozen=True):
+    """What was swept, and the bytes of the data folder before and after."""
+
+    swept: Swept
+    before: int
+    after: int
+
+
+async def compact_journal(loaded: Loaded) -> Compacted | None:
+    """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises InUse
+    beside a living process, and StorageError."""
+    folder = Path(loaded.settings.data)
+    if not (folder / DATABASE).exists():
+        return None
+    before = folder_size(folder)
+    journal = SqliteJournal(folder)
+    try:
+        swept = await retention_of(loaded.settings, journal).sweep()
+    finally:
+        await journal.close()
+    doctor.vacuum(folder)
+    return Compacted(swept, before, folder_size(folder))
+
+
+def retention_of(settings: Settings, journal: Journal) -> Retention:
+    """What is kept, and for how long."""
+    session = settings.session
+    once = Once(journal, owner_name(str(os.getpid())) + secrets.token_hex(4), time.time, lambda: RunId(new_name("r")))
+    keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
+    return Retention(journal, keeping, Path(settings.data) / "kept", wall=time.time, deleted=once.deleted)
+
+
+def folder_size(folder: Path) -> int:
+    """The bytes of all files in it, as far as they can be looked at."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # it went meanwhile
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
+
+
+def processes_of(loaded: Loaded) -> tuple[Process, ...]:
+    """All background processes that the data folder knows of."""
+    return Processes(Path(loaded.settings.data), SystemClock()).listed()
+
+
 def policy_of(
     settings: Settings, environment: Mapping[str, str], tools: Mapping[str, ToolFacts] | None = None
 ) -> Policy:
@@ -160,9 +251,21 @@ def policy_of(
         stream_retries=recovery.stream_retries,
         continuations=recovery.continuations,
         max_recoveries=recovery.max_recoveries,
-        consent=written(settings.tools.approval),
+        consent=consent_of(settings),
         answer_seconds=settings.tools.answer_seconds or None,
     )
+
+
+def consent_of(settings: Settings) -> tuple[ConsentRule, ...]:
+    """The rules of consent. Raises ConfigError for one that names no tool: it would protect nothing."""
+    rules = written(settings.tools.approval)
+    known = [tool.name for family in FAMILIES.values() for tool in family]
+    for rule in rules:
+        if rule.tool not in (*known, "*"):
+            near = difflib.get_close_matches(rule.tool, known, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(known)}"
+            raise ConfigError(f"tools.approval: there is no tool {rule.tool!r}; {hint}")
+    return rules
 
 
 def owner_name(process: str) -> str:

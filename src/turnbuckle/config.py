@@ -14,15 +14,16 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.settings import ServerSettings
+from turnbuckle.session.reset import Surface
 from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.quirks import Quirks
 
@@ -79,6 +80,9 @@ class SessionSettings(Struct, frozen=True):
     after_crash: Literal["resume", "suspend"] = "resume"
     stale_after: float = 43_200.0
     time_zone: str = ""
+    quiet: tuple[Surface, ...] = ()
+    keep_deltas_days: Annotated[float, Meta(ge=0)] = 0.0
+    keep_relays_hours: Annotated[float, Meta(ge=0)] = 24.0
 
 
 class ToolSettings(Struct, frozen=True):

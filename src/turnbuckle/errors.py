@@ -6,6 +6,7 @@
     ├── RunHeld          another process drives that run at this moment
     ├── SessionUnknown   there is no session with that id
     ├── SessionBusy      a run of that session is under way
+    ├── ImportRefused    a file is no session that can be imported; the message names the line
     ├── ClaimLost        this process lost the right to drive the run, and has stopped doing so
     └── CanNotListen     the server's address is taken, or is not this machine's
 
@@ -36,6 +37,10 @@ class SessionUnknown(TurnbuckleError):
 
 class SessionBusy(TurnbuckleError):
     """A run of the session is under way."""
+
+
+class ImportRefused(TurnbuckleError):
+    """The file can not be imported, and nothing of it was."""
 
 
 class ClaimLost(TurnbuckleError):

@@ -4,30 +4,27 @@ It is a file of its own because only `turnbuckle serve` needs these parts, and w
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from turnbuckle import __version__
-from turnbuckle.app import App, new_name, open_app
+from turnbuckle.app import App, lanes_of, new_name, open_app, retention_of
 from turnbuckle.config import Loaded, Settings, api_keys_of, routes_of
-from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import JournalError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.sight import Sight
 from turnbuckle.observe.traces import Traces
-from turnbuckle.runtime.lane import LaneRules
-from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.archive import Importer
 from turnbuckle.runtime.once import Once
+from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.api import api_endpoints
+from turnbuckle.server.archives import ArchivesApi, archive_endpoints
 from turnbuckle.server.asgi import Served, Server
 from turnbuckle.server.attendance import Attendance
 from turnbuckle.server.auth import Auth
@@ -47,9 +44,7 @@ from turnbuckle.server.runs import RunsApi
 from turnbuckle.server.serving import Service
 from turnbuckle.server.sessions import SessionsApi
 from turnbuckle.server.tailing import Tailing
-from turnbuckle.session.reset import ResetRule
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.redaction import Redactor, secrets_in, secrets_in_headers
 
 SWEEP_EVERY = 3600.0
@@ -88,17 +83,6 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
                 await made.desk.leave_all(0.0, STOPPED)
 
 
-def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
-    """The rules of every session. Raises ConfigError for a time zone that nobody knows."""
-    session = settings.session
-    try:
-        zone = ZoneInfo(session.time_zone) if session.time_zone else datetime.now().astimezone().tzinfo
-    except (ZoneInfoNotFoundError, ValueError):
-        raise ConfigError(f"session.time_zone: there is no time zone {session.time_zone!r}") from None
-    rule = ResetRule(session.reset, session.idle_minutes, session.daily_hour)
-    return LaneRules(session.busy, rule, zone, opening)
-
-
 class _Parts:
     """What one server is made of."""
 
@@ -112,20 +96,12 @@ class _Parts:
         attendance = Attendance(self._stop)
         self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics)
         self._once = Once(opened.journal, opened.owner, time.time, runs.new_id)
+        self._retention = retention_of(settings, opened.journal)
         self.desk = Desk(
             journal=opened.journal,
             runs=runs,
             sessions=Sessions(opened.journal, runs, owner=opened.owner, wall=time.time),
-            lanes=lambda began: Lanes(
-                opened.journal,
-                runs,
-                lane_rules(settings, opened.opening),
-                owner=opened.owner,
-                wall=time.time,
-                sleep=asyncio.sleep,
-                new_name=new_name,
-                began=began,
-            ),
+            lanes=lambda began: lanes_of(opened, began),
             once=self._once,
             catalog=Catalog([(route.name, route.model) for route in opened.policy.routes]),
             slots=self._slots,
@@ -168,11 +144,13 @@ class _Parts:
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         desk, opened = self.desk, self._opened
+        importer = Importer(opened.journal, owner=opened.owner, wall=time.time, new_name=new_name)
         readiness = Readiness(opened.journal, lambda: self._slots.closing)
         rows = (
             *api_endpoints(
                 Chat(desk), ResponsesApi(desk), ConversationsApi(desk), RunsApi(desk, opened.price), SessionsApi(desk)
             ),
+            *archive_endpoints(ArchivesApi(desk, importer)),
             *model_endpoints(desk.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
         )
@@ -195,8 +173,13 @@ class _Parts:
         )
 
     async def sweep(self) -> None:
-        """Drop keys of requests that nobody will send again."""
+        """Drop keys of requests that nobody will send again, and what is kept no longer."""
         while True:
-            with contextlib.suppress(JournalError):  # what is not swept now is swept the next time
+            try:
                 await self._once.sweep(self._settings.idempotency_hours * 3600)
+                swept = await self._retention.sweep()
+                if swept != Swept():
+                    log.info("swept: %d runs merged, %d deleted", swept.merged, swept.deleted)
+            except JournalError as error:  # what is not swept now is swept the next time
+                log.warning("the sweep stopped early: %s", error)
             await asyncio.sleep(SWEEP_EVERY)

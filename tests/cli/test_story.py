@@ -15,6 +15,7 @@ from turnbuckle.turn.facts import (
     ModelAsked,
     Retry,
     RunEnded,
+    RunStarted,
     StopAsked,
     Streamed,
     ToolFinished,
@@ -24,7 +25,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.labels import short_argument
 from turnbuckle.turn.waiting import Waiting
 from turnbuckle.vocab.events import CallArgs, CallStarted, Event, ReasoningDelta, TextDelta
-from turnbuckle.vocab.ids import DraftId, RouteName
+from turnbuckle.vocab.ids import DraftId, RouteName, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -48,6 +49,9 @@ LINES: list[tuple[Fact, list[Piece]]] = [
     (_said(CallStarted(0, "c", "shell"), CallArgs(0, "{")), []),
     (_asked(), []),
     (_asked(why="after_tools"), [Break()]),
+    (_asked(why="steered"), [Break()]),
+    (RunStarted(0, RunId("r"), SessionId("s"), ()), []),
+    (RunStarted(0, RunId("r"), SessionId("s"), (), asked={"notice": "New."}), [Line("New.", "notice")]),
     (_asked(why="continue"), []),
     (ToolStarted(0, "c", "shell", {"command": "make\ntest"}, "k"), [Break(), Line("→ shell make test", "tool")]),
     (ToolSaid(0, "c", "out"), []),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from journal_benches import BENCHES
 
-from turnbuckle.lab.conformance import journal, journal_reading, journal_search
+from turnbuckle.lab.conformance import journal, journal_merging, journal_reading, journal_search
 
 
 async def put_through(case, bench):
@@ -37,4 +37,11 @@ def test_every_journal_is_read_in_one_way(case, bench_of, tmp_path):
 @pytest.mark.parametrize("case", journal_search.CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("bench_of", BENCHES)
 def test_every_journal_can_be_searched(case, bench_of, tmp_path):
+    run(case, bench_of(tmp_path))
+
+
+@pytest.mark.requirement("E4", "E8")
+@pytest.mark.parametrize("case", journal_merging.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("bench_of", BENCHES)
+def test_every_journal_makes_one_item_of_several(case, bench_of, tmp_path):
     run(case, bench_of(tmp_path))

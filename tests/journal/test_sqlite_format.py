@@ -31,6 +31,7 @@ FOUND = {  # what streams of a kept journal are found by; in the first format on
         "nobody": [],
     },
 }
+FOUND["v3"] = FOUND["v2"]  # the same journal, some of whose items have become one
 
 
 async def everything(journal, streams) -> dict[str, list[list[object]]]:

@@ -314,4 +314,4 @@ def test_every_span_ends_once_whatever_goes_wrong(name: str, record_property):
         assert all(span.end_time >= span.start_time for span in spans if span.attributes.get("error.type") != "lost")
         tried[type(fault).__name__] += 1
     record_property("worlds tried", tried.total())
-    assert len(tried) == 7
+    assert len(tried) == 8

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnbuckle.reply.draft import Draft, NoDraft, absent, draft_of, grown, tail
+from turnbuckle.reply.draft import Draft, NoDraft, absent, draft_of, grown, tail, text_argument
 from turnbuckle.reply.splice import Spliced, splice
 from turnbuckle.vocab.arguments import scan_object
 from turnbuckle.vocab.ids import DraftId
@@ -187,6 +187,28 @@ def test_a_draft_has_a_tail_to_show_and_knows_what_is_absent() -> None:
 def test_a_draft_can_be_built_again_from_its_steps() -> None:
     draft = Draft(D1, "write_file", "content", "abcdef", {"path": "a"})
     assert grown(grown(draft, 6, "ghi"), 4, "X") == Draft(D1, "write_file", "content", "abcdX", {"path": "a"})
+
+
+@pytest.mark.parametrize(
+    "arguments, chosen",
+    [
+        ('{"a": "x', "a"),
+        ('{"path": "p.txt", "body": "the beginning', "body"),
+        ('{"old": "a much longer text than the other", "new": "being wri', "new"),
+        ('{"body": "a long text that is closed", "path": "p.t', "body"),  # the other has hardly begun
+        ('{"body": "a long text", "n": 1', "body"),
+        ('{"short": "x", "long": "xyz", "n": [', "long"),
+        ('{"short": "x", "long": "xyz"', "long"),
+        ('{"n": 1, "list": ["a long text inside a list', ""),
+        ('{"nested": {"text": "a long text inside an object', ""),
+        ('{"name', ""),
+        ("{", ""),
+        ("", ""),
+        ("not json", ""),
+    ],
+)
+def test_the_text_that_was_being_written_is_the_one_to_keep(arguments: str, chosen: str) -> None:
+    assert text_argument(arguments) == chosen
 
 
 @given(st.text('{}":,\\u0d8c ab1[]', max_size=20))

@@ -5,7 +5,7 @@ import pytest
 from chat_cases.official import ASKED, by_helper
 from oracle import openai_client
 from told_chat import CREATED, asides, chat, chunks, deltas, finishes, plain, told
-from told_runs import ALL, BIG, RUN, facts_of, frames, items, run_named, start
+from told_runs import ALL, BIG, NOTICE, RUN, facts_of, frames, items, run_named, start
 from turn_facts import START, ask, burst
 
 from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE, PlainChat
@@ -64,6 +64,23 @@ def test_thoughts_of_different_blocks_and_attempts_are_paragraphs():
     assert "".join(deltas(told("a thought that was cut"), "reasoning_content")) == "Hm\n\nHm hm."
 
 
+@pytest.mark.requirement("G4", "F1")
+@pytest.mark.parametrize("how", ["chunk", "none"])
+def test_a_notice_is_a_line_before_the_answer_and_no_part_of_its_text(how):
+    data = told("a fresh start", events=how)
+    assert "".join(deltas(data, "reasoning_content")) == f"{NOTICE}\n\nHm."
+    assert "".join(deltas(data, "content")) == "Hello."
+    assert asides(data, "notice") == ([NOTICE] if how == "chunk" else [])
+
+
+@pytest.mark.requirement("G4", "F1")
+def test_an_answer_in_one_piece_has_the_notice_before_its_thoughts_and_beside_its_outcome():
+    body = plain(run_named("a fresh start")).body
+    assert body["choices"][0]["message"]["reasoning_content"] == f"{NOTICE}\n\nHm."
+    assert body["choices"][0]["message"]["content"] == "Hello."
+    assert body["turnbuckle"]["notice"] == NOTICE
+
+
 # The end
 
 
@@ -98,11 +115,14 @@ def test_what_is_not_finished_says_so_in_the_text_unless_that_would_spoil_it(nam
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.requirement("C6")
 def test_the_outcome_itself_stands_on_the_last_chunk_and_on_the_plain_answer(name):
-    outcome = facts_of(run_named(name))[-1].outcome
+    started, *_, last = facts_of(run_named(name))
+    outcome = last.outcome
     expected = {"outcome": outcome.kind, "why": outcome.why, "run": "r", "drafts": list(outcome.drafts)}
     (key,) = [body["turnbuckle"] for _, body in frames(told(name)) if body and "outcome" in body.get("turnbuckle", ())]
     answer = plain(run_named(name))
-    assert key == answer.body["turnbuckle"] == expected
+    notice = {"notice": started.notice} if started.notice else {}
+    assert key == expected
+    assert answer.body["turnbuckle"] == {**expected, **notice}
     assert dict(answer.headers)["x-turnbuckle-outcome"] == outcome.kind
 
 

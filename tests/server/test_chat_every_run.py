@@ -81,7 +81,8 @@ def _check_words(facts, data):
     lines = [
         line for line in "".join(deltas(data, "reasoning_content")).split("\n\n") if not line.startswith("Waiting for ")
     ]
-    assert "".join(lines).replace("\n", "") == shown(facts, ReasoningDelta).replace("\n", "")
+    thought = f"{facts[0].notice}{shown(facts, ReasoningDelta)}"
+    assert "".join(lines).replace("\n", "") == thought.replace("\n", "")
 
 
 def _check_tools(facts, data):

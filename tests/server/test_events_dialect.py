@@ -39,6 +39,14 @@ def started(*messages, **fields):
     return data
 
 
+@pytest.mark.requirement("G4", "F5")
+def test_the_beginning_says_what_the_user_is_to_be_told():
+    asked = {"surface": "runs", "notice": "New conversation.", "notice_why": "new", "echo": {"a": 1}}
+    told = started(asked=asked)
+    assert (told["notice"], told["notice_why"], "echo" in told) == ("New conversation.", "new", False)
+    assert "notice" not in started(asked={"surface": "runs"})
+
+
 @pytest.mark.requirement("F5", "E4")
 @pytest.mark.parametrize("name", ALL)
 def test_every_fact_is_told_as_it_is_stored_under_its_number(name):

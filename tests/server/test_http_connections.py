@@ -54,6 +54,45 @@ def test_a_request_that_stays_half_sent_is_given_up(sent, least, most, said):
     assert heard == said
 
 
+@pytest.mark.requirement("F9")
+@pytest.mark.parametrize(
+    "sent, piece",
+    [
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: ", b"x"),
+        (b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000000\r\n\r\n{", b" "),
+        (b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+    ids=["a head", "a body", "a body in chunks"],
+)
+def test_a_request_that_comes_byte_by_byte_is_given_up_as_if_it_had_stopped(sent, piece):
+    async def scene(built, clock):
+        async with built.client() as client:
+            client.writer.write(sent)
+            began = clock.now()
+            while not client.reader.at_eof() and client.reader.exception() is None and clock.now() - began < 600:
+                client.writer.write(piece)
+                await asyncio.sleep(5)
+            return clock.now() - began
+
+    assert 30 <= played(scene) <= 45
+
+
+def test_a_large_body_on_a_thin_line_has_the_time_that_it_needs():
+    text = b"x" * 100_000
+
+    async def scene(built, clock):
+        async with built.client() as client:
+            await client.send("POST", "/echo", headers={"content-length": str(len(text) + 11)})
+            client.writer.write(b'{"text":"')
+            for at in range(0, len(text), 5000):
+                client.writer.write(text[at : at + 5000])
+                await asyncio.sleep(5)
+            client.writer.write(b'"}')
+            return await client.reply()
+
+    assert played(scene).status == 200
+
+
 def test_a_connection_that_nobody_uses_is_closed_later_than_balancers_close_theirs():
     async def scene(built, clock):
         async with built.client() as client:

@@ -5,7 +5,7 @@ import openai
 import pytest
 from oracle import openai_client
 from told_responses import events, final, outline, response, told
-from told_runs import ALL, BIG, DONE, RESET, facts_of, items, run_named, whole
+from told_runs import ALL, BIG, DONE, NOTICE, RESET, facts_of, items, run_named, whole
 from turn_facts import START, ask, burst
 
 from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE
@@ -48,6 +48,7 @@ from turnbuckle.vocab.tooling import result_part
         ("at the client's limit", [("says", "One, two")]),
         ("partial, JSON wanted", [("says", '{"a":')]),
         ("steered", [("says", "One."), ("says", "Two.")]),
+        ("a fresh start", [("thinks", NOTICE), ("thinks", "Hm."), ("says", "Hello.")]),
         ("rate limited", []),
     ],
 )
@@ -68,6 +69,14 @@ def test_items_stand_in_their_true_order_and_a_cut_text_is_one_message(name, exp
 @pytest.mark.requirement("F4")
 def test_tools_of_ours_can_be_had_as_calls_with_their_outputs_directly_behind(name, expected):
     assert outline(final(name, tools="function")["output"]) == expected
+
+
+@pytest.mark.requirement("F4", "G4")
+def test_a_notice_is_told_once_before_the_answer_and_beside_the_outcome():
+    body = final("a fresh start")
+    assert body["turnbuckle"]["notice"] == NOTICE
+    assert msgspec.json.encode(body["output"]).decode().count(NOTICE) == 1
+    assert "notice" not in final("one tool")["turnbuckle"]
 
 
 @pytest.mark.requirement("F4")

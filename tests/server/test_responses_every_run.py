@@ -100,6 +100,7 @@ def _check_end(facts, last):
         "why": outcome.why,
         "run": "r",
         "drafts": list(outcome.drafts),
+        **({"notice": facts[0].notice} if facts[0].notice else {}),
     }
 
 
@@ -119,7 +120,8 @@ def _check_words(facts, output):
         if item["type"] == "message" and item["content"][0]["type"] == "refusal"
     ]
     assert "".join(refusals) == shown(facts, RefusalDelta)
-    assert "".join(text for kind, text in outline(output) if kind == "thinks") == shown(facts, ReasoningDelta)
+    thought = f"{facts[0].notice}{shown(facts, ReasoningDelta)}"
+    assert "".join(text for kind, text in outline(output) if kind == "thinks") == thought
 
 
 def _check_tools(facts, seen, output):

@@ -88,6 +88,7 @@ def test_a_call_that_was_allowed_starts_with_the_arguments_that_were_shown():
     ids=["other arguments", "no arguments", "another tool"],
 )
 def test_consent_to_another_call_is_no_consent_to_this_one(asked):
+    """X5: consent binds to the exact arguments."""
     fold = after(START, ask(), SHELL, asked, answered("allowed"), policy=POLICY)
     assert told(fold) == ("denied", "This is not the call that the user has allowed.")
 
@@ -103,6 +104,7 @@ def test_consent_to_another_call_is_no_consent_to_this_one(asked):
     ],
 )
 def test_anything_but_a_yes_is_no_consent_and_is_told_as_what_it_was(answer, status, words):
+    """X6: what expired is neither approved nor silently denied."""
     fold = waiting(answer)
     assert told(fold) == (status, words)
     (due,) = recorded(fold)
@@ -129,7 +131,7 @@ def test_an_answer_to_nothing_changes_nothing():
 
 @pytest.mark.requirement("D8")
 def test_a_consent_is_used_up_by_its_call():
-    """The same call in the next reply, also under the same id, is asked about again."""
+    """X8: the same call in the next reply, also under the same id, is asked about again."""
     fold = waiting(answered("allowed"), ToolStarted(10.0, "c", "shell", COMMAND, "k"))
     fold.take(ToolFinished(11.0, "c", "shell", ToolOutcome("finished", "ok")))
     fold.take(ask(2))
@@ -271,6 +273,7 @@ def test_a_question_outlives_its_process_and_is_not_asked_twice():
 
 @pytest.mark.requirement("D8", "G6")
 def test_an_answer_outlives_its_process_and_its_call_starts_once():
+    """S12: the waiter died, and one successor runs the call that was allowed."""
     fold = waiting(answered("allowed"), RunClaimed(10.0, 2))
     assert fold.due() == (RunTool("c", "shell", COMMAND, "r:1:c"),)
     fold.take(ToolStarted(11.0, "c", "shell", COMMAND, "r:1:c"))

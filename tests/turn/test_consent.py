@@ -183,7 +183,7 @@ def test_a_path_is_the_path_that_it_leads_to(pattern, path, rule):
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize(
     "path",
-    ["secrets/key", "./secrets/key", "a/../secrets/key", "/home/ann/secrets/key", "//secrets/key", "secrets//deep/key"],
+    ["secrets/key", "./secrets/key", "a/../secrets/key", "/anywhere/secrets/key", "//secrets/key", "secrets//deep/key"],
 )
 def test_a_forbidden_path_is_found_in_every_plain_spelling(path):
     assert of_path({"secrets/*": "allow", "read_file:secrets/*": "deny"}, path, "read_file") == "deny"

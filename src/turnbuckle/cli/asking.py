@@ -54,7 +54,8 @@ async def _put(running: Running, asked: ApprovalAsked, ask: Callable[[str], Awai
         return
     whole = msgspec.json.encode(asked.arguments).decode()
     shown = whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]} … ({len(whole):,} characters in all)"
-    answer = await ask(f"May {asked.name} run with {shown}? [y/N]")
+    question = f"{asked.name} {shown}: {asked.question}" if asked.question else f"May {asked.name} run with {shown}?"
+    answer = await ask(f"{question} [y/N]")
     says_yes = answer.strip().lower() in ("y", "yes")
     await running.answer(asked.approval, "allowed" if says_yes else "denied", "terminal")
 

@@ -1,68 +1,208 @@
-"""`turnbuckle doctor`: is the journal sound, and which settings are in effect?"""
+"""`turnbuckle doctor`: is all well? The journal, what is in it, who may use the server, the disk, and the settings."""
 
+import shutil
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
+from msgspec import Struct
 
-from turnbuckle.app import check_journal, mend_journal
+from turnbuckle.app import (
+    Compacted,
+    check_journal,
+    compact_journal,
+    folder_size,
+    mend_journal,
+    open_reader,
+    processes_of,
+    writer_of,
+)
+from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import InUse, StorageError
+from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamRow, Wanted
 from turnbuckle.journal.sqlite.doctor import Report
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.runtime.lane import ACTIVE
+from turnbuckle.runtime.lane import KIND as SESSION
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, listed
+from turnbuckle.server.keys import KeyFile
+from turnbuckle.tools.background import Process
+from turnbuckle.turn.labels import shortened
 
-app = App(name="doctor", help="Look for damage in the journal, and show the settings in effect.")
-Flag = Annotated[bool, Parameter(negative="")]
+app = App(name="doctor", help="Is all well? Journal, sessions, keys, disk, settings.")
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+_LISTED = 10
+
+
+class Contents(Struct, frozen=True):
+    """What is in a journal. `writer` is who has it at this moment."""
+
+    sessions: int
+    waiting: int
+    runs: dict[str, int]
+    unfinished: tuple[StreamRow, ...]
+    writer: str = ""
+
+
+class Disk(Struct, frozen=True):
+    """Bytes of the data folder, of parts of it, and what is free beside it."""
+
+    data: int
+    journal: int
+    outputs: int
+    free: int
+
+
+class Keys(Struct, frozen=True):
+    """Who may use the server: keys that were made, keys that stand in the settings."""
+
+    good: int
+    revoked: int
+    settings: int
 
 
 @app.default
 def doctor(
     *,
-    config: Path | None = None,
+    config: Annotated[Path | None, Parameter(show_default=False)] = None,
     mend: Flag = False,
-    as_json: Annotated[bool, Parameter("--json", negative="")] = False,
+    compact: Flag = False,
+    as_json: Annotated[bool, Parameter("--json", negative="", show_default=False)] = False,
 ) -> int:
-    """Look for damage in the journal, and show where settings come from. Works beside a living process.
+    """Look for damage in the journal, and tell what is in it, who may use it and which settings are in effect.
+
+    Looking works beside a living process; mending and compacting need the journal to themselves.
 
     Parameters
     ----------
     config
         The settings; turnbuckle.toml in this folder if left out.
     mend
-        Cut damage out. What is sound is kept, and the old file stays beside the new one.
+        Cut damage out, such as a torn tail. What is sound is kept, and the old file stays beside the new one.
+    compact
+        Do now what the settings say of keeping (session.keep_deltas_days, session.keep_relays_hours), and give the room
+        back to the disk.
     as_json
         As JSON, for programs.
     """
     try:
         loaded = load_for(config)
         report = mend_journal(loaded) if mend else check_journal(loaded)
+        sound = report is None or report.sound or bool(report.kept)
+        if compact and not sound:
+            return fail("the journal is damaged: turnbuckle doctor --mend comes first", FAILED)
+        compacted = run_loop(compact_journal(loaded)) if compact else None
+        if compacted is not None:
+            report = check_journal(loaded)
+        contents = run_loop(_contents(loaded))
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     except InUse as error:
         return fail(f"{error}; stop it first", FAILED)
     except StorageError as error:
         return fail(f"the journal can not be looked at: {error}", FAILED)
+    found = _Found(loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded))
     if as_json:
-        settings = [msgspec.to_builtins(value) for value in loaded.explain()]
-        found = {"journal": msgspec.to_builtins(report), "sound": report is None or report.sound, "settings": settings}
-        print(msgspec.json.encode(found).decode())
+        print(msgspec.json.encode(found.as_values()).decode())
     else:
-        _print(loaded, report, mend)
-    return OK if report is None or report.sound or report.kept else FAILED
+        found.print_all(mend)
+    return OK if sound else FAILED
 
 
-def _print(loaded: Loaded, report: Report | None, mend: bool) -> None:
-    print(f"journal: {Path(loaded.settings.data)}")
-    if report is None:
-        print("  there is none yet")
-    else:
-        size = f"{report.streams:,} runs, {report.items:,} items, {report.bytes / 1e6:.1f} MB, format {report.format}"
-        print(f"  {'sound' if report.sound else 'DAMAGED'}: {size}")
+async def _contents(loaded: Loaded) -> Contents | None:
+    """None if there is no journal yet, or if it is too damaged to tell."""
+    try:
+        async with open_reader(loaded) as reader:
+            if reader is None:
+                return None
+            sessions, runs = await listed(reader, Wanted(kind=SESSION)), await listed(reader, Wanted(kind=RUN))
+            writer = writer_of(Path(loaded.settings.data)).strip() if reader.has_writer else ""
+    except JournalError:
+        return None
+    return Contents(
+        len(sessions),
+        sum(row.status == ACTIVE for row in sessions),
+        dict(Counter(row.status for row in runs if row.status != RUNNING)),
+        tuple(row for row in runs if row.status == RUNNING),
+        writer,
+    )
+
+
+def _disk(loaded: Loaded) -> Disk:
+    folder = Path(loaded.settings.data)
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    journal = sum(file.stat().st_size for file in folder.glob(f"{DATABASE}*")) if folder.is_dir() else 0
+    return Disk(folder_size(folder), journal, folder_size(folder / "kept"), shutil.disk_usage(there).free)
+
+
+def _keys(loaded: Loaded) -> Keys | str:
+    """Or why they can not be read."""
+    try:
+        keys = KeyFile(Path(loaded.settings.data)).keys()
+    except ConfigError as error:
+        return str(error)
+    revoked = sum(key.revoked is not None for key in keys)
+    return Keys(len(keys) - revoked, revoked, len(loaded.settings.server.api_keys))
+
+
+class _Found(Struct, frozen=True):
+    """All that was found."""
+
+    loaded: Loaded
+    report: Report | None
+    contents: Contents | None
+    disk: Disk
+    keys: Keys | str
+    compacted: Compacted | None
+    processes: tuple[Process, ...] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        contents = self.contents
+        unfinished = [] if contents is None else [{"run": row.name, "task": row.title} for row in contents.unfinished]
+        counted = None if contents is None else {**msgspec.to_builtins(contents), "unfinished": unfinished}
+        return {
+            "folder": self.loaded.settings.data,
+            "journal": msgspec.to_builtins(self.report),
+            "sound": self.report is None or self.report.sound,
+            "contents": counted,
+            "keys": msgspec.to_builtins(self.keys),
+            "disk": msgspec.to_builtins(self.disk),
+            "compacted": msgspec.to_builtins(self.compacted),
+            "processes": msgspec.to_builtins(self.processes),
+            "settings": [msgspec.to_builtins(value) for value in self.loaded.explain()],
+        }
+
+    def print_all(self, mend: bool) -> None:
+        print(f"journal: {Path(self.loaded.settings.data)}")
+        self._print_report(mend)
+        if self.compacted is not None:
+            swept, before, after = self.compacted.swept, self.compacted.before, self.compacted.after
+            did = f"{swept.merged} runs merged, {swept.deleted} deleted, outputs of {swept.outputs} removed"
+            print(f"  compacted: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after; {did}")
+        if self.contents is not None:
+            self._print_contents(self.contents)
+        self._print_processes()
+        self._print_keys()
+        disk = self.disk
+        parts = f"journal {disk.journal / 1e6:.1f} MB, outputs of tools {disk.outputs / 1e6:.1f} MB"
+        print(f"disk: {disk.data / 1e6:.1f} MB in all ({parts}); {disk.free / 1e9:.1f} GB free")
+        self._print_settings()
+
+    def _print_report(self, mend: bool) -> None:
+        report = self.report
+        if report is None:
+            print("  there is none yet")
+            return
+        size = f"{report.streams:,} streams, {report.items:,} items, {report.bytes / 1e6:.1f} MB"
+        print(f"  {'sound' if report.sound else 'DAMAGED'}: {size}, format {report.format}")
         for problem in report.problems:
-            where = f"run {problem.stream or '?'}" + (
+            where = f"stream {problem.stream or '?'}" + (
                 f", from item {problem.seq} on" if problem.seq is not None else ""
             )
             lost = f"{problem.lost} items lost" if problem.lost else "lost items can not be counted"
@@ -73,8 +213,42 @@ def _print(loaded: Loaded, report: Report | None, mend: bool) -> None:
             print(f"  mended; the old file is kept as {report.kept}")
         elif not report.sound and not mend:
             print("  turnbuckle doctor --mend cuts the damage out and keeps what is sound")
-    values = [value for value in loaded.explain() if value.source != DEFAULT]
-    print("settings that are not the defaults (--json lists all):" if values else "settings: all defaults")
-    width = max((len(value.key) for value in values), default=0)
-    for value in values:
-        print(f"  {value.key:<{width}}  {value.value}  ({value.source})")
+
+    def _print_contents(self, contents: Contents) -> None:
+        if contents.writer:
+            print(f"  in use by {contents.writer}")
+        waiting = f", {contents.waiting} with messages that wait" if contents.waiting else ""
+        print(f"sessions: {contents.sessions:,}{waiting}")
+        ended = ", ".join(f"{count:,} {status}" for status, count in sorted(contents.runs.items())) or "none has ended"
+        print(f"runs: {ended}; {len(contents.unfinished):,} without an end")
+        for row in contents.unfinished[:_LISTED]:
+            print(f"  {row.name}  {shortened(row.title, 60)}".rstrip())
+        if len(contents.unfinished) > _LISTED:
+            print(f"  and {len(contents.unfinished) - _LISTED:,} more: turnbuckle runs list --unfinished")
+        if contents.unfinished and not contents.writer:
+            print("  turnbuckle serve takes them up; turnbuckle runs resume goes on with one")
+
+    def _print_processes(self) -> None:
+        if not self.processes:
+            return
+        counts = Counter(process.state for process in self.processes)
+        print(f"background processes: {', '.join(f'{count} {state}' for state, count in sorted(counts.items()))}")
+        for process in [one for one in self.processes if one.state in ("running", "lost")][:_LISTED]:
+            print(f"  {process.id}  {process.state}, pid {process.pid}: {shortened(process.command, 60)}")
+
+    def _print_keys(self) -> None:
+        keys = self.keys
+        if isinstance(keys, str):
+            print(f"keys: {keys}")
+        elif not keys.good and not keys.settings:
+            print("keys: none; a server listens on this machine only, and asks nobody for one")
+        else:
+            revoked = f", {keys.revoked} revoked" if keys.revoked else ""
+            print(f"keys: {keys.good} made with `turnbuckle keys`{revoked}, {keys.settings} in the settings")
+
+    def _print_settings(self) -> None:
+        values = [value for value in self.loaded.explain() if value.source != DEFAULT]
+        print("settings that are not the defaults (--json lists all):" if values else "settings: all defaults")
+        width = max((len(value.key) for value in values), default=0)
+        for value in values:
+            print(f"  {value.key:<{width}}  {value.value}  ({value.source})")

@@ -16,9 +16,12 @@ app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for
 app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
 app.command("turnbuckle.cli.serve:app", name="serve", help="Serve the OpenAI-compatible API, runs and sessions.")
 app.command("turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash.")
+app.command(
+    "turnbuckle.cli.sessions:app", name="sessions", help="Conversations: list, search, fork, export, stop, undo …"
+)
 app.command("turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save.")
 app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
-app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is the journal sound, and which settings are in effect?")
+app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is all well? Journal, sessions, keys, disk, settings.")
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from turnbuckle.app import App as Opened
-from turnbuckle.app import open_app
+from turnbuckle.app import lanes_of, new_name, open_app
 from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.asking import answer_all, ask_on_terminal
 from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR
@@ -20,8 +21,14 @@ from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.cli.story import Line, Piece
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
-from turnbuckle.journal.port import JournalError
-from turnbuckle.runtime.runs import RUNNING, Running
+from turnbuckle.journal.port import JournalError, StreamRow, Wanted
+from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.lane import KIND as SESSION
+from turnbuckle.runtime.runs import NewRun, Running
+from turnbuckle.runtime.saying import Said
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.server.http import Problem
+from turnbuckle.server.names import LOCAL, session_id
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 
@@ -61,6 +68,7 @@ def run(
     route: str | None = None,
     model: str | None = None,
     go_on: Annotated[bool, Parameter(name="--continue", negative="", show_default=False)] = False,
+    session: Annotated[str, Parameter(show_default=False)] = "",
     reasoning: Annotated[bool, Flag] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
     no_color: Annotated[bool, Flag] = False,
@@ -83,6 +91,8 @@ def run(
         Another model on that route.
     go_on
         Go on with the latest session: finish its run if it has no end, then do the task.
+    session
+        Go on with this session, or begin it under this name.
     reasoning
         Show the model's reasoning too, dimmed.
     as_json
@@ -95,7 +105,9 @@ def run(
         The longest time of this run.
     """
     words = sys.stdin.read() if task == "-" else task
-    if not words.strip() and not go_on:
+    if go_on and session:
+        return fail("--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR)
+    if not words.strip() and not go_on and not session:
         return fail('give a task, such as: turnbuckle run "write hello.txt"', USAGE_ERROR)
     look = Look(as_json=as_json, reasoning=reasoning, color=not no_color)
     changes = {"turn.max_calls": max_calls, "turn.max_seconds": max_seconds}
@@ -103,7 +115,7 @@ def run(
         loaded = load_for(config, workspace=workspace, route=route, model=model, changes=changes)
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
-    return guarded(_run(loaded, look, words, go_on))
+    return guarded(_run(loaded, look, words, go_on, session))
 
 
 def guarded(work: "Awaitable[int]") -> int:
@@ -120,21 +132,58 @@ def guarded(work: "Awaitable[int]") -> int:
         return fail(error, FAILED)
 
 
-async def _run(loaded: Loaded, look: Look, task: str, go_on: bool) -> int:
+async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) -> int:
     async with open_app(loaded, attended=look.ask is not None) as opened:
-        session: SessionId | None = None
-        if go_on:
-            latest = await opened.runs.latest()
-            if latest is None:
-                return fail("there is no session to go on with", USAGE_ERROR)
-            session = SessionId(latest.parent)
-            if latest.status == RUNNING:
-                code = await resumed(opened, RunId(latest.name), look)
-                if code not in (0, EXIT_CODES["partial"]) or not task.strip():
-                    return code
-            elif not task.strip():
-                return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
-        return await watched(opened, lambda: opened.runs.start(task, session), look)
+        sessions = Sessions(opened.journal, opened.runs, owner=opened.owner, wall=time.time)
+        row = await _chosen(opened, go_on, wanted)
+        if go_on and row is None:
+            return fail("there is no session to go on with", USAGE_ERROR)
+        name = SessionId(row.parent or row.name) if row is not None else checked_name(LOCAL, wanted or new_name("s"))
+        left = await sessions.running(name)
+        if left is not None:
+            code = await resumed(opened, left, look)
+            if code not in (0, EXIT_CODES["partial"]) or not task.strip():
+                return code
+        elif not task.strip():
+            return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
+        user = (row.user if row is not None else "") or LOCAL
+        await sessions.create(name, user, NewRun((task_message(task),)).title)
+        return await _said(opened, name, user, task, look)
+
+
+async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:
+    """The session that was asked for, or the run that says which one; None for a new one."""
+    if wanted:
+        found = await opened.journal.streams(Wanted(kind=SESSION, name=wanted), limit=1)
+        return found[0] if found else None
+    return await opened.runs.latest() if go_on else None
+
+
+async def _said(opened: Opened, session: SessionId, user: str, task: str, look: Look) -> int:
+    """Say it in the session, and show what comes of it."""
+    lanes = lanes_of(opened, lambda running, user: None)
+    try:
+        lane = await lanes.open(session, user)
+        if not lane.state.is_idle:
+            print("messages wait in this session, and are answered first", file=sys.stderr)
+        taken = await lane.say(Said((task_message(task),), "queue"))
+        return await watched(opened, lambda: begun(opened, taken.run), look)
+    finally:
+        await lanes.close()
+
+
+async def begun(opened: Opened, run_id: RunId) -> Running:
+    """A run that was promised, as soon as it is there."""
+    await opened.journal.wait(run_id, 0)
+    return opened.runs.live(run_id) or await opened.runs.resume(run_id)
+
+
+def checked_name(owner: str, name: str) -> SessionId:
+    """The id of a session inside. Raises ConfigError."""
+    try:
+        return session_id(owner, name, param="the name of a session")
+    except Problem as problem:
+        raise ConfigError(problem.message) from None
 
 
 async def resumed(opened: Opened, run_id: RunId, look: Look) -> int:

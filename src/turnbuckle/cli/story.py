@@ -10,6 +10,7 @@ from turnbuckle.turn.facts import (
     ModelAsked,
     RunClaimed,
     RunEnded,
+    RunStarted,
     StopAsked,
     Streamed,
     ToolFinished,
@@ -57,7 +58,9 @@ class Story:
         match fact:
             case Streamed():
                 return self._streamed(fact)
-            case ModelAsked(why="after_tools"):
+            case RunStarted(notice=notice) if notice:
+                return [Line(notice, "notice")]
+            case ModelAsked(why="after_tools" | "steered"):
                 return [Break()]
             case ToolStarted(_, _, name, arguments):
                 return [Break(), Line(f"→ {name} {short_argument(arguments)}".rstrip(), "tool")]

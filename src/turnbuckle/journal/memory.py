@@ -7,10 +7,12 @@ each stream ends at its own last sure item, although a real store usually keeps 
 import asyncio
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from msgspec import UNSET, Struct, structs
 
+from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
@@ -25,11 +27,12 @@ from turnbuckle.journal.port import (
     Grade,
     Held,
     Item,
+    Merge,
     Note,
     StorageFull,
     StreamRow,
     Wanted,
-    first_seq,
+    merge_fault,
     next_seq,
 )
 from turnbuckle.journal.words import asked_words, kept, kept_words, plain_words
@@ -49,7 +52,6 @@ class _Stream:
     def __init__(self, name: str, now: float) -> None:
         self.live = Live(name, 0)
         self.items: list[Item] = []
-        self.epochs: list[tuple[int, int]] = []  # (epoch, where its items begin in the list)
         self.sure = 0  # how many items a loss of power leaves
         self.row = StreamRow(name, "", "", "", "", "", now, now, NO_EPOCH, "")
         self.sure_row = self.row
@@ -58,13 +60,7 @@ class _Stream:
 
     def index_after(self, after: int) -> int:
         """Where in the list the items after a cursor begin."""
-        for epoch, begin in reversed(self.epochs):
-            if after >= first_seq(epoch):
-                return min(begin + after - first_seq(epoch) + 1, self._end(epoch))
-        return 0
-
-    def _end(self, epoch: int) -> int:
-        return next((begin for other, begin in self.epochs if other > epoch), len(self.items))
+        return bisect_right(self.items, after, key=_number)
 
 
 class MemoryJournal:
@@ -73,7 +69,7 @@ class MemoryJournal:
     def __init__(
         self,
         *,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = lease_time,
         wall: Callable[[], float] = time.time,
         room: float = math.inf,
     ) -> None:
@@ -151,8 +147,6 @@ class MemoryJournal:
         if self._stored + size > self.room:
             raise StorageFull("no room in memory")
         self._stored += size
-        if items and (not found.epochs or found.epochs[-1][0] != epoch):
-            found.epochs.append((epoch, len(found.items)))
         seq = next_seq(found.live.head, epoch)
         found.items.extend(Item(seq + at, bytes(data)) for at, data in enumerate(items))
         if items:
@@ -201,6 +195,26 @@ class MemoryJournal:
         self._check_open()
         self._change(self._find_or_make(stream), note)
 
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        self._check_open()
+        found = self._streams.get(stream)
+        if found is None or found.live.held_by(self._monotonic()):
+            return False
+        if fault := merge_fault(merges):
+            raise ValueError(fault)
+        numbers = {item.seq for item in found.items}
+        if not all({merge.first, merge.item.seq} <= numbers for merge in merges):
+            raise ValueError(f"the stream {stream} has no such items")
+        kept: list[Item] = []
+        for item in found.items:
+            inside = next((merge for merge in merges if merge.first <= item.seq <= merge.item.seq), None)
+            if inside is None or inside.item.seq == item.seq:
+                kept.append(item if inside is None else inside.item)
+        self._stored += sum(len(item.data) for item in kept) - sum(len(item.data) for item in found.items)
+        found.items = kept
+        found.sure, found.sure_row, found.sure_said = len(kept), found.row, found.said
+        return True
+
     async def drop(self, stream: str) -> bool:
         self._check_open()
         found = self._streams.get(stream)
@@ -235,7 +249,6 @@ class MemoryJournal:
             copy.said = copy.sure_said = found.sure_said if power_lost else found.said
             copy.items = found.items[: found.sure] if power_lost else found.items[:]
             copy.sure = len(copy.items)
-            copy.epochs = [(epoch, begin) for epoch, begin in found.epochs if begin < len(copy.items)]
             copy.live = Live(name, 0, copy.row.epoch, copy.items[-1].seq if copy.items else 0)
             other._streams[name] = copy
             other._stored += sum(len(item.data) for item in copy.items)
@@ -270,6 +283,10 @@ class MemoryJournal:
         if text:
             self._said += 1
             found.said += (_Said(self._said, kept_words(text), is_title),)
+
+
+def _number(item: Item) -> int:
+    return item.seq
 
 
 def _places(said: tuple[_Said, ...], phrase: list[str], is_beginning: bool) -> list[_Said]:

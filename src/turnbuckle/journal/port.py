@@ -1,7 +1,8 @@
 """What a journal promises. The bodies are `memory` and `sqlite`; whoever uses a journal knows only this file.
 
 A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever grows at its
-end. An item that `read` returns is stored: there is no other way to learn of one.
+end. An item that `read` returns is stored: there is no other way to learn of one. Of a stream that nobody writes any
+more several items may be made one (`merge`); it has the number of the last of them, so all other numbers stay.
 
 Grades. `SEEN` items survive the death of the process, `SURE` items also the loss of power. A `SURE` append makes
 everything before it in its stream sure as well. After a loss of power a stream is cut behind some item at or after
@@ -11,9 +12,9 @@ Writers. Who wants to append must hold the stream's claim. Each claim has an epo
 append names the epoch of its claim and the head it knows; if either is no longer true it is refused and nothing is
 stored. So a writer that was stalled while another took its place can do no harm when it wakes.
 
-Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps. The first epoch is 0, so a run that
-never changed hands counts 1, 2, 3. A number is never given twice, not even when items of an earlier epoch were lost,
-so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
+Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps but those that `merge` leaves. The
+first epoch is 0, so a run that never changed hands counts 1, 2, 3. A number is never given twice, not even when items
+of an earlier epoch were lost, so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
 
 Words. A note may carry words by which its stream can be found. They are added to those of earlier notes, and stored
 with the items of the append or not at all; the title is found too, as it is now. `search` gives streams that have
@@ -60,6 +61,13 @@ class Item(Struct, frozen=True, gc=False):
 
     seq: int
     data: bytes
+
+
+class Merge(Struct, frozen=True):
+    """Items that become one: all from the number `first` on up to that of `item`, which takes their place."""
+
+    first: int
+    item: Item
 
 
 class Claim(Struct, frozen=True):
@@ -276,12 +284,35 @@ class Journal(Reader, Protocol):
         """Change the stream's row in the index. Needs no claim. Makes the stream if need be."""
         ...
 
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        """Make one item of several, for every merge or for none, and sure when it returns. A cursor at a number that
+        is gone gives what follows it, the merged item first. The row in the index stays as it is.
+
+        False if the stream is not there, or claimed. Raises ValueError if the merges are not in order, name numbers
+        that the stream does not have, or reach over the end of an epoch.
+        """
+        ...
+
     async def drop(self, stream: str) -> bool:
         """Delete the stream and its row for ever. False if there is none, or if it is claimed.
 
         Its name may not be used again: numbers would begin anew.
         """
         ...
+
+
+def merge_fault(merges: Sequence[Merge]) -> str:
+    """What is wrong with merges by themselves; empty if nothing is."""
+    last = 0
+    for merge in merges:
+        if not last < merge.first <= merge.item.seq:
+            return f"{merge.first} to {merge.item.seq} is not in order behind {last}"
+        if merge.first >> EPOCH_BITS != merge.item.seq >> EPOCH_BITS:
+            return f"{merge.first} to {merge.item.seq} reaches over the end of an epoch"
+        if len(merge.item.data) > MAX_ITEM:
+            return f"an item may have at most {MAX_ITEM} bytes"
+        last = merge.item.seq
+    return ""
 
 
 def first_seq(epoch: int) -> int:

@@ -46,6 +46,10 @@ from turnbuckle.vocab.tooling import ToolOutcome
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
 
+_SUSPECT = (
+    "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows whether it was "
+    "done; look first, and do not stop the server again."
+)
 _STORE_AGAIN = 0.5
 _STORE_TRIES = 20
 
@@ -178,7 +182,10 @@ class Driver:
             waiting = {call.consent.id for call in asking.open_in(turn) if call.consent is not None}
             return settled <= waiting and turn.stopping == stopping
 
-        await self._log.append(facts, note, only_if=still_due)
+        stored = await self._log.append(facts, note, only_if=still_due)
+        for fact in facts:
+            if stored and isinstance(fact, StopAsked):
+                self.stop.ask(fact.by)
 
     async def _watch_for_stop(self) -> None:
         await self.stop.wait()
@@ -208,14 +215,16 @@ class Driver:
         """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or comes too
         late. Raises ValueError for an answer to what was not asked: only a question can be answered in words, and only
         a call be allowed. If whoever brought it goes away meanwhile, it is stored all the same."""
+        return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text)))
+
+    async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str) -> bool:
         await self._log.settled()  # whoever reads the journal may know of a question before the turn does
         asked = asking.question(self.turn, approval)
         if asked is None:
             return False
         if verdict == ("allowed" if asked.question else "answered"):
             raise ValueError(f"{approval} is {'a question' if asked.question else 'no question'}")
-        answered = ApprovalAnswered(self._wall(), approval, verdict, by, text)
-        return await asyncio.shield(asyncio.ensure_future(self._store_answer(answered)))
+        return await self._store_answer(ApprovalAnswered(self._wall(), approval, verdict, by, text))
 
     async def _store_answer(self, answered: ApprovalAnswered) -> bool:
         """Of several answers at once the first is stored. That includes the one that time gives."""
@@ -351,7 +360,7 @@ class Driver:
 
     async def _settle_tool(self, command: SettleTool) -> None:
         found = await self._tools.probe(command.name, command.arguments, command.key)
-        if found in ("again", "not_done") and not await self._stop_is_noted():
+        if command.again and found in ("again", "not_done") and not await self._stop_is_noted():
             again = ToolStarted(self._wall(), command.call_id, command.name, command.arguments, command.key)
             await self._log.append([again])
             await self._run_started(command)
@@ -360,12 +369,14 @@ class Driver:
             told = ToolOutcome("finished", "The process died as this ran. A look shows that it had been done.")
         elif found == "not_done":
             told = ToolOutcome("failed", "The process died as this ran. A look shows that it had not been done.")
+        elif not command.again:
+            told = ToolOutcome("unknown", _SUSPECT)
         else:
             told = ToolOutcome("unknown", "The process died as this ran. Nobody knows whether it was done; look first.")
         await self._finish(command.call_id, command.name, told)
 
     async def _run_started(self, command: RunTool | SettleTool) -> None:
-        if not self._log.still_mine():
+        if not await self._log.is_held():
             raise Fenced(self._log.stream, -1, -1)
         teller = _Teller(self._log, self._wall, command.call_id)
         try:

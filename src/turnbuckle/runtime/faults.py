@@ -23,6 +23,7 @@ from turnbuckle.journal.port import (
     Held,
     Item,
     Journal,
+    Merge,
     Note,
     StreamRow,
     Wanted,
@@ -115,6 +116,9 @@ class FaultyJournal:
 
     async def note(self, stream: str, note: Note) -> None:
         await self._journal.note(stream, note)
+
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        return await self._journal.merge(stream, merges)
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)

@@ -13,10 +13,14 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.turn.facts import HandedCall
+from turnbuckle.journal.port import Reader, Wanted
+from turnbuckle.runtime.runs import KIND, RUNNING
+from turnbuckle.turn.facts import HandedCall, RunStarted, decode
+from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.handing import run_of
+from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
+from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart, text_of
 
 MOST_CACHED = 256
 """Runs whose messages are kept at hand: an agent sends its whole history with each of its requests."""
@@ -33,6 +37,26 @@ Find = Callable[[RunId, str], Awaitable[Spoken | None]]
 """What a run of this user said; None if there is no such run, or it has not ended."""
 
 
+def finder(journal: Reader, policy: Policy) -> Find:
+    """Find runs in a journal. One of another user is as unknown as one that never was."""
+
+    async def find(run: RunId, user: str) -> Spoken | None:
+        rows = await journal.streams(Wanted(kind=KIND, name=run, user=user), limit=1)
+        if not rows or rows[0].status == RUNNING:
+            return None
+        fold, before, after = TurnFold(policy), 0, 0
+        while items := await journal.read(run, after):
+            for item in items:
+                fact = decode(item.data)
+                if isinstance(fact, RunStarted):
+                    before = len(fact.messages)
+                fold.take(fact)
+            after = items[-1].seq
+        return Spoken(fold.turn.messages[before:], fold.turn.handed)
+
+    return find
+
+
 class Handover:
     """`restored` gives a client's history the messages of the runs that it came from."""
 
@@ -43,13 +67,17 @@ class Handover:
     async def restored(self, messages: tuple[Message, ...], user: str) -> tuple[Message, ...]:
         out: list[Message] = []
         inner: dict[str, str] = {}
+        own = 0  # behind this place in `out` only the assistant has spoken
         for message in messages:
             spoken = await self._behind(message, user)
             if spoken is not None:
                 inner.update((call.id, call.inner) for call in spoken.handed)
+                del out[_begin(out, own, spoken) :]
                 out.extend(spoken.messages)
             else:
                 out.append(_renamed(message, inner))
+            if spoken is not None or _is_the_clients(message, inner):
+                own = len(out)
         return tuple(out)
 
     async def answers(self, messages: tuple[Message, ...], user: str) -> tuple[Message, ...]:
@@ -86,6 +114,32 @@ class Handover:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return known
+
+
+def _is_the_clients(message: Message, inner: dict[str, str]) -> bool:
+    """Whether this came from the client: its words, or the results of calls that it was handed."""
+    if message.role == "tool":
+        return any(isinstance(part, ResultPart) and part.call_id in inner for part in message.parts)
+    return message.role != "assistant"
+
+
+def _begin(out: list[Message], own: int, spoken: Spoken) -> int:
+    """Where the client's copy of a run begins. In some protocols it takes several messages: what was said and which
+    tools of ours ran before the calls were handed over stands in front of them."""
+    run = run_of(spoken.handed[0].id)
+    said = "".join(text_of(message.parts) for message in spoken.messages if message.role == "assistant")
+    at = len(out)
+    while at > own and _is_told_by(out[at - 1], run, said):
+        at -= 1
+    return at
+
+
+def _is_told_by(message: Message, run: str, said: str) -> bool:
+    calls = [part.id for part in message.parts if isinstance(part, CallPart)]
+    results = [part.call_id for part in message.parts if isinstance(part, ResultPart)]
+    if calls or results:
+        return all(run in name for name in (*calls, *results))
+    return message.role == "assistant" and text_of(message.parts).strip() in said
 
 
 def _renamed(message: Message, inner: dict[str, str]) -> Message:

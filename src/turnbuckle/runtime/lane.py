@@ -3,7 +3,8 @@
 The lane holds the session's claim, so no other process writes to the session or begins anything in it; when the claim
 is lost the lane lets go of its run and closes. A message is stored before anybody is told that it was taken. Runs begin
 one at a time, in the order of the messages, and a message counts as injected only when its run has begun: if the
-process dies between the two, the run that is there says so, and nothing is begun twice.
+process dies between the two, the run that is there says so, and nothing is begun twice. Nothing begins beside a run
+that has no end yet: it is taken up again first, or ended if it was given up.
 
 A lane that has nothing to do closes after a while and gives the claim back. What it knows is a fold of the journal, so
 the next one knows the same.
@@ -15,20 +16,18 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
-from datetime import tzinfo
-from typing import Any
 
-from msgspec import Struct
-
-from turnbuckle.errors import ClaimLost, SessionBusy, TurnbuckleError
-from turnbuckle.journal.port import Claim, Grade, Journal, JournalError, Note, Reader, Wanted
+from turnbuckle.errors import ClaimLost, RunHeld, SessionBusy, TurnbuckleError
+from turnbuckle.journal.port import Claim, Grade, Journal, JournalError, Note, StorageError, Wanted
+from turnbuckle.runtime.history import new_run, opening_of
+from turnbuckle.runtime.holding import hold, is_held
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import NewRun, Running, Runs, fold_run
+from turnbuckle.runtime.runs import RUNNING, NewRun, Running, Runs, fold_run
+from turnbuckle.runtime.saying import LaneClosed, LaneRules, Said, Stopped, Taken
 from turnbuckle.session import state as states
 from turnbuckle.session.facts import (
     BegunAnew,
-    Busy,
     FreshWhy,
     MessageAccepted,
     MessageDeferred,
@@ -36,72 +35,31 @@ from turnbuckle.session.facts import (
     MessageRefused,
     SessionFact,
     Suspended,
+    TakenUp,
     Undone,
     decode,
     encode,
 )
-from turnbuckle.session.reset import ResetRule, note_for, notice_for, reason
+from turnbuckle.session.reset import reason
 from turnbuckle.session.state import Fate, SessionState
 from turnbuckle.turn.facts import RunStarted
 from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
-from turnbuckle.vocab.messages import Message, TextPart
-from turnbuckle.vocab.request import Wishes
 
 KIND = "session"
 OPEN = "open"
 ACTIVE = "active"
 """The status of a session with something to do: after a crash exactly these are looked at."""
-LEASE = 30.0
-RENEWALS = 3
 REST = 5.0
 """Seconds without anything to do after which a lane closes."""
+AGAIN = 1.0
+"""Seconds until something is tried again that could not be done: the store is full, or somebody else is not done."""
 MOST_WAITING = 100
 """Messages that may wait in one session. More are refused, and whoever sent them is told."""
 
+STOPPED = "the session was stopped"
+
 log = logging.getLogger("turnbuckle.session")
-
-
-class LaneClosed(Exception):
-    """The lane gave its claim back a moment ago; open it again."""
-
-
-class Said(Struct, frozen=True):
-    """A message as it comes in."""
-
-    messages: tuple[Message, ...]
-    busy: Busy | None = None
-    wishes: Wishes = Wishes()
-    asked: dict[str, Any] = {}
-    first: tuple[Message, ...] = ()
-    anew: bool = False
-    run: RunId | None = None
-
-
-class Taken(Struct, frozen=True):
-    """A message that was stored. `after` is where its answer begins in the run's stream: behind what is there already,
-    if it entered a run that was under way."""
-
-    id: str
-    run: RunId
-    at: float
-    after: int = 0
-
-
-class Stopped(Struct, frozen=True):
-    """What a stop found: the run that it ended, and the messages that will not be answered."""
-
-    run: RunId | None = None
-    refused: tuple[str, ...] = ()
-
-
-class LaneRules(Struct, frozen=True):
-    """The settings of every session."""
-
-    busy: Busy = "queue"
-    reset: ResetRule = ResetRule()
-    zone: tzinfo | None = None
-    opening: tuple[Message, ...] = ()
 
 
 class Lane:
@@ -138,6 +96,8 @@ class Lane:
         self.resting = False
         """Nothing more begins here: the process is about to end."""
         self.closing: asyncio.Task[None] | None = None
+        self._left: RunId | None = None
+        """A run of this session without an end that nobody drives here."""
         self._lock = asyncio.Lock()
         self._due = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -145,18 +105,42 @@ class Lane:
 
     # Opening and closing
 
-    async def open(self, running: Running | None = None) -> None:
-        """Fold what is stored, and begin to work. `running` is a run of this session that was taken up again."""
-        self.running = running
+    async def open(self, running: Running | None = None, left: Suspended | None = None) -> None:
+        """Fold what is stored, and begin to work. `running` is a run of this session that was taken up again; `left`
+        says of one that it was not, or only to be stopped."""
         after = 0
         while items := await self._journal.read(self.session, after):
             for item in items:
                 self.state = states.apply(self.state, decode(item.data))
             after = items[-1].seq
         self._head = max(self._head, after)
+        await self._find_out(running)
+        if left is not None and left.run not in self.state.given_up:
+            await self._append([left])
         # In a context of their own: what is done here later belongs to no request.
         self._hold = asyncio.create_task(self._keep_claim(), name=f"claim of {self.session}", context=Context())
         self._work = asyncio.create_task(self._go_on(), name=f"session {self.session}", context=Context())
+
+    async def _find_out(self, running: Running | None) -> None:
+        """What a process that died, or a lane that closed, left half done."""
+        if running is None:
+            wanted = Wanted(kind=RUN, parent=self.session, status=RUNNING)
+            self._left = next((RunId(row.name) for row in await self._journal.streams(wanted, limit=1)), None)
+            running = self._runs.live(self._left) if self._left is not None else None
+        first = self.state.waiting[0] if self.state.waiting else None
+        if first is not None and await self._journal.head(first.run):
+            await self._append([MessageInjected(self._wall(), first.id, first.run, "task")])
+        refused = [fate for fate in self.state.fates.values() if fate.state == "refused" and fate.run == fate.own]
+        for fate in refused:
+            if not await self._journal.head(fate.own):
+                # For those who wait to read it, a message that will not be answered has an ended run all the same.
+                await self._runs.decline(NewRun((), user=self.user, run=fate.own), self.session, fate.why)
+        if running is not None:
+            self._left, self.running = None, running
+            since = running.turn.started_at
+            urgent = any(one.busy == "interrupt" and since < one.at for one in self.state.waiting)
+            if urgent or self.state.given_up.get(running.run, "stale") != "stale":
+                running.stop("it was to be stopped before the process died")
 
     async def close(self) -> None:
         """Stop working and give the claim back. A run that is under way is left to whoever drives runs."""
@@ -170,6 +154,8 @@ class Lane:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        async with self._lock:  # whoever is in the middle of a change comes to its end
+            pass
         with contextlib.suppress(JournalError):  # a claim that is not given back ends by itself
             await self._journal.release(self._claim)
         self._closed(self)
@@ -178,6 +164,8 @@ class Lane:
     async def _changing(self) -> AsyncIterator[None]:
         """One change at a time, and none once the lane closes. Raises LaneClosed."""
         async with self._lock:
+            if self.running is not None:
+                await self.running.settled()
             if self.closing is not None:
                 raise LaneClosed
             yield
@@ -190,68 +178,79 @@ class Lane:
         return (self.running is None or self.running.done) and self.state.is_idle
 
     async def say(self, said: Said) -> Taken:
-        """Take a message; one that would begin a run that waits already is that message again. Raises SessionBusy
-        where it is to be refused while something runs, or the queue is full."""
+        """Take a message; one that would begin a run that was said to begin already is that message again. Raises
+        SessionBusy where it is to be refused while something runs, or the queue is full."""
         async with self._changing():
-            same = next((one for one in self.state.waiting if one.run == said.run), None)
-            if same is not None:
-                return Taken(same.id, same.run, same.at)
-            busy = said.busy or self._rules.busy
-            running = self.running if self.running is not None and not self.running.done else None
-            waits = running is not None or not self.state.is_idle
-            if waits and busy == "refuse":
-                raise SessionBusy(self._what_runs())
-            if len(self.state.waiting) >= MOST_WAITING:
-                raise SessionBusy(f"{MOST_WAITING} messages wait in this session already")
-            steered = busy == "steer" and running is not None
-            run = running.run if steered and running is not None else said.run or self._runs.new_id()
-            accepted = MessageAccepted(
-                self._wall(),
-                self._new_name("m"),
-                run,
-                said.messages,
-                "steer" if steered else "queue" if busy == "steer" else busy,
-                said.wishes,
-                said.asked,
-                said.first,
-                said.anew,
-            )
-            facts: list[SessionFact] = [*([] if waits else self._fresh_start()), accepted]
-            await self._append(facts)
-            after = await self._journal.head(run)
-            if steered and running is not None:
-                await running.steer(accepted.id, said.messages)
-            elif busy == "interrupt" and running is not None:
-                running.stop("a new message")
-            elif not waits:
+            return await self._take(said)
+
+    async def _take(self, said: Said, before: list[SessionFact] | None = None) -> Taken:
+        same = next((one for one in self.state.fates.values() if one.own == said.run), None)
+        if same is not None:
+            return Taken(same.id, same.run, same.at)
+        busy = said.busy or self._rules.busy
+        running = self._under_way
+        waits = running is not None or not self.state.is_idle
+        if waits and busy == "refuse":
+            raise SessionBusy(self._what_runs())
+        if len(self.state.waiting) + len(self.state.steering) >= MOST_WAITING:
+            raise SessionBusy(f"{MOST_WAITING} messages wait in this session already")
+        into = running.run if busy == "steer" and running is not None else RunId("")
+        accepted = MessageAccepted(
+            self._wall(),
+            self._new_name("m"),
+            said.run or self._runs.new_id(),
+            said.messages,
+            busy,
+            said.wishes,
+            said.asked,
+            said.first,
+            said.anew,
+            into,
+        )
+        await self._append([*(before or ()), *([] if waits else self._due_reset()), accepted])
+        after = await self._journal.head(into) if into else 0
+        if into and running is not None:
+            await running.steer(accepted.id, said.messages)
+        elif busy == "interrupt" and running is not None:
+            running.stop("a new message")
+        elif not waits and self._left is None and not self.resting:
+            with contextlib.suppress(StorageError, RunHeld):  # it is stored, and begins when that is possible
                 await self._begin(accepted)
-            self._due.set()
-            return Taken(accepted.id, run, accepted.at, after)
+        self._due.set()
+        return Taken(accepted.id, into or accepted.run, accepted.at, after)
 
     async def stop(self, by: str) -> Stopped:
         """End what runs, and what waits behind it. The next message begins anew. Nothing to stop changes nothing."""
-        async with self._changing():
-            running = self.running if self.running is not None and not self.running.done else None
-            if running is None and self.state.is_idle:
-                return Stopped()
-            refused = tuple(one.id for one in (*self.state.waiting, *self.state.steering))
-            facts: list[SessionFact] = [MessageRefused(self._wall(), one, "the session was stopped") for one in refused]
-            if running is not None:
-                facts.append(Suspended(self._wall(), "stopped", running.run))
-            await self._append(facts)
-            if running is None:
-                return Stopped(None, refused)
-            running.stop(by)
-        with contextlib.suppress(TurnbuckleError, JournalError):
-            await running.outcome()
-        return Stopped(running.run, refused)
+        return await self._end_all(by, [])
 
     async def begin_anew(self, why: FreshWhy, by: str) -> Stopped:
-        """A fresh start, also while something runs: that is stopped first."""
-        stopped = await self.stop(by)
+        """A fresh start, also while something runs: that is stopped."""
+        return await self._end_all(by, [BegunAnew(self._wall(), why)])
+
+    async def _end_all(self, by: str, behind: list[SessionFact]) -> Stopped:
         async with self._changing():
-            await self._append([BegunAnew(self._wall(), why)])
-        return stopped
+            running, now = self._under_way, self._wall()
+            steered = running.turn.steered if running is not None else ()
+            told = [one for one in self.state.steering if one.id in steered]
+            begun = running.run if running is not None else None
+            waiting = [one for one in self.state.waiting if one.run != begun]
+            refused = (*waiting, *(one for one in self.state.steering if one not in told))
+            facts: list[SessionFact] = [MessageInjected(now, one.id, one.into, "steered") for one in told]
+            facts += [MessageInjected(now, one.id, one.run, "task") for one in self.state.waiting if one.run == begun]
+            facts += [MessageRefused(now, one.id, STOPPED) for one in refused]
+            if running is not None and running.run not in self.state.given_up:
+                facts.append(Suspended(now, "stopped", running.run))
+            await self._append([*facts, *behind])
+            for one in waiting:
+                asked = {**one.asked, "created": one.at, "message": one.id}
+                new = NewRun(one.messages, None, (), self.user, one.wishes, asked, one.run)
+                await self._runs.decline(new, self.session, STOPPED)
+            if running is not None:
+                running.stop(by)
+        if running is not None:
+            with contextlib.suppress(TurnbuckleError, JournalError):
+                await running.outcome()
+        return Stopped(running.run if running is not None else None, tuple(one.id for one in refused))
 
     async def undo(self) -> RunId | None:
         """Take back the last run and what began it. Raises SessionBusy."""
@@ -264,16 +263,29 @@ class Lane:
 
     async def retry(self, said: Said | None = None) -> Taken | None:
         """Say again what began the last run, which then counts no more. None if there is none. Raises SessionBusy."""
-        last = self.state.last_run
-        started = None if last is None else await self._started(last)
-        if started is None:
-            return None
-        await self.undo()
-        messages = started.messages[len(started.messages) - started.fresh :]
-        asked = {**started.asked, **(said.asked if said is not None else {})}
-        run = said.run if said is not None else None
-        first = said.first if said is not None else ()
-        return await self.say(Said(messages, "refuse", started.wishes, asked, first, run=run))
+        async with self._changing():
+            self._refuse_if_busy()
+            last = self.state.last_run
+            started = None if last is None else await self._started(last)
+            if last is None or started is None:
+                return None
+            messages = started.messages[len(started.messages) - started.fresh :]
+            asked = {**started.asked, **(said.asked if said is not None else {})}
+            for told in ("notice", "notice_why"):  # once, and that was then
+                asked.pop(told, None)
+            run = said.run if said is not None else None
+            first = said.first if said is not None else opening_of(started.messages)
+            again = Said(messages, "refuse", started.wishes, asked, first, run=run)
+            return await self._take(again, [Undone(self._wall(), last)])
+
+    async def take_up(self, run: RunId) -> None:
+        """Go on with a run that was left alone. Raises SessionBusy, RunHeld, and what the journal raises."""
+        async with self._changing():
+            if self._under_way is None or self._under_way.run != run:
+                self._refuse_if_busy()
+                await self._append([TakenUp(self._wall(), run)])
+                await self._drive(run)
+                self._due.set()
 
     def fate(self, message: str) -> Fate | None:
         return self.state.fates.get(message)
@@ -281,29 +293,43 @@ class Lane:
     async def suspend(self, why: FreshWhy, run: RunId, detail: str = "") -> None:
         """The run will not go on by itself; the next message begins anew."""
         async with self._changing():
-            await self._append([Suspended(self._wall(), why, run, detail)])
+            if run not in self.state.given_up:
+                await self._append([Suspended(self._wall(), why, run, detail)])
 
     # Working
 
     async def _go_on(self) -> None:
         try:
             while True:
-                await self._settle_steering()
                 if self.running is not None:
                     await self._until_over(self.running)
                     continue
                 self._due.clear()
-                if await self._begin_next():
+                try:
+                    await self._settle_steering()
+                    if await self._take_up_left() or await self._begin_next():
+                        continue
+                except (StorageError, RunHeld) as error:
+                    log.warning("the session %s can not go on at this moment: %s", self.session, error)
+                    await self._sleep(AGAIN)
                     continue
-                if not await self._woken():
-                    break
+                if not await self._woken() and await self._closes():
+                    return
         except (JournalError, ClaimLost) as error:
             log.error("the session %s is let go of: %s", self.session, error)
         except LaneClosed:
             return
+        if self.closing is None:
+            self.closing = asyncio.ensure_future(self._close())
+
+    async def _closes(self) -> bool:
+        """Begin to close, unless somebody came in the last moment."""
         async with self._lock:
+            if self._due.is_set() or self.running is not None:
+                return False
             if self.closing is None:
                 self.closing = asyncio.ensure_future(self._close())
+            return True
 
     async def _woken(self) -> bool:
         """Wait for something to do; False when there was nothing for a while."""
@@ -316,42 +342,63 @@ class Lane:
             waking.cancel()
             resting.cancel()
 
+    async def _take_up_left(self) -> bool:
+        """Nothing begins beside a run that has no end. One that was given up is ended as soon as something waits."""
+        left = self._left
+        if left is None or self.resting or (left in self.state.given_up and not self.state.waiting):
+            return False
+        async with self._changing():
+            if self.running is not None:
+                return True
+            try:
+                await self._drive(left)
+            except (RunHeld, StorageError):
+                raise
+            except (TurnbuckleError, JournalError) as error:
+                log.error("the run %s can not be taken up: %s", left, error)
+                self._left = None
+                return False
+            if left in self.state.given_up and self.running is not None:
+                self.running.stop("the conversation goes on without it")
+            return True
+
+    async def _drive(self, run: RunId) -> None:
+        self.running = self._runs.live(run) or await self._runs.resume(run)
+        self._left = None
+        self._began(self.running, self.user)
+
     async def _begin_next(self) -> bool:
         async with self._changing():
+            if self.running is not None:
+                return True  # somebody was quicker
             if not self.state.waiting or self.resting:
                 return False
+            if not await is_held(self._journal, self._claim):
+                raise ClaimLost(f"another process has the session {self.session}")
             await self._begin(self.state.waiting[0])
             return True
 
     async def _begin(self, message: MessageAccepted) -> None:
         if not await self._journal.head(message.run):
-            self.running = await self._runs.begin(await self._new_run(message))
+            if (left := self.state.suspended) is not None:
+                await self._append([BegunAnew(self._wall(), left.why, left.detail)])
+            self.running = await self._runs.begin(
+                await new_run(self._journal, self._runs, self._rules, self.session, self.state, message, self.user)
+            )
             self._began(self.running, self.user)
-        # A run that is there already was begun right before the process died.
+        # A run that is there already was begun right before.
         await self._append([MessageInjected(self._wall(), message.id, message.run, "task")])
-
-    async def _new_run(self, message: MessageAccepted) -> NewRun:
-        history = await history_of(self._journal, self.session, self.state, self._runs)
-        anew = self.state.anew
-        if history is None:
-            history = message.first or self._rules.opening
-        elif message.anew:
-            history = (*message.first, *without_opening(history))
-        asked = message.asked
-        if anew is not None:
-            note = Message("user", (TextPart(note_for(anew.why, anew.detail)),), note=True)
-            history = (*history, note)
-            asked = {**asked, "notice": notice_for(anew.why, anew.detail), "notice_why": anew.why}
-        asked = {**asked, "created": message.at, "message": message.id}
-        return NewRun(message.messages, self.session, history, self.user, message.wishes, asked, message.run)
 
     async def _until_over(self, running: Running) -> None:
         with contextlib.suppress(TurnbuckleError, JournalError, asyncio.CancelledError):
             await running.outcome()
         if not running.done:
             raise asyncio.CancelledError  # it was this lane that was cancelled, and not the run
-        self.running = None
+        if self.running is running:  # else somebody came first who saw its end, and the next one has begun
+            self.running = None
         turn = running.turn
+        if turn.phase != "ended":
+            self._left = running.run
         if turn.phase == "ended" and turn.tally.recoveries > self._runs.policy.max_recoveries:
             named = ", ".join(call.name for call in turn.calls if call.started) or "a model call"
             await self.suspend("crashed", running.run, f"it died again and again in {named}")
@@ -362,24 +409,20 @@ class Lane:
             return
         async with self._changing():
             facts: list[SessionFact] = []
-            for message in self.state.steering:
-                turn = await fold_run(self._journal, message.run, self._runs.policy)
+            for message in self.state.steering if self.running is None else ():
+                turn = await fold_run(self._journal, message.into, self._runs.policy)
                 if message.id in turn.steered:
-                    facts.append(MessageInjected(self._wall(), message.id, message.run, "steered"))
+                    facts.append(MessageInjected(self._wall(), message.id, message.into, "steered"))
                 else:
                     facts.append(MessageDeferred(self._wall(), message.id, "the turn ended before it could be told"))
             await self._append(facts)
 
     # Storing
 
-    def _fresh_start(self) -> list[SessionFact]:
+    def _due_reset(self) -> list[SessionFact]:
         """What a message that finds the session at rest changes before it is taken."""
-        why = states.why_anew(self.state)
-        suspended = self.state.suspended
-        if why is not None and suspended is not None:
-            return [BegunAnew(self._wall(), why, suspended.detail)]
-        if not self.state.runs and not self.state.history:
-            return []
+        if self.state.suspended is not None or not (self.state.runs or self.state.history):
+            return []  # it begins anew with its run, or has nothing to leave behind
         zone = self._rules.zone
         due = reason(self._rules.reset, self.state.spoken_at, self._wall(), zone) if zone is not None else None
         return [BegunAnew(self._wall(), due)] if due is not None else []
@@ -403,8 +446,12 @@ class Lane:
         fact = decode_run(first[0].data) if first else None
         return fact if isinstance(fact, RunStarted) else None
 
+    @property
+    def _under_way(self) -> Running | None:
+        return self.running if self.running is not None and not self.running.done else None
+
     def _refuse_if_busy(self) -> None:
-        if (self.running is not None and not self.running.done) or not self.state.is_idle:
+        if self._under_way is not None or not self.state.is_idle:
             raise SessionBusy(self._what_runs())
 
     def _what_runs(self) -> str:
@@ -414,37 +461,9 @@ class Lane:
 
     async def _keep_claim(self) -> None:
         """Renew the claim. When it is lost, let go of everything at once."""
-        while True:
-            await self._sleep(LEASE / RENEWALS)
-            try:
-                if await self._journal.renew(self._claim, LEASE):
-                    continue
-            except JournalError:
-                if self._journal.still_mine(self._claim):
-                    continue
-            log.error("the session %s was taken over by another process", self.session)
-            if self.running is not None:
-                await self.running.abandon()
-            if self.closing is None:
-                self.closing = asyncio.ensure_future(self._close())
-            return
-
-
-async def history_of(
-    journal: Reader, session: SessionId, state: SessionState, runs: Runs
-) -> tuple[Message, ...] | None:
-    """What the next run of a session is told before its task; None where the conversation begins."""
-    last = state.last_run
-    if last is None and state.anew is None and not state.undone:
-        # Runs that were begun without a lane, as a command does that has the journal to itself.
-        found = await journal.streams(Wanted(kind=RUN, parent=session), limit=1)
-        last = RunId(found[0].name) if found else None
-    if last is not None and await journal.head(last):
-        return (await fold_run(journal, last, runs.policy)).messages
-    return state.history or None
-
-
-def without_opening(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """A history without the instructions in front of it."""
-    begins = next((place for place, message in enumerate(messages) if message.role != "system"), len(messages))
-    return messages[begins:]
+        await hold(self._journal, self._claim, self._sleep)
+        log.error("the claim of the session %s is lost; another process may have it", self.session)
+        if self.running is not None:
+            await self.running.abandon()
+        if self.closing is None:
+            self.closing = asyncio.ensure_future(self._close())

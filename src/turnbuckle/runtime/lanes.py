@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from turnbuckle.errors import SessionBusy
-from turnbuckle.journal.port import Held, Journal
-from turnbuckle.runtime.lane import LEASE, Lane, LaneClosed, LaneRules
+from turnbuckle.journal.port import Held, Journal, JournalError
+from turnbuckle.runtime.holding import LEASE
+from turnbuckle.runtime.lane import Lane
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.runs import Running, Runs
-from turnbuckle.session.facts import MessageAccepted
+from turnbuckle.runtime.saying import LaneClosed, LaneRules
+from turnbuckle.session.facts import MessageAccepted, Suspended
 from turnbuckle.vocab.ids import SessionId
 
 T = TypeVar("T")
@@ -47,9 +49,11 @@ class Lanes:
         """The lane, if it is open."""
         return self._open.get(session)
 
-    async def open(self, session: SessionId, user: str, running: Running | None = None) -> Lane:
-        """The session's lane; `running` is a run of it that was taken up again. Raises SessionBusy if another process
-        has the session."""
+    async def open(
+        self, session: SessionId, user: str, running: Running | None = None, left: Suspended | None = None
+    ) -> Lane:
+        """The session's lane; `running` is a run of it that was taken up again, and `left` says of one that it was
+        given up. Raises SessionBusy if another process has the session."""
         while True:
             lane = self._open.get(session)
             if lane is not None and lane.closing is not None:
@@ -59,7 +63,7 @@ class Lanes:
                 return lane
             opening = self._opening.get(session)
             if opening is None:
-                opening = self._opening[session] = asyncio.ensure_future(self._make(session, user, running))
+                opening = self._opening[session] = asyncio.ensure_future(self._make(session, user, running, left))
                 opening.add_done_callback(lambda _: self._opening.pop(session, None))
             return await asyncio.shield(opening)
 
@@ -87,6 +91,8 @@ class Lanes:
         """Close the lane of a session at rest. Raises SessionBusy."""
         lane = self._open.get(session)
         if lane is not None:
+            if lane.running is not None:
+                await lane.running.settled()
             if not lane.rests:
                 raise SessionBusy("something is under way in this session; stop it first")
             await lane.close()
@@ -95,7 +101,7 @@ class Lanes:
         for lane in list(self._open.values()):
             await lane.close()
 
-    async def _make(self, session: SessionId, user: str, running: Running | None) -> Lane:
+    async def _make(self, session: SessionId, user: str, running: Running | None, left: Suspended | None) -> Lane:
         claim = await self._journal.claim(session, self._owner, LEASE)
         if isinstance(claim, Held):
             raise SessionBusy(f"{claim.by} works on the session {session} at this moment")
@@ -112,7 +118,12 @@ class Lanes:
             closed=self._forget,
         )
         lane.resting = self._resting
-        await lane.open(running)
+        try:
+            await lane.open(running, left)
+        except BaseException:
+            with contextlib.suppress(JournalError):  # a claim that is not given back ends by itself
+                await self._journal.release(claim)
+            raise
         self._open[session] = lane
         return lane
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from turnbuckle.journal.port import Claim, Grade, Journal, Note
+from turnbuckle.runtime.holding import is_held
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -108,6 +109,6 @@ class RunLog:
         async with self._lock:
             pass
 
-    def still_mine(self) -> bool:
+    async def is_held(self) -> bool:
         """Whether this process may still act for the run."""
-        return self._journal.still_mine(self._claim)
+        return await is_held(self._journal, self._claim)

@@ -19,9 +19,12 @@ from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.port import Claim, Fenced, Grade, Held, Journal, JournalError, Note, Reader, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
+from turnbuckle.runtime.holding import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
-from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, Streamed, decode, encode
+from turnbuckle.tools.background import Processes, lost_note
+from turnbuckle.turn import prompts
+from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, StopAsked, Streamed, decode, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -36,9 +39,6 @@ KIND = "run"
 TOLD = "told"
 """The kind of an answer that came from the runtime itself."""
 RUNNING = "running"
-LEASE = 30.0
-RENEWALS = 3
-"""How often a claim is renewed in the time that it lasts."""
 READING = Policy((RouteFacts(RouteName(""), "openai_chat", ""),))
 """Enough of a policy to read what happened. What comes next can not be asked with it."""
 _TITLE = 100
@@ -101,6 +101,7 @@ class Running:
 
     async def abandon(self) -> None:
         """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
+        await asyncio.sleep(0)  # it has begun by then: a task that never did could not give its claim back
         self._work.cancel()
         await asyncio.wait({self._work})
 
@@ -117,6 +118,11 @@ class Running:
         that is written, when nothing of it is under way any more."""
         self._leaving.append(why)
         await self.abandon()
+
+    async def settled(self) -> None:
+        """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before that."""
+        if self.turn.outcome is not None:
+            await asyncio.wait({self._work})
 
     @property
     def done(self) -> bool:
@@ -140,8 +146,10 @@ class Runs:
         opening: tuple[Message, ...] = (),
         price: Price | None = None,
         watch: Watch | None = None,
+        background: Processes | None = None,
     ) -> None:
         self.policy = policy
+        self.background = background
         self._journal = journal
         self._model = model
         self._tools = tools
@@ -167,39 +175,42 @@ class Runs:
         session = new.session or SessionId(self._new_name("s"))
         run = new.run or RunId(self._new_name("r"))
         claim = await self._claim(run)
-        note = Note(kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words)
-        messages = (*history, *new.messages)
+        row = Note(kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words)
+        lost = () if self.background is None else self.background.lost(session)
+        messages = (*history, *(() if not lost else (prompts.note(lost_note(lost)),)), *new.messages)
         started = RunStarted(self._wall(), run, session, messages, len(new.messages), new.wishes, new.asked)
         driver = self._driver(claim)
         async with self._let_go_of_on_error(claim):
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
-            await driver.begin(started, note)
+            await driver.begin(started, row)
+        if self.background is not None:
+            self.background.told(lost)
         return self._driven(claim, driver)
 
     async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
         """Write down an answer of the runtime's own as a run that has ended, for readers to read like any other. It has
         a kind of its own: no list of runs holds it, and no model is told of it."""
+        at = self._wall()
+        events = (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime"))
+        asked = ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first")
+        await self._write_whole(new, session, TOLD, (asked, Streamed(at, 1, events)), Outcome("completed"))
+
+    async def decline(self, new: NewRun, session: SessionId, why: str) -> None:
+        """Write down that a run will not begin, as one that was stopped before it did."""
+        await self._write_whole(new, session, KIND, (StopAsked(self._wall(), why),), Outcome("cancelled", why))
+
+    async def _write_whole(
+        self, new: NewRun, session: SessionId, kind: str, facts: tuple[Fact, ...], outcome: Outcome
+    ) -> None:
         assert new.run is not None
         claim = await self._claim(new.run)
         at = self._wall()
-        events = (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime"))
-        facts: tuple[Fact, ...] = (
-            RunStarted(at, new.run, session, new.messages, len(new.messages), new.wishes, new.asked),
-            ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first"),
-            Streamed(at, 1, events),
-            RunEnded(at, Outcome("completed")),
-        )
-        note = Note(kind=TOLD, parent=session, title=new.title, status="completed", user=new.user)
+        started = RunStarted(at, new.run, session, new.messages, len(new.messages), new.wishes, new.asked)
+        items = [encode(fact) for fact in (started, *facts, RunEnded(at, outcome))]
+        note = Note(kind=kind, parent=session, title=new.title, status=outcome.kind, user=new.user)
         try:
-            await self._journal.append(
-                new.run,
-                [encode(fact) for fact in facts],
-                after=claim.head,
-                epoch=claim.epoch,
-                grade=Grade.SURE,
-                note=note,
-            )
+            await self._journal.append(new.run, items, after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
         finally:
             await self._journal.release(claim)
 
@@ -271,7 +282,7 @@ class Runs:
     async def _drive(self, claim: Claim, driver: Driver, leaving: list[str]) -> Outcome:
         """`leaving` holds why the run is let go of, if it is."""
         driving = asyncio.create_task(driver.go_on())
-        holding = asyncio.create_task(self._hold(claim))
+        holding = asyncio.create_task(hold(self._journal, claim, self._sleep))
         try:
             await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
             if not driving.done():
@@ -288,17 +299,6 @@ class Runs:
                     await driver.leave(leaving[0])
             with contextlib.suppress(JournalError):  # and so does a claim that is not given back
                 await self._journal.release(claim)
-
-    async def _hold(self, claim: Claim) -> None:
-        """Returns when the claim is lost, or when it could not be renewed in time."""
-        while True:
-            await self._sleep(LEASE / RENEWALS)
-            try:
-                if not await self._journal.renew(claim, LEASE):
-                    return
-            except JournalError:
-                if not self._journal.still_mine(claim):
-                    return
 
 
 async def listed(journal: Reader, wanted: Wanted) -> list[StreamRow]:

@@ -11,15 +11,16 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Grade, Held, Journal, Note, StreamRow, Wanted
-from turnbuckle.runtime.lane import KIND, OPEN, history_of
+from turnbuckle.runtime.history import history_of, last_run
+from turnbuckle.runtime.lane import KIND, OPEN
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, Runs, listed
+from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.session.facts import SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState, apply
 from turnbuckle.turn.commands import Record, SettleTool
-from turnbuckle.turn.facts import RunClaimed, RunEnded, RunStarted, StopAsked, ToolFinished, decode
+from turnbuckle.turn.facts import RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, ToolFinished, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -102,10 +103,6 @@ class Sessions:
             after = items[-1].seq
         return state
 
-    async def touch(self, session: SessionId) -> None:
-        """Something happened in it: it stands first in the list."""
-        await self.journal.note(session, Note(status=OPEN))
-
     async def rename(self, session: SessionId, title: str) -> None:
         """Raises SessionUnknown."""
         if not await self.journal.head(session):
@@ -113,11 +110,14 @@ class Sessions:
         await self.journal.note(session, Note(title=title, words=title))
 
     async def delete(self, session: SessionId) -> None:
-        """The session and all its runs, for ever. Raises SessionBusy while one of them is under way, or somebody has
-        not yet let go of it; what is left then is deleted when it is asked for again."""
+        """The session and all its runs, for ever; its background processes are ended. Raises SessionBusy while a run is
+        under way, or somebody has not yet let go of it; what is left then is deleted when it is asked for again."""
         if await self.running(session) is not None:
             raise SessionBusy("a run of this session is under way; stop it first")
-        for name in (*(row.name for row in await self.runs_of(session)), session):
+        if self._runs.background is not None:
+            await self._runs.background.end_all(session)
+        told = await listed(self.journal, Wanted(kind=TOLD, parent=session))
+        for name in (*(row.name for row in (*await self.runs_of(session), *told)), session):
             if not await self.journal.drop(name) and await self.journal.head(name):
                 raise SessionBusy("a run of this session has only just ended; ask again in a moment")
 
@@ -130,13 +130,11 @@ class Sessions:
         runs = [RunId(row.name) for row in await self.runs_of(session)]
         if run is not None and run not in runs:
             raise SessionUnknown(f"the session {session} has no run {run}")
-        if runs:
-            chosen = run or runs[-1]
-            history: tuple[Message, ...] | None = await self._messages_until(chosen, at)
-        else:
-            chosen, history = None, await self.history(session)
+        state = await self.state(session)
+        chosen = run or await last_run(self.journal, session, state)
+        history = state.history if chosen is None else await self._messages_until(chosen, at)
         forked_from = {"session": session, "run": chosen, "after": at}
-        return await self.create(new, user, title, history or (), forked_from)
+        return await self.create(new, user, title, history, forked_from)
 
     async def messages(self, session: SessionId) -> list[Told]:
         """All that was said, oldest first, without what the runtime told the model. A fork begins with what it
@@ -184,6 +182,8 @@ class Sessions:
                 if at is not None and item.seq > at:
                     if isinstance(fact, RunStarted):
                         return fact.messages[: len(fact.messages) - fact.fresh]
+                    if isinstance(fact, Streamed) and item.seq - fact.merged < at:
+                        raise SessionUnknown(f"the run {run} has no event {at} any more: it was merged with others")
                     return _stopped(fold)
                 if not isinstance(fact, RunEnded):
                     fold.take(fact)

@@ -11,7 +11,7 @@ from turnbuckle.server.openapi import STREAM, Given, Operation, Parameter
 from turnbuckle.server.pages import AFTER, LIMIT, Page
 from turnbuckle.server.responses import ResponsesApi
 from turnbuckle.server.responses_shapes import ITEMS, RESPONSE, RESPONSE_BODY, RESPONSE_STREAM
-from turnbuckle.server.run_shapes import ON_DISCONNECT, RUN_BODY, RUN_STREAM, SESSION_ID
+from turnbuckle.server.run_shapes import ON_DISCONNECT, RUN_BODY, RUN_STREAM, SESSION_ID, SESSION_MESSAGE_BODY
 from turnbuckle.server.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 from turnbuckle.server.runs import AnswerBody, RunsApi
 from turnbuckle.server.sessions import (
@@ -20,6 +20,7 @@ from turnbuckle.server.sessions import (
     InboxView,
     MessageView,
     NewSessionBody,
+    ProcessView,
     RenameBody,
     SessionsApi,
     SessionView,
@@ -200,7 +201,9 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
     status = Parameter(
         "status", "Only these.", schema={"enum": ["running", "completed", "partial", "cancelled", "failed"]}
     )
-    session = Parameter("session", "Only of this session.", schema={"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"})
+    session = Parameter(
+        "session", "Only of this session.", schema={"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
+    )
     return (
         Endpoint("POST", "/v1/runs", api.create, begun),
         _page("/v1/runs", api.list, "listRuns", "Runs, last touched first", tag, RunLine, (status, session, AFTER)),
@@ -274,7 +277,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         "Say something in a session; the answer is a run",
         tag,
         (_BUSY, _ON_DISCONNECT, _KEY),
-        RUN_BODY,
+        SESSION_MESSAGE_BODY,
         answers={202: (Given("It is stored, and will be answered.", RunLine, headers=(*_ANSWER_HEADERS, "location")),)},
         problems=(409, 422),
     )
@@ -285,6 +288,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
     return (
         Endpoint("POST", f"{one}/messages", runs.create, said),
         _list(f"{one}/inbox", api.inbox, "listInbox", "What became of each message", tag, InboxView),
+        _list(f"{one}/processes", api.processes, "listProcesses", "What runs in the background", tag, ProcessView),
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),

@@ -8,7 +8,6 @@ There is no middleware: nothing wraps the body, and a stream is sent by `tailing
 """
 
 import logging
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
@@ -25,7 +24,7 @@ from turnbuckle.server.http import Answer, Caller, Exchange, Headers, Problem, Q
 from turnbuckle.server.limits import Rates
 from turnbuckle.server.line import Departed, Line
 from turnbuckle.server.origins import Origins
-from turnbuckle.server.problems import unexpected, written
+from turnbuckle.server.problems import new_request_id, unexpected, written
 from turnbuckle.server.pulse import Send
 from turnbuckle.server.tailing import STREAM_HEADERS, Tailing
 
@@ -95,7 +94,7 @@ class Server:
             request.caller = self._auth.caller(headers)
             self._rates.check(request.caller.owner)
         if method in _WITH_BODY:
-            check_type(headers)
+            check_type(headers, endpoint.doc.body_type)
         exchange = Exchange(
             method,
             request.path,
@@ -159,7 +158,7 @@ class _Request:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.id = f"req_{secrets.token_hex(12)}"
+        self.id = new_request_id()
         self.method: str = scope["method"]
         self.path: str = scope["raw_path"].decode("latin-1")
         self.headers = headers_of(scope["headers"])

@@ -13,7 +13,7 @@ A reader that saw the end has not left. Waiting costs one timer for each run tha
 """
 
 import asyncio
-import math
+import re
 from collections.abc import Callable
 
 from turnbuckle.server.http import Problem
@@ -21,7 +21,8 @@ from turnbuckle.vocab.ids import RunId
 
 CANCEL = "cancel"
 DETACH = "detach"
-LONGEST = 7 * 24 * 3600.0  # longer graces are `detach`; a timer for years is a mistake
+SECONDS = r"[0-9]{1,6}(\.[0-9]{1,3})?"
+"""How a grace is written: at most eleven days. Longer ones are `detach`; a timer for years is a mistake."""
 
 Stop = Callable[[RunId, str], None]
 
@@ -37,11 +38,7 @@ def read_policy(text: str, default: str, *, param: str = "X-Turnbuckle-On-Discon
 
 
 def _seconds(policy: str) -> float | None:
-    try:
-        seconds = float(policy)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and 0 <= seconds <= LONGEST else None
+    return float(policy) if re.fullmatch(SECONDS, policy) else None
 
 
 class _Attended:

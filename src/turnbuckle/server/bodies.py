@@ -1,23 +1,27 @@
 """The body of a request: of the right type, not too large, and whole.
 
-A body that says how long it is is refused before it is read. The type must be JSON, or nothing at all: what a page can
-send to another origin without asking first is a form or plain text, and such a body is never read.
+A body that says how long it is is refused before it is read. The type must be JSON, or lines of
+it where an endpoint takes those, or nothing at all: what a page can send to another origin without asking first is a
+form or plain text, and such a body is never read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from turnbuckle.server.http import Problem
+from turnbuckle.server.http import JSON, Problem
 from turnbuckle.server.line import Departed
 from turnbuckle.server.problems import too_large
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-def check_type(headers: Mapping[str, str]) -> None:
-    """Raises Problem if the body is said to be anything but JSON."""
+def check_type(headers: Mapping[str, str], wanted: str = JSON) -> None:
+    """Raises Problem if the body is said to be anything but what is wanted. JSON may stand for lines of it."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind and kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+    if wanted != JSON and kind not in ("", wanted, JSON):
+        message = f"the body must be lines of JSON, with the header `Content-Type: {wanted}`, not {kind[:100]!r}"
+        raise Problem(415, message, code="unsupported_media_type")
+    if kind not in ("", wanted, JSON) and not (kind.startswith("application/") and kind.endswith("+json")):
         message = f"the body must be JSON, with the header `Content-Type: application/json`, not {kind[:100]!r}"
         raise Problem(415, message, code="unsupported_media_type")
     encoding = headers.get("content-encoding", "").strip().lower()

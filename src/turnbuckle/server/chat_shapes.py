@@ -247,6 +247,7 @@ OUTCOME = Shape(
         why={**TEXT, "description": "One sentence for people; empty if all went well."},
         run=TEXT,
         drafts=listed(TEXT),
+        notice={**TEXT, "description": "What the user is told before the answer, such as that it is a fresh start."},
     ),
 )
 _USAGE = Shape(

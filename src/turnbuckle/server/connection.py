@@ -5,7 +5,8 @@
 - `sweep`, called about once a second for all connections by one timer (`pulse.py`), drops those that will not come to
   an end by themselves: a client that takes nothing of what was sent, a request that stays half sent, a connection
   that nobody uses.
-- A head over `MAX_HEAD` is refused; the parser itself would take any size.
+- A head over `MAX_HEAD` is refused; the parser itself would take any size. Bytes are counted while a head is not whole,
+  and its parts when it is, since all of it may come in one read.
 - The kernel is asked to give up on a peer that has vanished without a word.
 """
 
@@ -15,23 +16,32 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from turnbuckle.server.http import Problem
-from turnbuckle.server.problems import error_body
+from turnbuckle.server.problems import error_body, new_request_id
 
 EXTENSION = "turnbuckle.line"
 """Under this name the app finds the line in the extensions of a request's scope."""
 
 MAX_HEAD = 64 * 1024  # what other servers allow at most; a long key and forwarded headers stay far below
-REQUEST_SECONDS = 30.0  # of silence in the middle of a request
+TOO_LARGE = "the head of the request is too large"
+REQUEST_SECONDS = 30.0  # of silence in the middle of a request, and of being later than the slowest real client
+SLOWEST = 500  # bytes in a second of a request that is coming in: less is no line that anybody has, but a wish to stay
 IDLE_SECONDS = 75  # between requests: longer than the 60 s for which usual balancers keep a connection
 PROBE_SECONDS = 30  # between probes of a silent peer by the kernel
 UNSENT = 64 * 1024
 """Bytes that the kernel takes before it can send them. By itself it would take megabytes for a client that does not
 read, and whoever reads slowly would look as if it took nothing."""
+_REFUSAL = (
+    (b"content-type", b"application/json"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"connection", b"close"),
+)
 _RESET = struct.pack("ii", 1, 0)  # linger, for no time: close by a reset
 
 
@@ -53,7 +63,9 @@ class Connection(HttpToolsProtocol):
         self._lost = False
         self._dropped = False
         self._head = 0  # bytes of a head that has not ended; -1 while there is none
-        self._heard = self.loop.time()
+        self._parts = 0  # bytes of the parts of the head that the parser has found
+        self._heard = self._began = self.loop.time()
+        self._came = 0  # bytes of the request that is coming in, since it began
         self._unsent = 0
         self._unsent_since = self._heard
 
@@ -103,11 +115,12 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = self.loop.time()
+        self._came += len(data)
         super().data_received(data)
         if self._head >= 0:
             self._head += len(data)
             if self._head > MAX_HEAD and not self.transport.is_closing():
-                self._refuse(431, "the head of the request is too large")
+                self._refuse(431, TOO_LARGE)
 
     def resume_writing(self) -> None:
         self._unsent = 0
@@ -115,15 +128,42 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._head = 0
+        self._head = self._parts = self._came = 0
+        self._began = self._heard
         cast(dict[str, Any], self.scope)["extensions"] = {EXTENSION: self}
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._parts += size
+        if self._parts > MAX_HEAD:
+            raise ValueError("the head is too large")  # ends the parsing, and `send_400_response` is called
 
     def on_headers_complete(self) -> None:
         self._head = -1
+        if self.url[:1] not in (b"/", b"*"):
+            self._take_host(httptools.parse_url(self.url))
         super().on_headers_complete()
 
+    def _take_host(self, target: Any) -> None:
+        """An address that names its host goes to that one, whatever the header says: so the standard has it, and so
+        nobody gets around the check of the header."""
+        if target.host:
+            port = b":%d" % target.port if target.port else b""
+            self.headers[:] = [header for header in self.headers if header[0] != b"host"]
+            self.headers.append((b"host", target.host + port))
+
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "this is not a request of HTTP/1.1")
+        if self._parts > MAX_HEAD:
+            self._refuse(431, TOO_LARGE)
+        else:
+            self._refuse(400, "this is not a request of HTTP/1.1")
 
     def _unsupported_upgrade_warning(self) -> None:
         """The request is answered as if it had not asked for another protocol."""
@@ -133,9 +173,17 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.abort()  # an answer is under way, and nothing may be put into the middle of it
             return
+        if self.transport.is_closing():
+            return
         body = error_body(Problem(status, why))
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
-        self.transport.write(STATUS_LINE[status] + head + body)
+        headers = (
+            *self.server_state.default_headers,
+            *_REFUSAL,
+            (b"x-request-id", new_request_id().encode()),
+            (b"content-length", b"%d" % len(body)),
+        )
+        head = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
 
     # The sweep
@@ -148,12 +196,18 @@ class Connection(HttpToolsProtocol):
             return True
         silent = now - self._heard
         if self.cycle is not None and not self.cycle.response_complete:
-            # While reading is paused it is we who do not listen.
-            if self.cycle.more_body and silent > REQUEST_SECONDS and not self.flow.read_paused:
+            if self.flow.read_paused:
+                self._began, self._came = now, 0  # it is we who do not listen
+            elif self.cycle.more_body and self._is_late(now):
                 self.abort()
-        elif silent > (REQUEST_SECONDS if self._head >= 0 else IDLE_SECONDS) and not self.transport.is_closing():
+        elif self._is_late(now) if self._head >= 0 else silent > IDLE_SECONDS:
             self.transport.close()
         return False
+
+    def _is_late(self, now: float) -> bool:
+        """Whether the request that is coming in has stopped to, or comes so slowly that it may never end."""
+        silent, late = now - self._heard, now - self._began - self._came / SLOWEST
+        return max(silent, late) > REQUEST_SECONDS
 
     def _is_stuck(self, now: float) -> bool:
         """Whether the client has taken nothing for too long. Asked only while nothing is added to what it is to take:

@@ -9,9 +9,8 @@ from turnbuckle.journal.port import StreamRow
 from turnbuckle.server.desk import Desk
 from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
 from turnbuckle.server.names import public_session, session_id
-from turnbuckle.server.pages import MOST
 from turnbuckle.server.problems import unknown
-from turnbuckle.server.responses import item_list
+from turnbuckle.server.responses import item_page
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message, text_of
 
@@ -54,8 +53,7 @@ class ConversationsApi:
     async def delete(self, exchange: Exchange) -> Answer:
         row = await self._row(exchange.params["conversation"], exchange.caller.owner)
         try:
-            await self._desk.lanes.let_go(SessionId(row.name))
-            await self._desk.sessions.delete(SessionId(row.name))
+            await self._desk.delete_session(SessionId(row.name))
         except SessionBusy as busy:
             raise Problem(409, str(busy), code="session_busy", should_retry=False) from None
         public = public_session(exchange.caller.owner, row.name)
@@ -63,12 +61,9 @@ class ConversationsApi:
 
     async def items(self, exchange: Exchange) -> Answer:
         row = await self._row(exchange.params["conversation"], exchange.caller.owner)
-        limit = exchange.query.integer("limit", 20, least=1, most=MOST)
         told = await self._desk.sessions.messages(SessionId(row.name))
         made = [_item(place, one.message) for place, one in enumerate(told) if text_of(one.message.parts)]
-        if exchange.query.word("order", ("asc", "desc"), "desc") == "desc":
-            made.reverse()
-        return json_answer(item_list(made, limit))
+        return json_answer(item_page(made, exchange.query))
 
     async def _shown(self, public: str, owner: str) -> Answer:
         row = await self._row(public, owner)

@@ -19,13 +19,14 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import Journal, JournalError, StreamRow, Wanted
-from turnbuckle.runtime.handover import Handover, Spoken
-from turnbuckle.runtime.lane import ACTIVE, Said
+from turnbuckle.runtime.handover import Handover, finder
+from turnbuckle.runtime.lane import ACTIVE
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.once import Once, Other, key_fault
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, NewRun, Running, Runs, listed
+from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.attendance import CANCEL, DETACH, Attendance
 from turnbuckle.server.catalog import Catalog
@@ -36,9 +37,8 @@ from turnbuckle.server.problems import unknown
 from turnbuckle.server.session_commands import Commands
 from turnbuckle.server.tailing import Tailing
 from turnbuckle.session.commands import parse
-from turnbuckle.session.facts import Busy, FreshWhy
+from turnbuckle.session.facts import Busy, Suspended
 from turnbuckle.turn.facts import RunStarted, decode
-from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
@@ -108,7 +108,7 @@ class Desk:
         self.tailing = tailing
         self.attendance = attendance
         self.opening = opening
-        self.handover = Handover(self._spoken)
+        self.handover = Handover(finder(journal, runs.policy))
         self.once = once
         self._slots = slots
         self._new_name = new_name
@@ -133,7 +133,10 @@ class Desk:
         """Begin a run, or find the one that the same request began before. With `first` it belongs to a session that
         goes on, and those messages stand in front of it where the conversation begins, or `anew` with every run; `busy`
         says what happens while another one is under way there. Raises Problem."""
-        busy = busy or read_busy(exchange.headers.get(BUSY, ""))
+        asked = read_busy(
+            exchange.headers.get(BUSY, "")
+        )  # a mistake in it is told, even if the body says something else
+        busy = busy or asked
         new = replace(new, user=exchange.caller.owner)
         key = exchange.headers.get("idempotency-key", "")
         if not key:
@@ -187,6 +190,8 @@ class Desk:
             raise
         if taken.run != new.run:
             self._slots.release(new.run)  # it entered a run that has a slot of its own
+        elif self.runs.live(new.run) is None:
+            self._slots.release(new.run)  # it waits, or has ended already
         return Begun(taken.run, session, new.asked, taken.at, taken.after)
 
     def _busy(self, session: SessionId, why: str) -> Problem:
@@ -235,37 +240,35 @@ class Desk:
         somebody asks for it. Returns how many runs there were."""
         rows = await self.runs.unfinished()
         going_on: dict[SessionId, Running] = {}
-        left: dict[SessionId, tuple[FreshWhy, RunId]] = {}
+        left: dict[SessionId, Suspended] = {}
         for row in rows:
             run, session = RunId(row.name), SessionId(row.parent)
             if stale_after and now - row.updated > stale_after:
-                left[session] = ("stale", run)
+                left[session] = Suspended(now, "stale", run)
                 continue
             running = await self.resume(row)
             if running is None:
-                left[session] = ("crashed", run)
+                left[session] = Suspended(now, "crashed", run)
                 continue
             policy = str((await self.started(run)).asked.get("on_disconnect", DETACH))
             if not resume or policy == CANCEL:
                 running.stop("the server was restarted")
-                left[session] = ("crashed", run)
+                left[session] = Suspended(now, "crashed", run)
             else:
                 self.attendance.expect(run, policy)
             going_on[session] = running
         await self._open_sessions(going_on, left)
         return len(rows)
 
-    async def _open_sessions(
-        self, going_on: dict[SessionId, Running], left: dict[SessionId, tuple[FreshWhy, RunId]]
-    ) -> None:
+    async def _open_sessions(self, going_on: dict[SessionId, Running], left: dict[SessionId, Suspended]) -> None:
         known = {SessionId(row.name): row for row in await listed(self.journal, Wanted(kind=SESSION, status=ACTIVE))}
         for session in (*going_on, *left):
             known.update((SessionId(row.name), row) for row in await self._session_rows(session))
         for session, row in known.items():
-            lane = await self.lanes.open(session, row.user, going_on.get(session))
-            if session in left:
-                why, run = left[session]
-                await lane.suspend(why, run)
+            try:
+                await self.lanes.open(session, row.user, going_on.get(session), left.get(session))
+            except (TurnbuckleError, JournalError) as error:  # all others are served
+                log.error("the session %s can not be opened: %s", session, error)
 
     async def _session_rows(self, session: SessionId) -> list[StreamRow]:
         return await self.journal.streams(Wanted(kind=SESSION, name=session), limit=1)
@@ -279,6 +282,19 @@ class Desk:
             return None
         self.follow(running, row.user)
         return running
+
+    async def go_on(self, row: StreamRow) -> None:
+        """Somebody wants a run to go on that nobody drives. Raises Problem if something else runs in its session."""
+        run, session = RunId(row.name), SessionId(row.parent)
+        if not await self._session_rows(session):
+            await self.resume(row)
+            return
+        try:
+            await self.lanes.with_lane(session, row.user, lambda lane: lane.take_up(run))
+        except SessionBusy as busy:
+            raise self._busy(session, str(busy)) from None
+        except (TurnbuckleError, JournalError) as error:
+            log.error("the run %s can not be taken up: %s", run, error)
 
     async def leave_all(self, seconds: float, why: str) -> int:
         """Let the runs that are under way end, for so long; mark the others as left. Returns how many were left."""
@@ -324,24 +340,24 @@ class Desk:
             raise unknown("run", run)
         return fact
 
-    async def _spoken(self, run: RunId, user: str) -> Spoken | None:
-        rows = await self.journal.streams(Wanted(kind=RUN, name=run, user=user), limit=1)
-        if not rows or rows[0].status == RUNNING:
-            return None
-        fold, before, after = TurnFold(self.runs.policy), 0, 0
-        while items := await self.journal.read(run, after):
-            for item in items:
-                fact = decode(item.data)
-                if isinstance(fact, RunStarted):
-                    before = len(fact.messages)
-                fold.take(fact)
-            after = items[-1].seq
-        return Spoken(fold.turn.messages[before:], fold.turn.handed)
-
     # Stopping
+
+    async def settled(self, run: RunId) -> None:
+        """Wait until a run that has its end is let go of."""
+        running = self.runs.live(run)
+        if running is not None:
+            await running.settled()
+
+    async def delete_session(self, session: SessionId) -> None:
+        """The session and all its runs, which no key begins again. Raises SessionBusy."""
+        await self.lanes.let_go(session)
+        for run in await self.sessions.runs_of(session):
+            await self.once.deleted(RunId(run.name))
+        await self.sessions.delete(session)
 
     async def stop(self, row: StreamRow, by: str) -> bool:
         """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had ended."""
+        await self.settled(RunId(row.name))
         running = self.runs.live(RunId(row.name))
         if running is None and row.status == RUNNING:
             running = await self.resume(row)

@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 JSON = "application/json"
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+LARGEST = 2**53  # the largest number that every client can say exactly
 MOST_FIELDS = 200  # in a query; ours have less than ten, and each costs memory before anything is checked
 
 
@@ -138,14 +139,9 @@ class Query(Mapping[str, str]):
         """Every value of a name; `name[]=` counts too."""
         return [value for key, value in self._pairs if key in (name, f"{name}[]")]
 
-    def integer(self, name: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
+    def integer(self, name: str, default: int, *, least: int = 0, most: int = LARGEST) -> int:
         """A whole number within bounds. Raises Problem."""
-        text = self.get(name, "")
-        if not text:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
-            raise Problem(400, f"{name} must be a whole number from {least} to {most}", param=name)
-        return int(text)
+        return whole_number(self.get(name, ""), name, default, least=least, most=most)
 
     def flag(self, name: str, default: bool = False) -> bool:
         """true or false. Raises Problem."""
@@ -160,6 +156,15 @@ class Query(Mapping[str, str]):
         if text != default and text not in choices:
             raise Problem(400, f"{name} must be one of {', '.join(choices)}", param=name)
         return text
+
+
+def whole_number(text: str, name: str, default: int = 0, *, least: int = 0, most: int = LARGEST) -> int:
+    """A whole number within bounds, or the default if there is nothing. Raises Problem."""
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
+        raise Problem(400, f"{name} must be a whole number from {least} to {most}", param=name)
+    return int(text)
 
 
 ReadBody = Callable[[], Awaitable[bytes]]

@@ -88,6 +88,7 @@ class Operation(Struct, frozen=True):
     answers: Mapping[int, tuple[Given, ...]] = field(default_factory=lambda: {200: (Given("It worked."),)})
     problems: tuple[int, ...] = ()
     about: str = ""
+    body_type: str = "application/json"
 
 
 def reference(name: str) -> dict[str, Any]:
@@ -289,7 +290,7 @@ def _operation(row: "Endpoint", schemas: _Schemas) -> dict[str, Any]:
     parameters = [Parameter(name, "Its id.", "path") for name in implied if name not in declared]
     made["parameters"] = [_parameter(each, schemas) for each in (*parameters, *doc.parameters)]
     if doc.body is not None:
-        content = {"application/json": {"schema": schemas(doc.body)}}
+        content = {doc.body_type: {"schema": schemas(doc.body)}}
         made["requestBody"] = {"required": doc.body_required, "content": content}
     made["responses"] = {
         str(status): _answer(all_given, schemas) for status, all_given in sorted(doc.answers.items())

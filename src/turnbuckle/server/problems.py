@@ -5,6 +5,7 @@ again later says when. Nothing of an unexpected error is shown but the request's
 """
 
 import math
+import secrets
 
 import msgspec
 
@@ -20,6 +21,11 @@ def written(problem: Problem) -> Answer:
     if problem.should_retry is not None:
         headers.append(("x-should-retry", "true" if problem.should_retry else "false"))
     return Answer(problem.status, error_body(problem), tuple(headers), JSON)
+
+
+def new_request_id() -> str:
+    """By this the log knows a request."""
+    return f"req_{secrets.token_hex(12)}"
 
 
 def error_body(problem: Problem) -> bytes:

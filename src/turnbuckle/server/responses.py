@@ -11,15 +11,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turnbuckle.runtime.lane import without_opening
+from turnbuckle.runtime.history import without_opening
 from turnbuckle.runtime.runs import NewRun, fold_run
 from turnbuckle.server.attendance import DETACH, read_policy
 from turnbuckle.server.chat import GRACE, ON_DISCONNECT
 from turnbuckle.server.desk import Begun, Desk
 from turnbuckle.server.dialects.responses import ResponsesDialect
-from turnbuckle.server.http import Answer, Exchange, Problem, Streaming, json_answer
+from turnbuckle.server.http import Answer, Exchange, Problem, Query, Streaming, json_answer
 from turnbuckle.server.names import response_id, run_of_item, run_of_response, session_id
-from turnbuckle.server.pages import MOST
+from turnbuckle.server.pages import MOST, USUAL
 from turnbuckle.server.problems import refused, unknown
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import SessionId
@@ -131,24 +131,19 @@ class ResponsesApi:
         after = exchange.query.integer("starting_after", 0) if text else None
         if not exchange.query.flag("stream"):
             return json_answer(await self._body(found), headers=headers)
-        if after and after > (last := (await self._told(found)).last_number):
-            message = f"there is no event {after}: the last one is {last}"
-            raise Problem(400, message, param="starting_after")
+        if after:
+            told = await self._told(found)
+            if told.merged:
+                message = "the events of this response are no longer kept one by one; read it whole, without this"
+                raise Problem(400, message, param="starting_after", code="events_not_kept")
+            if after > told.last_number:
+                message = f"there is no event {after}: the last one is {told.last_number}"
+                raise Problem(400, message, param="starting_after")
         return Streaming(found.run, dialect_for(found, after), headers=headers, on_disconnect=DETACH)
 
     async def input_items(self, exchange: Exchange) -> Answer:
         found = await self._named(exchange)
-        query = exchange.query
-        limit, after = query.integer("limit", 20, least=1, most=MOST), query.get("after", "")
-        items = list(found.asked.get("input", []))
-        if query.word("order", ("asc", "desc"), "desc") == "desc":
-            items.reverse()
-        if after:
-            places = [place for place, item in enumerate(items) if item.get("id") == after]
-            if not places:
-                raise Problem(400, f"there is no item {after[:200]!r} in this input", param="after")
-            items = items[places[0] + 1 :]
-        return json_answer(item_list(items, limit))
+        return json_answer(item_page(list(found.asked.get("input", [])), exchange.query))
 
     # Ending
 
@@ -214,8 +209,17 @@ def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDia
     )
 
 
-def item_list(items: list[dict[str, Any]], limit: int) -> dict[str, Any]:
-    """A page of items in the shape that the official clients turn."""
+def item_page(items: list[dict[str, Any]], query: Query) -> dict[str, Any]:
+    """A page of items, newest first unless asked otherwise, in the shape that the official clients turn. Raises
+    Problem."""
+    limit, after = query.integer("limit", USUAL, least=1, most=MOST), query.get("after", "")
+    if query.word("order", ("asc", "desc"), "desc") == "desc":
+        items = items[::-1]
+    if after:
+        places = [place for place, item in enumerate(items) if item.get("id") == after]
+        if not places:
+            raise Problem(400, f"there is no item {after[:200]!r} here", param="after")
+        items = items[places[0] + 1 :]
     shown = items[:limit]
     return {
         "object": "list",

@@ -30,7 +30,8 @@ from turnbuckle.server.chat_shapes import (
 )
 from turnbuckle.server.openapi import Shape, event
 from turnbuckle.wire.brought import MOST_TOOLS
-from turnbuckle.wire.openai_responses.input_items import MOST_ITEMS
+from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.input_items import MOST_ITEMS, OUTPUTS, UNSUPPORTED
 
 # What is sent
 
@@ -142,13 +143,32 @@ _THOUGHT = Shape(
         id=_ID,
     ),
 )
+_KNOWN_ITEMS = ["message", "reasoning", "item_reference", *CALLS, *OUTPUTS, *UNSUPPORTED]
+_OTHER = Shape(
+    "OtherItem",
+    thing(
+        "type",
+        "What only a provider understands. It is kept whole, for the one that made it.",
+        type={**SOME_TEXT, "not": {"enum": _KNOWN_ITEMS}},
+        id=_ID,
+    ),
+)
+_NAMED = Shape(
+    "ItemReference",
+    thing(
+        "type id",
+        "An item of an earlier response, by its id.",
+        type=kind_of("item_reference"),
+        id={**SOME_TEXT, "maxLength": 8192},
+    ),
+)
 ITEM = Shape(
     "InputItem",
     {
-        "description": "One item. Other types than these are kept whole for the provider that made them.",
-        "anyOf": [_SAID.ref, _CALLED.ref, _RESULT.ref, _THOUGHT.ref],
+        "description": "One item. `custom_tool_call` and its output are taken, too.",
+        "anyOf": [_SAID.ref, _CALLED.ref, _RESULT.ref, _THOUGHT.ref, _NAMED.ref, _OTHER.ref],
     },
-    (_SAID, _CALLED, _RESULT, _THOUGHT),
+    (_SAID, _CALLED, _RESULT, _THOUGHT, _NAMED, _OTHER),
 )
 _TOOL = Shape(
     "ResponseTool",

@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+from turnbuckle.server.attendance import CANCEL, DETACH, SECONDS
 from turnbuckle.server.chat_shapes import (
     MAYBE_TEXT,
     MESSAGE,
@@ -17,42 +18,39 @@ from turnbuckle.server.chat_shapes import (
     thing,
 )
 from turnbuckle.server.openapi import Shape, event, reference
-from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke
+from turnbuckle.turn.facts import Fact, RunStarted, Streamed, UserSpoke
 from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.wire.openai_chat.input_messages import MOST_MESSAGES
 
 SESSION_ID = "^[A-Za-z0-9._:-]{1,128}$"
-ON_DISCONNECT = "^(cancel|detach|[0-9]{1,5})$"
+ON_DISCONNECT = f"^({CANCEL}|{DETACH}|{SECONDS})$"
 
-RUN_BODY = Shape(
-    "RunBody",
-    thing(
-        "input",
-        "The task, or messages as in chat completions, whose other parameters may stand beside it.",
-        input={
-            "anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)],
-            "description": "The task in plain words, or messages.",
-        },
-        model={**MODEL, "default": "agent"},
-        session={
-            "type": ["string", "null"],
-            "pattern": SESSION_ID,
-            "description": "The session to go on in; it is made if there is none. Without it the run has its own.",
-        },
-        instructions={**MAYBE_TEXT, "description": "What the model is told in front of everything."},
-        on_disconnect={
-            "type": ["string", "null"],
-            "pattern": ON_DISCONNECT,
-            "description": "What becomes of the run when its readers leave: cancel, detach, or seconds to come back.",
-        },
-        busy={
-            "enum": ["queue", "steer", "interrupt", "refuse", None],
-            "description": "What becomes of this while another run is under way in the session.",
-        },
-        **WISHES,
-    ),
-    (MESSAGE, TOOL),
-)
+_SAID: dict[str, Any] = {
+    "input": {
+        "anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)],
+        "description": "The task in plain words, or messages.",
+    },
+    "model": {**MODEL, "default": "agent"},
+    "instructions": {**MAYBE_TEXT, "description": "What the model is told in front of everything."},
+    "on_disconnect": {
+        "type": ["string", "null"],
+        "pattern": ON_DISCONNECT,
+        "description": "What becomes of the run when its readers leave: cancel, detach, or seconds to come back.",
+    },
+    "busy": {
+        "enum": ["queue", "steer", "interrupt", "refuse", None],
+        "description": "What becomes of this while another run is under way in the session.",
+    },
+    **WISHES,
+}
+_SESSION = {
+    "type": ["string", "null"],
+    "pattern": SESSION_ID,
+    "description": "The session to go on in; it is made if there is none. Without it the run has its own.",
+}
+_ABOUT = "The task, or messages as in chat completions, whose other parameters may stand beside it."
+RUN_BODY = Shape("RunBody", thing("input", _ABOUT, session=_SESSION, **_SAID), (MESSAGE, TOOL))
+SESSION_MESSAGE_BODY = Shape("SessionMessageBody", thing("input", _ABOUT, **_SAID), (MESSAGE, TOOL))
 
 _OWN = (RunStarted, UserSpoke)
 _FACTS = tuple(kind for kind in get_args(Fact) if kind not in _OWN)
@@ -90,7 +88,7 @@ _FACT = Shape(
     {
         **thing(
             "seq type at",
-            "Something that happened in the run. `seq` is its number, without gaps; the event's id is the same.",
+            "Something that happened in the run. `seq` is its number, and the event's id is the same.",
             seq={"type": "integer", "minimum": 1},
             type={"enum": _TAGS},
             at={"type": "number", "description": "Seconds since 1970."},
@@ -115,12 +113,21 @@ _INTERRUPTED: dict[str, Any] = thing(
     resumable={"const": True},
     after=WHOLE,
 )
+_RESET: dict[str, Any] = thing(
+    "type seq at after snapshot",
+    "Events behind `after` were merged since this client saw some of them: forget those, and take the snapshot.",
+    type=kind_of("reset"),
+    seq={"type": "integer", "minimum": 1},
+    at={"type": "number"},
+    after=WHOLE,
+    snapshot=reference(Streamed.__name__),
+)
 RUN_STREAM = Shape(
     "RunStreamEvent",
     event(
-        {"anyOf": [_FACT.ref, _BEAT, _INTERRUPTED]},
+        {"anyOf": [_FACT.ref, _RESET, _BEAT, _INTERRUPTED]},
         "One event, named as its `type` is. The last one of a run is `run_ended`.",
-        name={"enum": [*_TAGS, "heartbeat", "interrupted"]},
+        name={"enum": [*_TAGS, "reset", "heartbeat", "interrupted"]},
         number="The cursor: whoever comes back names the last one that it has. Heartbeats have none.",
     ),
     (_FACT,),

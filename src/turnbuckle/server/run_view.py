@@ -129,6 +129,11 @@ class RunFold:
         return self._turn.turn.drafts
 
     @property
+    def output(self) -> str:
+        """The answer so far; both answers, if the user had said more behind the first."""
+        return "".join(self._text)
+
+    @property
     def approvals(self) -> tuple[ApprovalView, ...]:
         return tuple(self._approvals.values())
 
@@ -146,6 +151,8 @@ class RunFold:
                 self._model = fact.model
                 if fact.why == "after_tools":
                     self._text.clear()
+                elif fact.why == "steered" and self._text:
+                    self._text.append("\n\n")
             case ApprovalAsked():
                 self._approvals[fact.approval] = ApprovalView(
                     fact.approval,
@@ -177,7 +184,7 @@ class RunFold:
             str(started.asked.get("model", "")) if started is not None and started.asked else self._model,
             row.created,
             row.updated,
-            "".join(self._text),
+            self.output,
             turn.outcome,
             Tokens(sum(one.input for one in self._usage.values()), sum(one.output for one in self._usage.values())),
             turn.tally.asks,

@@ -20,7 +20,7 @@ from turnbuckle.server.attendance import DETACH, read_policy
 from turnbuckle.server.chat import ON_DISCONNECT, divided
 from turnbuckle.server.desk import Begun, Desk
 from turnbuckle.server.dialects.events import EventsDialect
-from turnbuckle.server.http import Answer, Exchange, Problem, Streaming, json_answer
+from turnbuckle.server.http import Answer, Exchange, Problem, Streaming, json_answer, whole_number
 from turnbuckle.server.names import public_session, session_id
 from turnbuckle.server.pages import Page, limit_of, page, place_of
 from turnbuckle.server.problems import refused, unknown
@@ -81,12 +81,13 @@ class RunsApi:
 
     async def _begin(self, exchange: Exchange, body: NewRunBody) -> Begun:
         owner = exchange.caller.owner
-        asked = read_chat(_as_chat(body, await exchange.body()))
+        asked = read_chat(_as_chat(body, await exchange.read(dict[str, Any])))
         if isinstance(asked, Failure):
             raise refused(replace(asked, param=asked.param.replace("messages", "input", 1)))
         chosen = self._desk.catalog.choose(asked.model)
-        said = exchange.headers.get(ON_DISCONNECT, "") or body.on_disconnect or ""
-        record = {"surface": SURFACE, "model": asked.model, "on_disconnect": read_policy(said, DETACH)}
+        usual = read_policy(body.on_disconnect or "", DETACH, param="on_disconnect")
+        policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
+        record = {"surface": SURFACE, "model": asked.model, "on_disconnect": policy}
         wishes = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
         told = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
         first = (*(self._desk.opening if chosen.own_tools else ()), *told)
@@ -135,12 +136,13 @@ class RunsApi:
         row = await self._row(exchange)
         run = RunId(row.name)
         if row.status == RUNNING and self._desk.runs.live(run) is None:
-            await self._desk.resume(row)
+            await self._desk.go_on(row)
         row = await self._row(exchange)
         return json_answer(line_of(row, exchange.caller.owner, live=self._desk.runs.live(run) is not None), 202)
 
     async def delete(self, exchange: Exchange) -> Answer:
         row = await self._row(exchange)
+        await self._desk.settled(RunId(row.name))
         await self._desk.once.deleted(RunId(row.name))
         if not await self._desk.journal.drop(row.name):
             raise Problem(409, f"the run {row.name} is under way; stop it first", code="run_active", should_retry=False)
@@ -150,10 +152,10 @@ class RunsApi:
 
     async def events(self, exchange: Exchange) -> Streaming:
         found = await self._desk.found(exchange.params["run"], exchange.caller.owner)
-        text = exchange.query.get("after", "") or exchange.headers.get(LAST_EVENT, "")
-        if text and not (text.isascii() and text.isdigit() and len(text) <= 16):
-            raise Problem(400, "after, or Last-Event-ID, must be the id of an event", param="after")
-        after, run = int(text or 0), found.run
+        after = exchange.query.integer("after", 0)
+        # A browser that comes back by itself sends the address that it had, and in the header how far it came since.
+        after = max(after, whole_number(exchange.headers.get(LAST_EVENT, ""), "Last-Event-ID"))
+        run = found.run
         if after > (there := await self._desk.journal.head(run)):
             raise Problem(400, f"there is no event {after} in this run: the last one is {there}", param="after")
         headers = (("x-turnbuckle-run", run),)
@@ -256,9 +258,8 @@ class RunsApi:
             await asyncio.sleep(0)  # a long run must not hold up those who read live
 
 
-def _as_chat(body: NewRunBody, raw: bytes) -> bytes:
+def _as_chat(body: NewRunBody, fields: dict[str, Any]) -> bytes:
     """The body as a chat request, so that messages, tools and parameters are read in one way everywhere."""
-    fields: dict[str, Any] = msgspec.json.decode(raw)
     fields.pop("input", None)
     fields["messages"] = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
     fields["model"] = body.model

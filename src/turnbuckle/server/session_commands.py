@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Wanted
-from turnbuckle.runtime.lane import KIND, Lane, Said, Taken
+from turnbuckle.runtime.lane import KIND, Lane
 from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.runs import NewRun
+from turnbuckle.runtime.saying import Said, Taken
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.names import public_session
 from turnbuckle.session.commands import Command, help_text, status_text, stopped_text

@@ -18,6 +18,7 @@ from turnbuckle.server.pages import Page, limit_of, page, place_of
 from turnbuckle.server.problems import unknown
 from turnbuckle.session.facts import FreshWhy
 from turnbuckle.session.state import MessageState
+from turnbuckle.tools.background import Process, ProcessState
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import CallPart, FilePart, ImagePart, ReasoningPart, RefusalPart, ResultPart, text_of
 
@@ -85,6 +86,23 @@ class InboxView(Struct, frozen=True):
     at: float
     why: str = ""
     object: Literal["session.message"] = "session.message"
+
+
+class ProcessView(Struct, frozen=True):
+    """A process that a run of the session started in the background. `lost`: it is not there any more, and nobody saw
+    how it ended."""
+
+    id: str
+    command: str
+    run: str
+    folder: str
+    state: ProcessState
+    started_at: float
+    pid: int
+    exit_code: int | None = None
+    ended_at: float | None = None
+    output_bytes: int = 0
+    object: Literal["process"] = "process"
 
 
 class DoneView(Struct, frozen=True):
@@ -182,6 +200,14 @@ class SessionsApi:
         shown = [InboxView(fate.id, fate.state, fate.run, fate.at, fate.why) for fate in state.fates.values()]
         return json_answer(Page(shown))
 
+    async def processes(self, exchange: Exchange) -> Answer:
+        """What runs, or ran, in the background, oldest first."""
+        session, owner = self._named(exchange)
+        await self._row(session, owner)
+        background = self._desk.runs.background
+        found = () if background is None else background.listed(session)
+        return json_answer(Page([process_view(one) for one in found]))
+
     async def stop(self, exchange: Exchange) -> Answer:
         who = exchange.caller.key or exchange.caller.owner
         stopped = await self._in_lane(exchange, lambda lane: lane.stop(who))
@@ -219,8 +245,7 @@ class SessionsApi:
         session, owner = self._named(exchange)
         row = await self._row(session, owner)
         try:
-            await self._desk.lanes.let_go(session)
-            await self._desk.sessions.delete(session)
+            await self._desk.delete_session(session)
         except SessionBusy as busy:
             raise Problem(409, str(busy), code="session_busy", should_retry=False) from None
         return json_answer({"id": public_session(owner, row.name), "object": "session", "deleted": True})
@@ -244,6 +269,21 @@ class SessionsApi:
     async def _shown(self, row: StreamRow, owner: str, snippet: str | None = None) -> SessionView:
         running = await self._desk.sessions.running(SessionId(row.name))
         return SessionView(public_session(owner, row.name), row.title, row.created, row.updated, running, snippet)
+
+
+def process_view(process: Process) -> ProcessView:
+    return ProcessView(
+        process.id,
+        process.command,
+        process.run,
+        process.folder,
+        process.state,
+        process.started_at,
+        process.pid,
+        process.exit_code,
+        process.ended_at,
+        process.output_bytes,
+    )
 
 
 def checked_title(title: str) -> str:

@@ -31,8 +31,9 @@ class SessionMade(Struct, frozen=True, tag="session_made", omit_defaults=True):
 
 class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults=True):
     """Somebody said something, and is told so only when this is stored. `run` is the id of the run that it will begin,
-    known in advance, so that it can be followed before it has begun. `first` stands in front of the conversation where
-    that begins anew, and with `anew` in front of every run."""
+    known in advance, so that it can be followed before it has begun. `into` is the run under way that it is to enter
+    instead, if it can. `first` stands in front of the conversation where that begins anew, and with `anew` in front of
+    every run."""
 
     at: float
     id: str
@@ -43,6 +44,7 @@ class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults
     asked: dict[str, Any] = {}
     first: tuple[Message, ...] = ()
     anew: bool = False
+    into: RunId = RunId("")
 
 
 class MessageInjected(Struct, frozen=True, tag="message_injected"):
@@ -79,6 +81,13 @@ class Suspended(Struct, frozen=True, tag="suspended", omit_defaults=True):
     detail: str = ""
 
 
+class TakenUp(Struct, frozen=True, tag="taken_up"):
+    """Somebody wants a run that was left alone to go on after all."""
+
+    at: float
+    run: RunId
+
+
 class BegunAnew(Struct, frozen=True, tag="begun_anew", omit_defaults=True):
     """From here on earlier runs are history that people can read and no model is told."""
 
@@ -95,7 +104,15 @@ class Undone(Struct, frozen=True, tag="undone"):
 
 
 SessionFact = (
-    SessionMade | MessageAccepted | MessageInjected | MessageDeferred | MessageRefused | Suspended | BegunAnew | Undone
+    SessionMade
+    | MessageAccepted
+    | MessageInjected
+    | MessageDeferred
+    | MessageRefused
+    | Suspended
+    | TakenUp
+    | BegunAnew
+    | Undone
 )
 
 _decoder: "msgspec.json.Decoder[SessionFact]" = msgspec.json.Decoder(SessionFact)

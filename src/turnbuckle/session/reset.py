@@ -9,6 +9,11 @@ from msgspec import Struct
 from turnbuckle.session.facts import FreshWhy
 
 Mode = Literal["none", "idle", "daily", "both"]
+Surface = Literal["chat", "responses", "runs"]
+"""Where people hear of a fresh start."""
+
+_WANTED: tuple[FreshWhy, ...] = ("new", "reset", "idle", "daily")
+"""Fresh starts that somebody asked for, now or in the settings. The others are news, and are told everywhere."""
 
 
 class ResetRule(Struct, frozen=True):
@@ -55,6 +60,11 @@ def note_for(why: FreshWhy, detail: str = "") -> str:
     return (
         f"[Runtime] This is a fresh start: {because}{f' ({detail})' if detail else ''}. Earlier messages are not shown."
     )
+
+
+def is_told(why: FreshWhy, surface: str, quiet: tuple[Surface, ...]) -> bool:
+    """Whether the user is told of this fresh start where some surfaces are to be quiet."""
+    return why not in _WANTED or surface not in quiet
 
 
 def notice_for(why: FreshWhy, detail: str = "") -> str:

@@ -15,6 +15,7 @@ from turnbuckle.session.facts import (
     SessionFact,
     SessionMade,
     Suspended,
+    TakenUp,
     Undone,
 )
 from turnbuckle.vocab.ids import RunId
@@ -26,13 +27,14 @@ KEPT = 200
 
 
 class Fate(Struct, frozen=True):
-    """What became of a message so far. `run` is where its answer is."""
+    """What became of a message so far. `run` is where its answer is; `own` the run that it would begin itself."""
 
     id: str
     state: MessageState
     run: RunId
     at: float
     why: str = ""
+    own: RunId = RunId("")
 
 
 class SessionState(Struct, frozen=True):
@@ -49,6 +51,9 @@ class SessionState(Struct, frozen=True):
     anew: BegunAnew | None = None
     """The conversation begins anew with the next run, whose model and user have not been told yet."""
     undone: frozenset[RunId] = frozenset()
+    given_up: dict[RunId, FreshWhy] = {}
+    """Runs that did not come to their own end, and why. Whoever finds one of them without an end does not go on
+    with it by himself."""
     fates: dict[str, Fate] = {}
 
     @property
@@ -67,21 +72,24 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
         case SessionMade():
             return replace(state, made_at=fact.at, spoken_at=fact.at, history=fact.history)
         case MessageAccepted():
-            told = _fated(state, Fate(fact.id, "accepted", fact.run, fact.at))
-            if fact.busy == "steer":
+            told = _fated(state, Fate(fact.id, "accepted", fact.into or fact.run, fact.at, own=fact.run))
+            if fact.into:
                 return replace(told, steering=(*state.steering, fact), spoken_at=fact.at)
-            return replace(told, waiting=(*state.waiting, fact), spoken_at=fact.at)
+            return replace(told, waiting=_queued(state.waiting, fact), spoken_at=fact.at)
         case MessageInjected():
             return _injected(state, fact)
         case MessageDeferred():
             late = tuple(one for one in state.steering if one.id == fact.id)
-            told = _fated(state, Fate(fact.id, "deferred", late[0].run if late else RunId(""), fact.at, fact.why))
-            return replace(_without(told, fact.id), waiting=(*state.waiting, *late))
+            return replace(_without(_told(state, fact, "deferred"), fact.id), waiting=_in_turn(state, late))
         case MessageRefused():
-            run = state.fates[fact.id].run if fact.id in state.fates else RunId("")
-            return _without(_fated(state, Fate(fact.id, "refused", run, fact.at, fact.why)), fact.id)
+            return _without(_told(state, fact, "refused"), fact.id)
         case Suspended():
-            return replace(state, suspended=fact)
+            given_up = {**state.given_up, fact.run: fact.why} if fact.run else state.given_up
+            return replace(state, suspended=fact, given_up=given_up)
+        case TakenUp():
+            waits = state.suspended if state.suspended is None or state.suspended.run != fact.run else None
+            left = {run: why for run, why in state.given_up.items() if run != fact.run}
+            return replace(state, suspended=waits, given_up=left)
         case BegunAnew():
             return replace(state, runs=(), history=(), suspended=None, anew=fact)
         case Undone():
@@ -97,13 +105,31 @@ def fold(facts: tuple[SessionFact, ...]) -> SessionState:
     return state
 
 
-def why_anew(state: SessionState) -> FreshWhy | None:
-    """Why the next message would begin the conversation anew."""
-    return state.suspended.why if state.suspended is not None else None
+def _queued(waiting: tuple[MessageAccepted, ...], new: MessageAccepted) -> tuple[MessageAccepted, ...]:
+    """A message that interrupts is next, behind those that wanted the same before it."""
+    if new.busy != "interrupt":
+        return (*waiting, new)
+    urgent = sum(one.busy == "interrupt" for one in waiting)
+    return (*waiting[:urgent], new, *waiting[urgent:])
+
+
+def _in_turn(state: SessionState, late: tuple[MessageAccepted, ...]) -> tuple[MessageAccepted, ...]:
+    """Those that were to enter a turn stand where they would stand if they had waited from the start."""
+    order = {message: place for place, message in enumerate(state.fates)}
+    urgent = [one for one in state.waiting if one.busy == "interrupt"]
+    others = [*late, *(one for one in state.waiting if one.busy != "interrupt")]
+    return (*urgent, *sorted(others, key=lambda one: order.get(one.id, -1)))
+
+
+def _told(state: SessionState, fact: MessageDeferred | MessageRefused, what: MessageState) -> SessionState:
+    before = state.fates.get(fact.id, Fate(fact.id, "accepted", RunId(""), fact.at))
+    run = before.own if what == "deferred" else before.run
+    return _fated(state, Fate(fact.id, what, run, fact.at, fact.why, before.own))
 
 
 def _injected(state: SessionState, fact: MessageInjected) -> SessionState:
-    state = _without(_fated(state, Fate(fact.id, "injected", fact.run, fact.at)), fact.id)
+    own = state.fates[fact.id].own if fact.id in state.fates else fact.run
+    state = _without(_fated(state, Fate(fact.id, "injected", fact.run, fact.at, own=own)), fact.id)
     if fact.how == "steered":
         return state
     return replace(state, runs=(*state.runs, fact.run), anew=None)

@@ -183,8 +183,9 @@ async def _supervised(one: Tool, values: dict[str, Any], context: ToolContext, r
 
 
 async def _stopped(one: Tool, work: asyncio.Task[ToolOutcome], why: ToolStatus, context: ToolContext) -> ToolOutcome:
-    context.stopping.set()
-    work.cancel()
+    if not context.stopping.is_set():  # a tool that is asked twice would let go of what it is just ending
+        context.stopping.set()
+        work.cancel()
     patience = asyncio.create_task(context.clock.sleep(STOP_PATIENCE))
     await asyncio.wait({work, patience}, return_when=asyncio.FIRST_COMPLETED)
     patience.cancel()
@@ -255,7 +256,7 @@ def _key(call: Call, context: ToolContext) -> str:
 
 
 def _kept(context: ToolContext, call: Call, what: str) -> Path:
-    return kept_path(context.kept, f"{context.key}:{what}", call.name)
+    return kept_path(context.kept / context.run, f"{context.key}:{what}", call.name)
 
 
 def _message(error: BaseException, redactor: Redactor) -> str:

@@ -52,8 +52,7 @@ class Guard:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for ignored in IGNORED:
             signal.signal(ignored, signal.SIG_IGN)
-        if ON_LINUX:
-            _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
         self.child = self._start(argv)
         self._report({"pid": self.child})
         why = self._wait_for_end()
@@ -201,6 +200,12 @@ def _name_of(pid: int) -> str:
         line = ""
     shown = " ".join(line.split())
     return shown if len(shown) <= NAME_LENGTH else shown[: NAME_LENGTH - 1] + "…"
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever a child of this process leaves behind, where the system can do that."""
+    if ON_LINUX:
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -59,6 +59,10 @@ async def _allow(call: Call) -> Denied | None:
     return None
 
 
+async def _no_session() -> str:
+    return ""
+
+
 def _unheard(text: str) -> None:
     return None
 
@@ -67,16 +71,18 @@ def _unheard(text: str) -> None:
 class ToolContext:
     """What a running tool may know and use.
 
-    `key` is the same when the same call runs again after a crash. `publish` takes pieces of live output, from any
-    thread. `stop` ends the call from outside: the tool is killed and the outcome says so. `stopping` is set when a tool
-    in a thread should come to an end. `environment` is what child processes get, without its secrets. `threads` is off
-    where time is simulated: then plain functions hold up the loop, and no time passes meanwhile.
+    `session` tells the session of the run. `key` is the same when the same call runs again after a crash. `publish`
+    takes pieces of live output, from any thread. `stop` ends the call from outside: the tool is killed and the outcome
+    says so. `stopping` is set when a tool in a thread should come to an end. `environment` is what child processes get,
+    without its secrets. `threads` is off where time is simulated: then plain functions hold up the loop, and no time
+    passes meanwhile.
     """
 
     workspace: Path
     data: Path
     clock: Clock
     run: str = ""
+    session: Callable[[], Awaitable[str]] = _no_session
     key: str = ""
     publish: Callable[[str], None] = _unheard
     ask: Callable[[str], Awaitable[str]] | None = None
@@ -90,7 +96,8 @@ class ToolContext:
 
     @property
     def kept(self) -> Path:
-        """The folder of whole outputs. The model may read it."""
+        """The folder of whole outputs, with a folder for each run, so that they go when the run does. The model may
+        read all of it: a later run of a session is told of what earlier ones kept."""
         return self.data / "kept"
 
 

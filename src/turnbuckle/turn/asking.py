@@ -83,7 +83,12 @@ def _no(turn: Turn, wanted: RunTool, status: Any, text: str) -> Record:
 
 def open_in(turn: Turn) -> tuple[PendingCall, ...]:
     """The calls that wait for a person at this moment."""
-    return tuple(call for call in turn.calls if call.outcome is None and _is_open(call.consent))
+    return tuple(call for call in turn.calls if is_waited_for(call))
+
+
+def is_waited_for(call: PendingCall) -> bool:
+    """Whether nothing of this call is under way, since a person must answer first."""
+    return call.outcome is None and _is_open(call.consent)
 
 
 def _is_open(consent: Consent | None) -> bool:
@@ -109,9 +114,13 @@ def withdrawn(turn: Turn, calls: list[PendingCall]) -> tuple[ApprovalAnswered, .
 
 def asked(turn: Turn, fact: ApprovalAsked) -> Turn:
     """The question is stored. It stands for these arguments and no others: of `finish_call`, for what it finished."""
-    consent = Consent(fact.approval, fact.name, fact.arguments, fact.kind == "question", fact.expires)
+    consent = Consent(fact.approval, fact.name, fact.arguments, fact.kind == "question", expires=fact.expires)
     since = turn.tally.asked_since if open_in(turn) else fact.at
-    calls = tuple(replace(call, consent=consent) if call.id == fact.call_id else call for call in turn.calls)
+    calls = tuple(
+        # Of a call that was started only one thing can be asked.
+        replace(call, consent=replace(consent, doubt=call.started)) if call.id == fact.call_id else call
+        for call in turn.calls
+    )
     return replace(turn, calls=calls, tally=replace(turn.tally, asked_since=since))
 
 

@@ -5,7 +5,7 @@ are not ours to run: when all others have their results, they are handed over wh
 
 from msgspec.structs import replace
 
-from turnbuckle.turn import asking, budget, drafting, handing
+from turnbuckle.turn import asking, budget, doubt, drafting, handing
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
@@ -18,13 +18,15 @@ from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     """The calls that may start now. Reads in a row run together; anything else runs alone and in its turn.
 
-    What a process that is gone had started is settled first. After a wish to stop nothing new starts."""
+    What a process that is gone had started is settled first; about what may have ended it a person is asked. After a
+    wish to stop nothing new starts."""
     orphans = [call for call in turn.calls if call.orphan]
     if turn.stopping:
         left = [call for call in turn.calls if call.outcome is None and not call.started]
-        if left:
+        withdrawn = asking.withdrawn(turn, [*left, *orphans])
+        if left or withdrawn:
             told = ToolOutcome("not_started", "the turn was stopped before this call")
-            return (Record((*asking.withdrawn(turn, left), *_all_finished(turn, left, told))),)
+            return (Record((*withdrawn, *_all_finished(turn, left, told))),)
         return tuple(_settle(turn, call) for call in orphans[:1])
     if turn.tally.recoveries > policy.max_recoveries:
         return (_abandon(turn, policy),)
@@ -46,7 +48,7 @@ def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         if (alone and (found or busy)) or len(found) == room:
             break
         if call.orphan:
-            found.append(_settle(turn, call))
+            found.append(doubt.gate(turn, call, _settle(turn, call), policy))
         elif not call.started:
             found.append(_start(turn, call, policy))
         if alone:
@@ -101,7 +103,7 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=tuple(turn.drafts))
     return Record(
         (
-            *asking.withdrawn(turn, others),
+            *asking.withdrawn(turn, [*started, *others]),
             *_all_finished(turn, started, ToolOutcome("unknown", why)),
             *_all_finished(turn, others, ToolOutcome("not_started", why)),
             RunEnded(turn.now, outcome),

@@ -27,12 +27,13 @@ class RunTool(Struct, frozen=True):
 
 class SettleTool(Struct, frozen=True):
     """The call was started by a process that is gone. Run it again if its tool allows that, ask its probe, or say
-    that nobody knows."""
+    that nobody knows. Not `again`: it may be what ended that process, and is not run again whatever its tool allows."""
 
     call_id: str
     name: str
     arguments: dict[str, Any]
     key: str
+    again: bool = True
 
 
 class AskPerson(Struct, frozen=True):

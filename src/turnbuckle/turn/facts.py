@@ -92,6 +92,11 @@ class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
     wishes: Wishes = Wishes()
     asked: dict[str, Any] = {}
 
+    @property
+    def notice(self) -> str:
+        """What the user is told before the answer, once: that the conversation begins anew, and why."""
+        return str(self.asked.get("notice", ""))
+
 
 class RunClaimed(Struct, frozen=True, tag="run_claimed"):
     """Another process took the run over. What the one before it had under way is an orphan now."""
@@ -115,12 +120,14 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     effort: str | None = None
 
 
-class Streamed(Struct, frozen=True, tag="streamed"):
-    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam."""
+class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
+    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long after the run
+    has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its own."""
 
     at: float
     attempt: int
     events: tuple[Event, ...]
+    merged: int = 0
 
 
 class Decided(Struct, frozen=True, tag="decided"):

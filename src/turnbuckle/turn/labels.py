@@ -15,6 +15,8 @@ _SIGNS = {
     "list_files": "📂",
     "search_files": "🔍",
     "shell": "💻",
+    "read_process": "👀",
+    "stop_process": "🛑",
     "fetch_url": "🌐",
     "ask_user": "❓",
 }

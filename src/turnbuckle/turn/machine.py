@@ -470,7 +470,7 @@ def _claimed(turn: Turn) -> Turn:
     good order, or a person was waited for."""
     marked = tuple(replace(call, orphan=call.started and call.outcome is None) for call in turn.calls)
     streaming = turn.phase == "streaming"
-    waited = bool(asking.open_in(turn)) and not any(call.orphan for call in marked)
+    waited = bool(asking.open_in(turn)) and not any(call.orphan and not asking.is_waited_for(call) for call in marked)
     tried = not (turn.left or waited)
     tally = replace(turn.tally, recoveries=turn.tally.recoveries + tried)
     return replace(turn, calls=marked, orphan=streaming, tally=tally, left=False)

@@ -48,6 +48,8 @@ class Consent(Struct, frozen=True):
     name: str
     arguments: dict[str, Any]
     question: bool = False
+    doubt: bool = False
+    """Asked behind its start: the server stopped as it ran, and a person says whether the run may go on."""
     expires: float | None = None
     verdict: Answer | None = None
     text: str = ""

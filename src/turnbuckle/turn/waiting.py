@@ -78,7 +78,7 @@ class Waiting:
                 self._kind = None
             case ApprovalAsked():
                 words = f"{fact.name} {short_argument(fact.arguments)}".rstrip()
-                words = shortened(fact.question) if fact.kind == "question" and fact.question else words
+                words = shortened(fact.question) if fact.question else words
                 self._approvals[fact.approval] = WaitingOn("approval", words, fact.at)
             case ApprovalAnswered():
                 self._approvals.pop(fact.approval, None)

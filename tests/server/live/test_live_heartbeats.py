@@ -66,7 +66,7 @@ def test_heartbeats_say_what_is_waited_for_and_since_when_also_to_who_comes_back
         return frames, told, again, back.frames, view["waiting_on"]
 
     tools = ASK if where == "consent" else ""
-    frames, told, again, later, shown = played(scene, tmp_path, stages(), gap=60, server=QUICK, tools=tools)
+    frames, told, again, later, shown = played(scene, tmp_path, stages(), server=QUICK, tools=tools)
     kind, detail = WAITED_FOR[where]
     for waiting in (told["waiting_on"], again["waiting_on"], shown):
         assert waiting["kind"] == kind
@@ -89,7 +89,7 @@ def test_a_silent_chat_stream_gets_comments_and_chunks_that_say_nothing(where: s
             await listener.until(lambda body: body.count(b": keepalive\n\n") >= 2 and body.count(b'"delta":{}') >= 4)
             return listener.frames, listener.body
 
-    frames, body = played(scene, tmp_path, stages(), gap=60, server=QUICK)
+    frames, body = played(scene, tmp_path, stages(), server=QUICK)
     assert body.startswith(b"data: ")
     assert frames[0].json["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     silent = [
@@ -111,7 +111,7 @@ def test_a_silent_response_stream_repeats_that_it_is_in_progress_and_uses_up_no_
             stage.behind.doors.open(1)
             return await listener.rest()
 
-    frames = played(scene, tmp_path, stages(), gap=60, server=QUICK)
+    frames = played(scene, tmp_path, stages(), server=QUICK)
     beats = [frame for frame in frames[2:] if frame.event == "response.in_progress"]
     own = [frame for frame in frames if frame not in beats]
     assert len(beats) >= 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from http_stage import Reply
-from live_scenes import LAST, answer, journey, stages
+from live_scenes import LAST, STALL, answer, journey, stages
 from live_stage import Address, Stage, door, eventually, played, provider, run, served
 from server_process import ServerProcess, lived
 
@@ -66,26 +66,26 @@ def test_twenty_copies_of_a_request_at_once_are_one_run_and_all_get_its_answer(w
         await stage.ended(replies[0].headers["x-turnbuckle-run"])
         return replies, await runs_of(stage), len(stage.lab.requests)
 
-    replies, runs, asked = played(scene, tmp_path, behind_a_door, gap=60)
+    replies, runs, asked = played(scene, tmp_path, behind_a_door)
     assert len(runs) == asked == 1
     assert {reply.headers["x-turnbuckle-run"] for reply in replies} == set(runs)
     assert {reply.status for reply in replies} == {202 if what == "run" else 200}
     assert [reply.headers.get("idempotency-replayed") for reply in replies].count("true") == COPIES - 1
     if what in ANSWERED:
         assert len({reply.body for reply in replies}) == 1
-        assert b"down." in replies[0].body
+        assert b"A turnbuckle" in replies[0].body
 
 
 @pytest.mark.requirement("F6", "G6")
 def test_after_a_restart_the_same_request_gets_the_same_answer_and_nothing_is_done_again(tmp_path: Path):
     async def main():
         async with provider(journey) as behind:
-            async with served(tmp_path, behind) as stage:
+            async with served(tmp_path, behind, gap=STALL) as stage:
                 before = {what: await send(stage, what, what) for what in REQUESTS}
                 for reply in before.values():
                     await stage.ended(reply.headers["x-turnbuckle-run"])
                 asked = len(stage.lab.requests)
-            async with served(tmp_path, behind) as stage:
+            async with served(tmp_path, behind, gap=STALL) as stage:
                 after = {what: await send(stage, what, what) for what in REQUESTS}
                 return before, after, asked, len(stage.lab.requests)
 
@@ -102,19 +102,23 @@ def test_after_a_restart_the_same_request_gets_the_same_answer_and_nothing_is_do
 
 @pytest.mark.process
 @pytest.mark.requirement("F6", "E2")
-@pytest.mark.parametrize("point", ["after-append:once:1", "before-append:RunStarted:1", "after-append:RunStarted:1"])
-def test_a_server_that_dies_between_the_key_and_its_run_begins_that_run_once(point: str, tmp_path: Path):
+def test_a_server_that_dies_at_every_point_between_a_key_and_its_run_begins_that_run_once(tmp_path: Path):
+    """C15. Behind the key, before the run, and behind its first fact."""
+    points = ("after-append:once:1", "before-append:RunStarted:1", "after-append:RunStarted:1")
+
     async def scene(server: ServerProcess):
-        await server.start(TURNBUCKLE_FAULT=point)
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
-            await send(server, "chat", "k")
-        await server.wait()
+        for point in points:
+            await server.start(TURNBUCKLE_FAULT=point)
+            with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
+                await send(server, "chat", "k")
+            await server.wait()
         await server.start()
         replies = await asyncio.gather(*(send(server, "chat", "k") for _ in range(5)))
-        return replies, await runs_of(server), await server.stop()
+        return replies, await runs_of(server), len(server.behind.lab.requests), await server.stop()
 
-    replies, runs, code = lived(scene, tmp_path, stages())
+    replies, runs, asked, code = lived(scene, tmp_path, stages())
     assert code == 0
+    assert asked == 1
     assert len(runs) == 1
     assert {(reply.status, reply.headers["x-turnbuckle-run"]) for reply in replies} == {(200, runs[0])}
     assert {reply.json["choices"][0]["message"]["content"] for reply in replies} == {LAST}
@@ -143,7 +147,7 @@ def test_at_the_limit_a_copy_still_gets_its_run_and_a_refused_key_is_not_used_up
         return one, refused, again, later, await runs_of(stage)
 
     one, refused, again, later, runs = played(
-        scene, tmp_path, behind_a_door, gap=60, server="max_runs_per_owner = 1\ndrain = 0"
+        scene, tmp_path, behind_a_door, server="max_runs_per_owner = 1\ndrain = 0"
     )
     assert (refused.status, refused.error["code"]) == (429, "too_many_runs")
     assert int(refused.headers["retry-after"]) > 0

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from live_scenes import CUT_AT, FIRST, LAST, journey
+from live_scenes import CUT_AT, FIRST, LAST, STALL, answer, journey
 from live_stage import Frame, Stage, door, eventually, played, provider, run, said_in, served
 
 from turnbuckle.lab.asked import results_brought
@@ -36,12 +36,28 @@ def test_whoever_comes_back_behind_any_event_gets_exactly_the_events_that_follow
         by_header = [await stage.read(f"/v1/runs/{name}/events", last_event_id=str(n)) for n in range(len(whole) + 1)]
         return whole, by_query, by_header
 
-    whole, by_query, by_header = played(scene, tmp_path, journey)
+    whole, by_query, by_header = played(scene, tmp_path, journey, gap=STALL)
     assert {frame.event for frame in whole} == KINDS
     assert [frame.id for frame in whole] == [str(n) for n in range(1, len(whole) + 1)]
     assert said_in(whole) == FIRST + LAST
     for n, (one, other) in enumerate(zip(by_query, by_header, strict=True)):
         assert raw(one) == raw(other) == raw(whole[n:])
+
+
+@pytest.mark.requirement("E4", "F5")
+def test_a_browser_that_comes_back_by_itself_gets_nothing_twice(tmp_path: Path):
+    """It sends the address that it had, and in a header how far it came since."""
+
+    async def scene(stage: Stage):
+        name = await stage.begin()
+        whole = await stage.events(name)
+        ways = [(after, last) for after in range(0, len(whole), 7) for last in range(0, len(whole), 5)]
+        read = [await stage.read(f"/v1/runs/{name}/events?after={a}", last_event_id=str(b)) for a, b in ways]
+        return whole, ways, read
+
+    whole, ways, read = played(scene, tmp_path, answer)
+    for (after, last), got in zip(ways, read, strict=True):
+        assert raw(got) == raw(whole[max(after, last) :])
 
 
 @pytest.mark.requirement("E4", "F5")
@@ -58,7 +74,7 @@ def test_two_readers_from_every_event_of_a_live_run_get_the_rest_and_then_what_h
             stage.behind.doors.open(1)
             return seen, await first.rest(), await asyncio.gather(*readers), await stage.events(name)
 
-    seen, first, readers, late = played(scene, tmp_path, halting, gap=60)
+    seen, first, readers, late = played(scene, tmp_path, halting)
     assert raw(first) == raw(late)
     assert said_in(late) == FIRST + LAST
     assert len(late) > seen
@@ -100,7 +116,7 @@ def test_a_response_read_again_behind_any_event_is_the_same_to_the_byte(tmp_path
         again = [await stage.read(f"{path}&starting_after={n}") for n in range(len(whole))]
         return whole, await stage.read(path), again
 
-    whole, from_the_start, again = played(scene, tmp_path, journey)
+    whole, from_the_start, again = played(scene, tmp_path, journey, gap=STALL)
     assert [frame.json["sequence_number"] for frame in whole] == list(range(len(whole)))
     assert raw(from_the_start) == raw(whole)
     for n, got in enumerate(again):
@@ -119,7 +135,7 @@ def test_readers_of_a_live_response_from_every_event_get_the_same_bytes(tmp_path
             stage.behind.doors.open(1)
             return seen, await first.rest(), await asyncio.gather(*readers)
 
-    seen, whole, readers = played(scene, tmp_path, halting, gap=60)
+    seen, whole, readers = played(scene, tmp_path, halting)
     assert len(whole) > seen
     for n, got in enumerate(readers):
         assert raw(got) == raw(whole[n + 1 :])
@@ -129,13 +145,13 @@ def test_readers_of_a_live_response_from_every_event_get_the_same_bytes(tmp_path
 def test_after_a_restart_every_reader_reads_the_same_bytes_as_before(tmp_path: Path):
     async def main():
         async with provider(journey) as behind:
-            async with served(tmp_path, behind) as stage:
+            async with served(tmp_path, behind, gap=STALL) as stage:
                 asked = {"model": "agent", "input": "go", "stream": True}
                 async with stage.listen("/v1/responses", asked) as listener:
                     response = await listener.rest()
                 before = await stage.events(listener.run)
                 view = await stage.run(listener.run)
-            async with served(tmp_path, behind) as stage:
+            async with served(tmp_path, behind, gap=STALL) as stage:
                 path = f"/v1/responses/resp_{listener.run}?stream=true"
                 again = [await stage.read(f"{path}&starting_after={n}") for n in range(len(response))]
                 events = [await stage.events(listener.run, n) for n in range(len(before) + 1)]
@@ -162,7 +178,7 @@ def test_a_chat_stream_that_is_asked_for_again_has_the_beginning_too(tmp_path: P
         stage.behind.doors.open(1)
         return first.frames, await again, len(stage.lab.requests)
 
-    first, again, asked = played(scene, tmp_path, halting, gap=60)
+    first, again, asked = played(scene, tmp_path, halting)
     content = "".join(frame.json["choices"][0]["delta"].get("content") or "" for frame in again[:-1])
     assert content == f"{FIRST}\n\n{LAST}"
     assert again[-1].data == b"[DONE]"
@@ -189,9 +205,9 @@ def test_an_event_that_there_is_not_and_a_run_that_there_is_not_are_told(tmp_pat
             await stage.get("/v1/responses/resp_r20990101-000000-ffffff?stream=true"),
         )
 
-    *wrong, unknown_run, unknown_response = played(scene, tmp_path, journey)
+    *wrong, unknown_run, unknown_response = played(scene, tmp_path, journey, gap=STALL)
     assert [reply.status for reply in wrong] == [400] * 5
-    assert [reply.error["param"] for reply in wrong] == ["after"] * 4 + ["starting_after"]
+    assert [reply.error["param"] for reply in wrong] == ["after", "after", "after", "Last-Event-ID", "starting_after"]
     assert "the last one is" in wrong[0].error["message"]
     assert (unknown_run.status, unknown_run.error["code"]) == (404, "run_not_found")
     assert (unknown_response.status, unknown_response.error["code"]) == (404, "response_not_found")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from http_stage import Reply
 from live_scenes import CUT_AT, LAST, is_alive, stages
-from live_stage import Listener, Stage, eventually, played
+from live_stage import Listener, Stage, eventually, played, provider, run, served
 
 SOON = 5.0
 """Everything ends within a second; a machine with much to do may need more to say so."""
@@ -63,7 +63,7 @@ def test_a_run_that_is_stopped_ends_at_once_and_its_session_goes_on(where: str, 
         return receipt, reader.frames, view, over, asked, next_run
 
     tools = 'approval = { shell = "ask" }' if where == "consent" else ""
-    receipt, events, view, over, asked, next_run = played(scene, tmp_path, stages(), gap=60, tools=tools)
+    receipt, events, view, over, asked, next_run = played(scene, tmp_path, stages(), tools=tools)
     assert receipt["stopped"]
     assert receipt["outcome"]["kind"] == view["status"] == "cancelled"
     assert receipt["by"] == "local"
@@ -89,13 +89,32 @@ def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
         await eventually(lambda: not is_alive(pid))
         return receipt, reader.frames
 
-    receipt, events = played(scene, tmp_path, stages(), gap=60)
+    receipt, events = played(scene, tmp_path, stages())
     [tool] = receipt["tools"]
     assert (tool["name"], tool["status"], tool["survivors"]) == ("shell", "killed", [])
     assert tool["killed"]
     [finished] = [frame.json for frame in events if frame.event == "tool_finished"]
     assert finished["outcome"]["status"] == "killed"
     assert finished["outcome"]["partial_output"] == "begun\n"
+
+
+@pytest.mark.requirement("D5", "G2")
+def test_a_tool_that_is_being_stopped_as_the_server_leaves_is_gone_too(tmp_path: Path):
+    async def main():
+        async with provider(stages()) as behind:
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                run_id = await stage.begin("tool")
+                async with stage.listen(f"/v1/runs/{run_id}/events") as reader:
+                    await reader.until(SIGNS["tool"])
+                    stopping = asyncio.create_task(stage.post(f"/v1/runs/{run_id}/stop"))
+                    await reader.until(b"stop_asked")
+            stopping.cancel()
+            pid = int((tmp_path / "work" / "tool.pid").read_text())
+            await eventually(lambda: not is_alive(pid))
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                return await stage.ended(run_id)
+
+    assert run(main())["status"] == "cancelled"
 
 
 @pytest.mark.requirement("D8", "G2")
@@ -127,7 +146,7 @@ def test_stopping_twice_and_at_the_same_time_ends_it_once(tmp_path: Path):
         again = await stop(stage, run)
         return [reply.json for reply in at_once], again.json, events, await stage.events(run)
 
-    at_once, again, events, later = played(scene, tmp_path, stages(), gap=60)
+    at_once, again, events, later = played(scene, tmp_path, stages())
     assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in at_once)
     assert (again["stopped"], again["outcome"]["kind"]) == (False, "cancelled")
     assert [frame.raw for frame in later] == [frame.raw for frame in events]
@@ -163,7 +182,7 @@ def test_a_run_can_be_stopped_while_it_starts(tmp_path: Path):
         await eventually(lambda: all(request.progress.over for request in stage.lab.requests))
         return receipts
 
-    receipts = played(scene, tmp_path, stages(), gap=60)
+    receipts = played(scene, tmp_path, stages())
     assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in receipts)
 
 
@@ -184,7 +203,7 @@ def test_a_background_response_that_is_cancelled_says_so_everywhere(where: str, 
         fetched = await stage.get(f"/v1/responses/resp_{reader.run}")
         return cancelled, again, fetched, frames
 
-    cancelled, again, fetched, frames = played(scene, tmp_path, stages(), gap=60)
+    cancelled, again, fetched, frames = played(scene, tmp_path, stages())
     assert cancelled.status == again.status == 200
     assert cancelled.json == again.json == fetched.json == frames[-1].json["response"]
     assert cancelled.json["status"] == "cancelled"

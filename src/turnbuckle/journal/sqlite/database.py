@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, StorageError, StorageFailed, StorageFull
 
-FORMAT = 2
+FORMAT = 3
 APPLICATION = 0x54424A4C
 
 _STREAMS = (
@@ -84,10 +84,14 @@ def _add_words_and_lists(connection: Connection) -> None:
     connection.execute(INDEX_TITLES)
 
 
+def _allow_merges(connection: Connection) -> None:
+    """From 2 to 3: an item may stand for several, which an older program would take for damage. Nothing is changed."""
+
+
 INDEX_TITLES = (
     "INSERT INTO word(stream, is_title, text) SELECT id, 1, title FROM stream WHERE title != '' ORDER BY updated"
 )
-MIGRATIONS: Mapping[int, Migration] = {1: _add_words_and_lists}  # from this version to the next
+MIGRATIONS: Mapping[int, Migration] = {1: _add_words_and_lists, 2: _allow_merges}  # from this version to the next
 
 
 def connect(file: Path, *, read_only: bool = False) -> Connection:

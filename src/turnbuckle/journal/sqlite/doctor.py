@@ -2,7 +2,8 @@
 
 `check` reads everything and changes nothing. `mend` writes a new file with all that can be trusted: of every stream
 the items before its first bad one, since later ones may stand on what is missing. The old file is kept beside it, so
-nothing is ever destroyed. Both take minutes for very large journals, and only `mend` needs the folder to itself.
+nothing is ever destroyed. Both take minutes for very large journals, and only `mend` needs the folder to itself, as
+does `vacuum`.
 """
 
 import os
@@ -89,6 +90,22 @@ def mend(folder: Path) -> Report:
         return Report(
             report.format, report.streams, report.items, report.bytes, report.problems, report.structure, kept
         )
+    finally:
+        lock.release()
+
+
+def vacuum(folder: Path) -> None:
+    """Give the room of what was deleted back to the disk. Needs about as much free room as the journal has. Raises
+    `InUse` if a server is running."""
+    lock = FolderLock(folder)
+    try:
+        connection = open_to_write(folder / DATABASE)
+        try:
+            with storage_errors():
+                connection.execute("VACUUM").fetchall()
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.close()
     finally:
         lock.release()
 

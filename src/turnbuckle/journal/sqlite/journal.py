@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
@@ -33,10 +34,12 @@ from turnbuckle.journal.port import (
     Held,
     Item,
     JournalError,
+    Merge,
     Note,
     StorageError,
     StreamRow,
     Wanted,
+    merge_fault,
 )
 from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
@@ -60,7 +63,7 @@ class SqliteJournal:
         folder: Path,
         *,
         connect: Connect = database.connect,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = lease_time,
         wall: Callable[[], float] = time.time,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         hot: HotTails | None = None,
@@ -210,6 +213,30 @@ class SqliteJournal:
         self._check_open()
         live = self._live.get(stream) or self._load(stream)
         await self._commit_row(live, Grade.SEEN, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note))
+
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        self._check_open()
+        live = self._live.get(stream) or self._load(stream)
+        if live.held_by(self._monotonic()) or not live.key:
+            return False
+        if fault := merge_fault(merges):
+            raise ValueError(fault)
+        statements: list[rows.Statement] = []
+        with storage_errors(stream):
+            for merge in merges:
+                first = rows.find_first(self._reading, live.key, merge)
+                if first is None:
+                    raise ValueError(f"the stream {stream} has no such items")
+                statements += rows.set_merged(live.key, first, merge.item)
+        live.take("merge", math.inf)  # so that nobody claims it meanwhile
+        try:
+            await self._commit(live, Grade.SURE, [], statements, size=IN_THREAD)
+        finally:
+            live.let_go()
+            live.epoch -= 1  # no number was given
+            self._hot.forget(stream)
+            self._forget_if_idle(live)
+        return True
 
     async def drop(self, stream: str) -> bool:
         self._check_open()

@@ -2,6 +2,9 @@
 
 A checksum covers an item's bytes, its number and its stream, so a changed byte and a row in the wrong place are both
 found. Numbers have no gaps inside an epoch, so a missing row is found too. Every read checks both.
+
+An item that took the place of others says how many numbers before its own it stands for: in the upper half of the
+column that holds its checksum, which covers that too. So such a gap is known from one that damage made.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +13,7 @@ from zlib import crc32
 
 from msgspec import UNSET, structs
 
-from turnbuckle.journal.port import READ_BYTES, Damaged, Item, Note, StreamRow, Wanted, next_seq
+from turnbuckle.journal.port import READ_BYTES, Damaged, Item, Merge, Note, StreamRow, Wanted, next_seq
 from turnbuckle.journal.sqlite.database import Connection
 from turnbuckle.journal.words import kept, kept_words
 
@@ -22,11 +25,14 @@ SELECT_ITEMS = "SELECT seq, sum, data FROM item WHERE stream = ? AND seq > ? ORD
 COLUMNS = "name, kind, parent, title, status, user, created, updated, epoch, holder"
 _EPOCH_MASK = (1 << 32) - 1
 _SPREAD = 2654435761  # keeps the sums of equal items in neighbouring streams apart
+_SPANS = 2246822519  # and those of items that stand for so many others
+_SUM_BITS = 32
 _SUM_MASK = 0xFFFFFFFF
 
 
-def checksum(key: int, seq: int, data: bytes) -> int:
-    return crc32(data, (key * _SPREAD + seq) & _SUM_MASK)
+def checksum(key: int, seq: int, data: bytes, span: int = 0) -> int:
+    """`span` is how many numbers before its own an item stands for."""
+    return crc32(data, (key * _SPREAD + seq + span * _SPANS) & _SUM_MASK) | span << _SUM_BITS
 
 
 def item_rows(key: int, head: int, epoch: int, items: Sequence[bytes]) -> list[ItemRow]:
@@ -55,9 +61,10 @@ def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, by
 
 def fault(key: int, last: int, seq: int, stored: int, data: object) -> str:
     """What is wrong with a row that follows `last`; empty if nothing is."""
-    if seq != last + 1 and seq & _EPOCH_MASK != 1:
+    first = seq if stored <= _SUM_MASK else seq - (stored >> _SUM_BITS)
+    if first > last + 1 and first & _EPOCH_MASK != 1:  # a cursor may stand inside of what was merged
         return f"items are missing after {last}"
-    if not isinstance(data, bytes) or checksum(key, seq, data) != stored:
+    if not isinstance(data, bytes) or checksum(key, seq, data, seq - first) != stored:
         return "the checksum does not fit"
     return ""
 
@@ -145,6 +152,22 @@ def set_note(key: int, note: Note, now: float) -> list[Statement]:
             values = (key, is_title, kept_words(text))
             statements.append(("INSERT INTO word(stream, is_title, text) VALUES(?, ?, ?)", values))
     return statements
+
+
+def find_first(connection: Connection, key: int, merge: Merge) -> int | None:
+    """The first number that a merge will stand for; None if the stream does not have its items."""
+    sql = "SELECT sum FROM item WHERE stream = ? AND seq = ?"
+    begin, end = (connection.execute(sql, (key, seq)).fetchone() for seq in (merge.first, merge.item.seq))
+    return None if begin is None or end is None else merge.first - (int(begin[0]) >> _SUM_BITS)
+
+
+def set_merged(key: int, first: int, item: Item) -> list[Statement]:
+    """One item in the place of those from `first` on."""
+    seq, data = item.seq, bytes(item.data)
+    return [
+        ("DELETE FROM item WHERE stream = ? AND seq BETWEEN ? AND ?", (key, first, seq)),
+        (INSERT_ITEM, (key, seq, checksum(key, seq, data, seq - first), data)),
+    ]
 
 
 def set_dropped(key: int) -> list[Statement]:

@@ -11,6 +11,7 @@ from turnbuckle.turn.facts import (
     ModelAsked,
     RunClaimed,
     RunLeft,
+    StopAsked,
     ToolFinished,
     ToolStarted,
 )
@@ -29,11 +30,12 @@ def _no_start_without_consent(story: Story) -> Iterator[str]:
     """A consent stands for one call of one reply, with these arguments, and for one run of it."""
     asked: dict[str, ApprovalAsked] = {}
     verdicts: dict[str, str] = {}
+    doubts = doubts_of(story)
     for fact in story.facts:
         match fact:
             case ModelAsked():
                 asked.clear()
-            case ApprovalAsked():
+            case ApprovalAsked() if fact.approval not in doubts:
                 asked[fact.call_id] = fact
             case ApprovalAnswered():
                 verdicts[fact.approval] = fact.verdict
@@ -62,11 +64,12 @@ def _told_truly(story: Story) -> Iterator[str]:
     """No answer is told as no answer, a no as a no, and only an answer as one."""
     about: dict[str, str] = {}
     verdicts: dict[str, ApprovalAnswered] = {}
+    doubts = doubts_of(story)
     for fact in story.facts:
         match fact:
             case ModelAsked():
                 about.clear()
-            case ApprovalAsked():
+            case ApprovalAsked() if fact.approval not in doubts:
                 about[fact.call_id] = fact.approval
             case ApprovalAnswered():
                 verdicts[fact.approval] = fact
@@ -92,6 +95,68 @@ def _told_truly(story: Story) -> Iterator[str]:
                 pass
 
 
+def doubts_of(story: Story) -> dict[str, ApprovalAsked]:
+    """The questions about a call that was under way when its process was gone."""
+    under_way: set[str] = set()
+    found: dict[str, ApprovalAsked] = {}
+    for fact in story.facts:
+        match fact:
+            case ToolStarted():
+                under_way.add(fact.call_id)
+            case ToolFinished():
+                under_way.discard(fact.call_id)
+            case ApprovalAsked() if fact.call_id in under_way:
+                found[fact.approval] = fact
+            case _:
+                pass
+    return found
+
+
+def _asked_before_going_on(story: Story) -> Iterator[str]:
+    """A call that may have stopped the server is asked about, once, and never run again. Only a yes lets the run go on,
+    and nobody is asked about any other call."""
+    doubts = doubts_of(story)
+    verdicts = {fact.approval: fact.verdict for fact in story.facts if isinstance(fact, ApprovalAnswered)}
+    gave_up = "without any progress" in story.outcome.why
+    suspects: set[str] = set()
+    orphans: set[str] = set()
+    about: dict[str, str] = {}
+    stopping = False
+    for fact in story.facts:
+        match fact:
+            case ModelAsked():
+                about.clear()
+            case ToolStarted():
+                if fact.call_id in about:
+                    yield f"{fact.call_id} was run again, and may have stopped the server"
+                if _may_stop(story, fact):
+                    suspects.add(fact.call_id)
+            case RunClaimed():
+                orphans |= suspects
+            case ApprovalAsked() if fact.approval in doubts:
+                about[fact.call_id] = fact.approval
+                if fact.call_id not in orphans:
+                    yield f"somebody was asked about {fact.call_id}, which can not have stopped the server"
+            case StopAsked():
+                stopping = True
+            case ToolFinished():
+                if fact.call_id in orphans and not (stopping or gave_up or not story.policy.attended):
+                    answer = verdicts.get(about.get(fact.call_id, ""), "never asked about")
+                    if answer != "allowed":
+                        yield f"the run went on behind {fact.call_id}, which was {answer}"
+                suspects.discard(fact.call_id)
+                orphans.discard(fact.call_id)
+            case _:
+                pass
+    if any(verdicts.get(name) in ("denied", "expired") for name in doubts) and story.outcome.kind != "cancelled":
+        yield f"nobody let the run go on, and it ended as {story.outcome.kind}"
+
+
+def _may_stop(story: Story, started: ToolStarted) -> bool:
+    facts = story.policy.tool(started.name)
+    return facts.is_command and "kill" in str(started.arguments.get(facts.subject, "")).split()
+
+
 def _left_in_good_order(story: Story) -> Iterator[str]:
     """Behind the mark of a process that let go comes the next process, and nothing else."""
     for place, fact in enumerate(story.facts):
@@ -100,4 +165,10 @@ def _left_in_good_order(story: Story) -> Iterator[str]:
 
 
 Rule = Callable[[Story], Iterator[str]]
-CONSENT_RULES: tuple[Rule, ...] = (_one_answer_each, _no_start_without_consent, _told_truly, _left_in_good_order)
+CONSENT_RULES: tuple[Rule, ...] = (
+    _one_answer_each,
+    _no_start_without_consent,
+    _told_truly,
+    _asked_before_going_on,
+    _left_in_good_order,
+)

@@ -12,6 +12,7 @@ from turnbuckle.journal.port import (
     Grade,
     Held,
     Item,
+    Merge,
     Note,
     StreamRow,
     Wanted,
@@ -126,6 +127,9 @@ class Process:
 
     async def note(self, stream: str, note: Note) -> None:
         await self._journal.note(stream, note)
+
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        return await self._journal.merge(stream, merges)
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)

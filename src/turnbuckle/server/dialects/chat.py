@@ -160,7 +160,8 @@ class PlainChat:
         page, ending = self._pen, self._pen.ending
         if ending is None:
             raise ValueError("the run has not ended")
-        extra = {KEY: told(ending.outcome, self._run)} if self._extra else {}
+        notice = {"notice": self._story.notice} if self._story.notice else {}
+        extra = {KEY: {**told(ending.outcome, self._run), **notice}} if self._extra else {}
         if ending.trouble is not None:
             return Plain(ending.status, {**ending.trouble.body(), **extra}, ending.headers)
         finish = _FINISHES.get(ending.finish)

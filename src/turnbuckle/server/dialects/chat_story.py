@@ -63,6 +63,8 @@ class ChatStory:
 
     def __init__(self, run: RunId, pen: Pen, label: Label = short_argument) -> None:
         self.ended = False
+        self.notice = ""
+        """What the user is told before the answer."""
         self._run = run
         self._pen = pen
         self._label = label
@@ -133,6 +135,7 @@ class ChatStory:
         match fact:
             case RunStarted():
                 self._closing.start(fact)
+                self._begun(fact.notice)
             case ModelAsked():
                 self._apart = self._apart or begins_anew(fact)
                 self._closing.ask()
@@ -161,6 +164,13 @@ class ChatStory:
             case _:
                 pass
 
+    def _begun(self, notice: str) -> None:
+        """Said in the reasoning, too: a plain client shows that, and takes it for no part of the answer."""
+        self.notice = notice
+        if notice:
+            self._pen.aside("notice", notice)
+            self._think(notice, "notice")
+
     def _decided(self, fact: Decided) -> None:
         self._closing.decide(fact)
         if fact.notice:
@@ -185,6 +195,8 @@ class ChatStory:
         self._pen.aside("approval", told)
         if fact.kind == "question":
             words = f"Waiting for an answer: {question or label}"
+        elif question:
+            words = f"Waiting for consent. {fact.name}{f': {label}' if label else ''}: {question}"
         else:
             words = f"Waiting for consent to run {fact.name}{f': {label}' if label else ''}"
         self._think(f"{words} ({where})", fact.approval)

@@ -3,6 +3,9 @@
 The number is the cursor: a client that comes back says the last one that it has, and gets what follows. Facts go out as
 they are stored, without being made anew; only what users say is cut down, so that no event has megabytes. A heartbeat
 says what is being waited for; it has no id, so it never becomes a cursor.
+
+Events of a run that ended long ago may have been merged since a client saw some of them. One that comes back from the
+middle of those gets a `reset` first: it is to forget what it had behind the event `after`, and to take the snapshot.
 """
 
 from collections.abc import Sequence
@@ -11,7 +14,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.journal.port import Item
-from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
+from turnbuckle.turn.facts import Fact, RunStarted, Streamed, UserSpoke, decode
 from turnbuckle.turn.waiting import Waiting
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
@@ -30,6 +33,7 @@ class EventsDialect:
         self.ended = False
         self._run = run
         self._after = after
+        self._comes_back = after > 0
         self._waiting = Waiting() if waiting is None else waiting
         self._folds = waiting is None
 
@@ -46,6 +50,12 @@ class EventsDialect:
             if tag == b"run_ended":
                 self.ended = True
             if item.seq > self._after:
+                if self._comes_back:
+                    self._comes_back = False
+                    if tag == b"streamed" and (reset := _reset(item, self._after)):
+                        self._after = item.seq
+                        out.append(reset)
+                        continue
                 self._after = item.seq
                 if tag in (b"run_started", b"user_spoke"):
                     data = _json(_cut_down(decode(data)))
@@ -65,6 +75,17 @@ class EventsDialect:
         return frame(_json(told), "interrupted")
 
 
+def _reset(item: Item, after: int) -> bytes:
+    """What a client that comes back from inside of merged events must know; nothing, if it does not."""
+    fact = decode(item.data)
+    assert isinstance(fact, Streamed)
+    begins = item.seq - fact.merged + 1
+    if not fact.merged or begins > after:
+        return b""
+    told = {"type": "reset", "seq": item.seq, "at": fact.at, "after": begins - 1, "snapshot": msgspec.Raw(item.data)}
+    return b"id: %d\nevent: reset\ndata: %b\n\n" % (item.seq, _json(told))
+
+
 def _cut_down(fact: Fact) -> dict[str, Any]:
     """What came with the task, or was said later, without what only the server and the model need."""
     if isinstance(fact, UserSpoke):
@@ -75,7 +96,7 @@ def _cut_down(fact: Fact) -> dict[str, Any]:
         shown, left_out = _input(fact.messages[max(len(fact.messages) - fact.fresh, 0) :])
         session = fact.session.rpartition("/")[2]
         told = {"type": "run_started", "at": fact.at, "run": fact.run, "session": session, "input": shown}
-        told |= {key: fact.asked[key] for key in ("surface", "model") if key in fact.asked}
+        told |= {key: fact.asked[key] for key in ("surface", "model", "notice", "notice_why") if key in fact.asked}
     return {**told, "left_out": left_out} if left_out else told
 
 

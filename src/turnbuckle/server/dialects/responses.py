@@ -7,6 +7,9 @@ find, also one that has its output beside it. So it is an `mcp_call`, which the 
 on its side: added when the tool starts, done with its output when it ends. Who shows only the other kind can ask for
 it: a `function_call` that is done when the tool ends, with its `function_call_output` directly behind.
 
+What the user is told before the answer, such as that the conversation begins anew, is a reasoning of its own: any
+client shows it or leaves it out, and none takes it for a part of the answer.
+
 Numbers. Every event has one, made by the fold alone, so a reader that comes back asks for those after the last it
 has. What keeps a silent stream alive is no event of the response and repeats the last number.
 """
@@ -81,6 +84,8 @@ class ResponsesDialect:
         tools: ToolItems = "hosted",
     ) -> None:
         self.ended = False
+        self.merged = False
+        """Bursts of it were merged, so events have other numbers than when they were first told."""
         self._hosted = tools == "hosted"
         self._run = run
         identity = {"id": response_id(run), "object": "response", "created_at": created, "model": model}
@@ -96,6 +101,7 @@ class ResponsesDialect:
         self._blocks: dict[int, OpenItem] = {}  # reasoning and refusals of this attempt
         self._protocol: Protocol = "openai_chat"
         self._begun = False
+        self._notice = ""
         self._ending: Ending | None = None
         self._final: dict[str, Any] = {}
 
@@ -115,6 +121,7 @@ class ResponsesDialect:
                 self._rare(fact)
             elif len(fact.events) == 1:
                 event = fact.events[0]
+                self.merged = self.merged or fact.merged > 0
                 if type(event) is TextDelta:
                     self._say(fact.attempt, event.block, event.text)
                 else:
@@ -157,6 +164,7 @@ class ResponsesDialect:
 
     def _burst(self, fact: Streamed) -> None:
         """Words of one block that came together are told together."""
+        self.merged = self.merged or fact.merged > 0
         kind: type[Event] | None = None
         block = -1
         pieces: list[str] = []
@@ -253,6 +261,7 @@ class ResponsesDialect:
         match fact:
             case RunStarted():
                 self._closing.start(fact)
+                self._tell(fact.notice)
             case ModelAsked():
                 if begins_anew(fact):
                     self._close_message()
@@ -276,6 +285,15 @@ class ResponsesDialect:
                 self._end(fact)
             case _:
                 pass
+
+    def _tell(self, notice: str) -> None:
+        """A reasoning of its own, before all others: clients show it, and none takes it for a part of the answer."""
+        self._notice = notice
+        if notice:
+            known = OpenItem("reasoning")
+            self._out.append(self._writer.begin(known))
+            self._out.append(self._writer.grow(known, notice))
+            self._close(known, "completed")
 
     def _call(self, kind: str, call_id: str, name: str, arguments: str) -> OpenItem:
         """A call with all its arguments, not yet done."""
@@ -339,7 +357,7 @@ class ResponsesDialect:
         )
         body["completed_at"] = int(fact.at) if ending.row.response == "completed" else None
         body["error"] = None if ending.trouble is None else ending.trouble.body()["error"]
-        body[KEY] = told(fact.outcome, self._run)
+        body[KEY] = {**told(fact.outcome, self._run), **({"notice": self._notice} if self._notice else {})}
         self._final, self.ended = body, True
         # Some clients pass over a failed response as if it were a short answer. An error beside it is raised by all.
         beside = {} if ending.trouble is None else ending.trouble.body()

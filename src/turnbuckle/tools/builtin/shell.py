@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+from turnbuckle.tools.background import Processes
 from turnbuckle.tools.confine import open_folder, place_of
 from turnbuckle.tools.output import Decoded
 from turnbuckle.tools.process import Ended, run_command
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 from turnbuckle.vocab.redaction import without_secrets
-from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
+from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, finished
 
 SECONDS = 120.0
 MOST_SECONDS = 3600.0
@@ -29,8 +30,12 @@ async def shell(
     context: ToolContext,
     cwd: Annotated[str | None, "The folder to run it in; the workspace if left out."] = None,
     timeout: Annotated[float | None, "Seconds until it is killed, 120 if left out, at most 3600."] = None,
+    background: Annotated[bool, "Start it and come back at once: for servers and other long work."] = False,
 ) -> ToolOutcome:
-    """Run a shell command in the workspace. Whatever it leaves running is killed when it ends."""
+    """Run a shell command in the workspace. Whatever it leaves running is killed when it ends. With background=true it
+    goes on by itself, and read_process and stop_process work with it."""
+    if background and timeout is not None:
+        raise ToolError("a background process has no timeout; end it with stop_process")
     if timeout is not None and timeout <= 0:
         raise ToolError("timeout must be more than 0")
     if "\0" in command:
@@ -39,11 +44,14 @@ async def shell(
     with place_of(context, cwd or ".") as place:
         folder = open_folder(place)
         where = os.path.normpath(os.path.join(os.path.realpath(context.workspace), place.shown))
+    environment = {**without_secrets(context.environment), "PWD": where}
     try:
+        if background:
+            return await _started(command, context, folder, where, environment)
         ended = await run_command(
             [_SHELL, "-c", command],
             folder=folder,
-            environment={**without_secrets(context.environment), "PWD": where},
+            environment=environment,
             heard=lambda data: context.publish(decoded.add(data)),
             clock=context.clock,
         )
@@ -51,6 +59,22 @@ async def shell(
         os.close(folder)
     context.publish(decoded.close())
     return _outcome(ended)
+
+
+async def _started(
+    command: str, context: ToolContext, folder: int, where: str, environment: Mapping[str, str]
+) -> ToolOutcome:
+    process = await Processes(context.data, context.clock).start(
+        [_SHELL, "-c", command],
+        command,
+        run=context.run,
+        session=await context.session(),
+        key=context.key,
+        where=folder,
+        folder=where,
+        environment=environment,
+    )
+    return finished(f"Started in the background as process {process.id} (pid {process.pid}).")
 
 
 def _outcome(ended: Ended) -> ToolOutcome:

@@ -56,9 +56,9 @@ _KNOWN_PARTS: dict[Role, tuple[str, ...]] = {
     "system": ("input_text",),
     "assistant": ("output_text", "refusal"),
 }
-_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _PLAIN = frozenset({"type", "status"})  # what an item that no provider made has, too
-_UNSUPPORTED = {
+UNSUPPORTED = {
     "additional_tools": "offer all tools in the request's own tools",
     "configuration_update": "set it in the request itself",
     "compaction_trigger": "nothing is compacted here on request",
@@ -126,15 +126,15 @@ class _Conversation:
         elif kind in CALLS:
             self._say(_call(item, kind))
             self._keep(item, status="completed")
-        elif kind in _OUTPUTS:
+        elif kind in OUTPUTS:
             self._result(item)
         elif kind == "reasoning":
             self._say(_thought(item))
             self._keep(item)
         elif kind == "mcp_call" and item.raw("server_label") == OWN_LABEL:
             self._ran(item)
-        elif kind in _UNSUPPORTED:
-            what = f"is {kind}, which is not supported: {_UNSUPPORTED[kind]}."
+        elif kind in UNSUPPORTED:
+            what = f"is {kind}, which is not supported: {UNSUPPORTED[kind]}."
             raise item.refused("type", what, "unsupported_value")
         else:
             self._say(OpaquePart(_state(item.whole())))

@@ -1,0 +1,258 @@
+"""What is kept, and for how long.
+
+A run that ended long ago needs no bursts any more: nobody watches it being written. Bursts that follow each other in
+one attempt become one, which holds the same words in the same order. Every other fact stays as it is, with its number,
+and the fold of the run is the same. Runs that nobody can come back to are deleted: answers that were not to be stored,
+and relays whose client has the conversation. Outputs that tools left in files go with their runs.
+
+A mark in the journal says up to which time everything was looked at. Whatever happens to a run later moves it behind
+the mark, so a sweep reads only what has come of age since the last one.
+"""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import EPOCH_BITS, Item, Journal, Merge, Note, Reader, StreamRow, Wanted
+from turnbuckle.runtime.archive import finish_imports
+from turnbuckle.runtime.lane import KIND as SESSION
+from turnbuckle.runtime.ports import Wall
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, TOLD
+from turnbuckle.turn.facts import RunStarted, Streamed, decode, encode
+from turnbuckle.vocab.events import (
+    Alive,
+    CallArgs,
+    CallNamed,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    UsageNoted,
+)
+from turnbuckle.vocab.ids import RunId
+
+KIND = "retention"
+"""The kind of the streams that hold the marks, in their status."""
+DELTAS = "retention:deltas"
+RELAYS = "retention:relays"
+IMPORT_SECONDS = 3600.0  # far longer than any import takes
+_PAGE = 50
+_MOST_BYTES = 1 << 20  # of one merged item: as much as one page of a reader
+_CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs, CallStarted, CallNamed)
+"""What moves the time of a model's last word on."""
+
+
+class Keeping(Struct, frozen=True):
+    """The settings, in seconds. Zero: for ever."""
+
+    deltas: float = 0.0
+    relays: float = 0.0
+
+
+class Swept(Struct, frozen=True):
+    """What one sweep did: runs whose bursts were merged, items that are no more, runs that were deleted, folders of
+    outputs that went with their runs."""
+
+    merged: int = 0
+    items: int = 0
+    deleted: int = 0
+    outputs: int = 0
+
+
+class Retention:
+    """Sweeps one journal. `kept` is the folder of the tools' outputs; `deleted` is told of every run that is about to
+    be deleted."""
+
+    def __init__(
+        self, journal: Journal, keeping: Keeping, kept: Path, *, wall: Wall, deleted: Callable[[RunId], Awaitable[None]]
+    ) -> None:
+        self._journal = journal
+        self._keeping = keeping
+        self._kept = kept
+        self._wall = wall
+        self._deleted = deleted
+
+    async def sweep(self) -> Swept:
+        """Everything that is due now. Raises JournalError; what was done by then stays done."""
+        now = self._wall()
+        await finish_imports(self._journal, older_than=now - IMPORT_SECONDS)
+        deleted = await self._delete_relays(now) if self._keeping.relays else 0
+        merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
+        return Swept(merged, items, deleted, await prune_outputs(self._journal, self._kept))
+
+    async def _delete_relays(self, now: float) -> int:
+        until = now - self._keeping.relays
+        count = 0
+        for kind in (RUN, TOLD):
+            async for row in self._between(kind, await self._mark(f"{RELAYS}:{kind}"), until):
+                if row.status != RUNNING and (kind == TOLD or await self._is_relay(row)):
+                    await self._deleted(RunId(row.name))
+                    count += await self._journal.drop(row.name)
+            await self._set_mark(f"{RELAYS}:{kind}", until)
+        return count
+
+    async def _merge_deltas(self, now: float) -> tuple[int, int]:
+        until = now - self._keeping.deltas
+        runs = items = 0
+        async for row in self._between(RUN, await self._mark(DELTAS), until):
+            if row.status == RUNNING:
+                continue
+            if gone := await merge_run(self._journal, row.name):
+                runs, items = runs + 1, items + gone
+        await self._set_mark(DELTAS, until)
+        return runs, items
+
+    async def _between(self, kind: str, since: float, until: float) -> AsyncIterator[StreamRow]:
+        """What was last touched in this time, the newest first."""
+        place = (until, "")
+        while page := await self._journal.streams(Wanted(kind=kind), place, _PAGE):
+            for row in page:
+                if row.updated < since:
+                    return
+                yield row
+                await asyncio.sleep(0)  # others want to read too
+            place = page[-1].place
+
+    async def _is_relay(self, row: StreamRow) -> bool:
+        """Whether nobody can come back to this run: it belongs to no session that is there, and its answer was not to
+        be stored, or its client sends the whole conversation each time."""
+        if await self._journal.streams(Wanted(kind=SESSION, name=row.parent), limit=1):
+            return False
+        first = await self._journal.read(row.name, 0, 1)
+        started = decode(first[0].data) if first else None
+        if not isinstance(started, RunStarted):
+            return False
+        asked = started.asked
+        is_stateless = asked.get("surface") == "chat" and not started.wishes.own_tools
+        return is_stateless or asked.get("store") is False
+
+    async def _mark(self, name: str) -> float:
+        found = await self._journal.streams(Wanted(kind=KIND, name=name), limit=1)
+        return float(found[0].status) if found else 0.0
+
+    async def _set_mark(self, name: str, until: float) -> None:
+        if until > await self._mark(name):
+            await self._journal.note(name, Note(kind=KIND, status=repr(until)))
+
+
+async def prune_outputs(journal: Reader, kept: Path) -> int:
+    """Remove the outputs of runs that are no more. Returns of how many."""
+    count = 0
+    for folder in await asyncio.to_thread(_folders, kept):
+        if not await journal.head(folder.name):
+            await asyncio.to_thread(shutil.rmtree, folder, True)
+            count += 1
+    return count
+
+
+def _folders(kept: Path) -> list[Path]:
+    return sorted(entry for entry in kept.iterdir() if entry.is_dir()) if kept.is_dir() else []
+
+
+async def merge_run(journal: Journal, run: str) -> int:
+    """Merge the bursts of a run that has ended. Returns how many items it has less."""
+    merging, after = Merging(), 0
+    while items := await journal.read(run, after):
+        for item in items:
+            merging.take(item)
+        after = items[-1].seq
+        await asyncio.sleep(0)
+    merges = merging.done()
+    if not merges or not await journal.merge(run, merges):
+        return 0
+    return merging.gone
+
+
+class Merging:
+    """`take` the items of a run in their order; `done` gives what becomes of them."""
+
+    def __init__(self) -> None:
+        self.gone = 0
+        self._merges: list[Merge] = []
+        self._bursts: list[tuple[Item, Streamed]] = []
+        self._size = 0
+
+    def take(self, item: Item) -> None:
+        fact = decode(item.data)
+        if not isinstance(fact, Streamed):
+            self._close()
+        else:
+            if self._bursts and not self._belongs(item, fact):
+                self._close()
+            self._bursts.append((item, fact))
+            self._size += len(item.data)
+            if fact.events and isinstance(fact.events[-1], Ended | Cut):
+                self._close()
+
+    def done(self) -> list[Merge]:
+        self._close()
+        return self._merges
+
+    def _belongs(self, item: Item, fact: Streamed) -> bool:
+        before, last = self._bursts[-1]
+        same_epoch = before.seq >> EPOCH_BITS == item.seq >> EPOCH_BITS
+        return same_epoch and last.attempt == fact.attempt and self._size + len(item.data) <= _MOST_BYTES
+
+    def _close(self) -> None:
+        """Words, and what came behind the last of them, stay apart: when something was last heard is told by it."""
+        bursts, self._bursts, self._size = self._bursts, [], 0
+        heard = [place for place, (_, fact) in enumerate(bursts) if _is_heard(fact)]
+        cut = heard[-1] + 1 if heard else 0
+        for group in (bursts[:cut], bursts[cut:]):
+            if len(group) > 1:
+                self._merges.append(_merged(group))
+                self.gone += len(group) - 1
+
+
+def _merged(group: list[tuple[Item, Streamed]]) -> Merge:
+    first, last = group[0], group[-1]
+    begins = first[0].seq - max(first[1].merged - 1, 0)
+    events = joined(event for _, fact in group for event in fact.events)
+    merged = Streamed(last[1].at, last[1].attempt, events, last[0].seq - begins + 1)
+    return Merge(first[0].seq, Item(last[0].seq, encode(merged)))
+
+
+def _is_heard(fact: Streamed) -> bool:
+    return any(isinstance(event, _CONTENT) for event in fact.events)
+
+
+def joined(events: Iterable[Event]) -> tuple[Event, ...]:
+    """The same words in the same order, in as few events as can be. Signs of life, and counts of tokens that another
+    one replaced, are left out."""
+    made: list[Event] = []
+    pieces: list[str] = []
+    counted: int | None = None
+
+    def close() -> None:
+        if len(pieces) > 1:
+            made[-1] = type(made[-1])(made[-1].block, "".join(pieces))  # type: ignore[union-attr, call-arg, arg-type]
+        pieces.clear()
+
+    for event in events:
+        match event:
+            case Alive():
+                continue
+            case TextDelta() | ReasoningDelta() | RefusalDelta() | CallArgs():
+                if pieces and type(made[-1]) is type(event) and made[-1].block == event.block:
+                    pieces.append(event.text)
+                    continue
+                close()
+                pieces.append(event.text)
+            case UsageNoted() if counted is not None:
+                made[counted] = event
+                continue
+            case UsageNoted():
+                close()
+                counted = len(made)
+            case _:
+                close()
+        made.append(event)
+    close()
+    return tuple(made)

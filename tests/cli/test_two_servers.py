@@ -1,0 +1,46 @@
+"""Two programs on one data folder: one writes, the others are told so, or only read."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from commands import Ran, command
+from live_scenes import LAST, answer
+from server_process import ServerProcess, lived
+
+pytestmark = pytest.mark.process
+
+
+async def beside(server: ServerProcess, *arguments: str) -> Ran:
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: command(server.folder, *arguments))
+
+
+@pytest.mark.requirement("E6", "G7")
+def test_a_second_server_is_refused_and_readers_work_beside_the_first(tmp_path: Path):
+    """M1, M5."""
+
+    async def scene(server: ServerProcess):
+        await server.start()
+        assert (await server.post("/v1/sessions", {"id": "talk", "title": "About screws"})).status == 201
+        reply = await server.post("/v1/sessions/talk/messages", {"input": "go"})
+        run = reply.json["id"]
+        await server.ended(run)
+        second = await beside(server, "serve", "--port", "0")
+        writer = await beside(server, "run", "do something")
+        runs = await beside(server, "runs", "list")
+        shown = await beside(server, "runs", "show", run)
+        again = await server.post("/v1/sessions/talk/messages", {"input": "go on"})
+        view = await server.ended(again.json["id"])
+        return server.pid, run, (second, writer), (runs, shown), view, await server.stop()
+
+    pid, run, refused, readers, view, code = lived(scene, tmp_path, answer)
+    for ran in refused:
+        assert ran.code not in (0, 1), ran
+        assert str(pid) in ran.err
+        assert "stop it, or use another data folder" in " ".join(ran.err.split())
+        assert "Traceback" not in ran.err
+    for ran in readers:
+        assert ran.code == 0, ran
+        assert run in ran.out
+    assert (view["status"], view["output"]) == ("completed", LAST)
+    assert code == 0

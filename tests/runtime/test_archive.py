@@ -1,0 +1,349 @@
+"""A session goes out as lines of JSON and comes in again: whole, able to go on, or not at all."""
+
+import asyncio
+import contextlib
+import itertools
+
+import msgspec
+import pytest
+from asking_stage import HANG, HELLO, call, on_stage
+
+from turnbuckle.errors import ImportRefused
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import StorageFull, Wanted
+from turnbuckle.runtime.archive import Importer, exported, finish_imports, read_archive
+from turnbuckle.runtime.lane import KIND, OPEN
+from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.retention import merge_run
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.saying import LaneRules, Said
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.turn.facts import RunEnded, RunStarted
+from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import Message, TextPart, text_of
+
+ONE, TWO = SessionId("one"), SessionId("two")
+
+
+def words(text):
+    return Said((Message("user", (TextPart(text),)),))
+
+
+class Talk:
+    """A session of a stage, and people who talk in it."""
+
+    def __init__(self, stage, journal=None, name=ONE):
+        self.stage = stage
+        self.session = name
+        if journal is not None:
+            stage.journal = journal
+        self.runs = stage.process()
+        self.sessions = Sessions(stage.journal, self.runs, owner="a", wall=stage.clock.now)
+        names = itertools.count(1)
+        self.lanes = Lanes(
+            stage.journal,
+            self.runs,
+            LaneRules(),
+            owner="a",
+            wall=stage.clock.now,
+            sleep=stage.clock.sleep,
+            new_name=lambda kind: f"{kind}-{name}-{next(names)}",
+            began=lambda running, user: None,
+        )
+
+    async def say(self, *texts):
+        await self.sessions.create(self.session, "ann", "Small talk")
+        for text in texts:
+            lane = await self.lanes.open(self.session, "ann")
+            taken = await lane.say(words(text))
+            await self.runs.live(taken.run).outcome()
+        return self
+
+    async def told(self):
+        return [(one.message.role, text_of(one.message.parts)) for one in await self.sessions.messages(self.session)]
+
+    async def lines(self):
+        return b"".join(await self.pieces()).splitlines(keepends=True)
+
+    async def pieces(self):
+        row = await self.sessions.row(self.session, "ann")
+        return [piece async for piece in exported(self.stage.journal, row, self.session, 5.0)]
+
+
+def importer(journal):
+    names = itertools.count(1)
+    return Importer(journal, owner="b", wall=lambda: 2000.0, new_name=lambda kind: f"{kind}-new-{next(names)}")
+
+
+def lines_of_a_talk():
+    """A session of two runs, one of them with a tool."""
+
+    async def scene(stage):
+        talk = await Talk(stage).say("first question", "second question")
+        await talk.lanes.close()
+        return await talk.lines()
+
+    return on_stage(scene, call("look"), HELLO)
+
+
+LINES = lines_of_a_talk()
+
+
+async def everything(journal):
+    return sorted(row.name for row in await journal.streams(limit=100))
+
+
+@pytest.mark.requirement("G7")
+def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
+    async def scene(stage):
+        talk = await Talk(stage).say("first question", "second question")
+        lines, told = await talk.lines(), await talk.told()
+        history = await talk.sessions.history(ONE)
+        await talk.lanes.close()
+        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        made = await importer(other).bring_in(read_archive(lines), ONE, "ann")
+        assert (made.session, made.title, made.runs) == (ONE, "Small talk", 2)
+        again = Talk(stage, other)
+        assert await again.told() == told
+        assert await again.sessions.history(ONE) == history
+        assert [found.row.parent for found in await other.search("second question", Wanted(kind=RUN))] == [ONE]
+        assert [found.row.name for found in await other.search("small talk", Wanted(kind=KIND))] == [ONE]
+        await again.say("third question")
+        assert stage.model.requests[-1].messages[: len(history)] == history
+        await again.lanes.close()
+
+    on_stage(scene, call("look"), HELLO)
+
+
+@pytest.mark.requirement("G7")
+def test_beside_its_origin_it_is_another_session_with_runs_of_its_own():
+    async def scene(stage):
+        talk = await Talk(stage).say("first question", "second question")
+        lane = await talk.lanes.open(ONE, "ann")
+        await lane.undo()
+        await lane.close()
+        archive = read_archive(await talk.lines())
+        assert await importer(stage.journal).bring_in(archive, ONE, "ann") is None
+        assert await importer(stage.journal).bring_in(archive, TWO, "bob")
+        copy = Talk(stage, name=TWO)
+        assert await copy.told() == await talk.told()
+        assert await copy.sessions.history(TWO) == await talk.sessions.history(ONE)
+        runs = {row.name for row in await talk.sessions.runs_of(ONE)}
+        copies = {row.name for row in await copy.sessions.runs_of(TWO)}
+        assert len(runs) == len(copies) == 2
+        assert not runs & copies
+        assert {row.user for row in await stage.journal.streams(Wanted(parent=TWO))} == {"bob"}
+        started = [fact for name in copies for fact in await stage.of(name, RunStarted)]
+        assert {(fact.run, fact.session) for fact in started} == {(name, TWO) for name in copies}
+        await copy.sessions.delete(TWO)
+        assert len(await talk.told()) == 2  # the first question and its answer
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.requirement("G7")
+def test_runs_that_were_merged_go_out_and_come_in_like_others():
+    async def scene(stage):
+        talk = await Talk(stage).say("first question")
+        await talk.lanes.close()
+        told = await talk.told()
+        (run,) = await talk.sessions.runs_of(ONE)
+        assert await merge_run(stage.journal, run.name)
+        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        assert await importer(other).bring_in(read_archive(await talk.lines()), ONE, "ann")
+        assert await Talk(stage, other).told() == told
+
+    on_stage(scene, [HELLO[0], HELLO[0], HELLO[0], *HELLO[1:]])
+
+
+@pytest.mark.requirement("G7")
+def test_nothing_that_comes_in_begins_to_work():
+    async def scene(stage):
+        talk = await Talk(stage).say("first question")
+        lane = await talk.lanes.open(ONE, "ann")
+        taken = await lane.say(words("and now"))
+        await stage.journal.wait(taken.run, 2)
+        await lane.say(words("and then"))
+        lines = await talk.lines()
+        stage.journal, before = stage.journal.after_kill(), stage.journal
+        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        assert await importer(other).bring_in(read_archive(lines), ONE, "ann")
+        asked = len(stage.model.requests)
+        copy = Talk(stage, other)
+        assert await copy.runs.unfinished() == []
+        row = (await other.streams(Wanted(kind=KIND)))[0]
+        assert row.status == OPEN
+        state = await copy.sessions.state(ONE)
+        assert [fate.state for fate in state.fates.values()] == ["injected", "injected", "refused"]
+        ends = [fact for row in await copy.sessions.runs_of(ONE) for fact in await stage.of(row.name, RunEnded)]
+        assert [end.outcome.kind for end in ends] == ["completed", "cancelled"]
+        await copy.lanes.open(ONE, "ann")
+        await copy.lanes.close()
+        assert len(stage.model.requests) == asked
+        stage.journal = before
+        await lane.stop("user")
+        await talk.lanes.close()
+
+    on_stage(scene, HELLO, HANG)
+
+
+# What is refused
+
+
+def changed(number, **changes):
+    line = {**msgspec.json.decode(LINES[number]), **changes}
+    return [*LINES[:number], msgspec.json.encode(line) + b"\n", *LINES[number + 1 :]]
+
+
+def with_runs(change):
+    head = msgspec.json.decode(LINES[0])
+    head["runs"] = [change(dict(run)) for run in head["runs"]]
+    return [msgspec.json.encode(head) + b"\n", *LINES[1:]]
+
+
+WRONG = {
+    "nothing": ([], "line 1: this is no exported session"),
+    "a letter": ([b"Dear Sir or Madam,\n"], "line 1: this is no exported session"),
+    "a list": ([b"[1, 2]\n"], "line 1: this is no exported session"),
+    "another format": (changed(0, format="diary"), "line 1: this is no exported session"),
+    "a newer version": (changed(0, version=2), "the file has version 2, and this turnbuckle reads version 1"),
+    "no version": (changed(0, version=None), "the file has version None"),
+    "a torn line": ([*LINES[:3], LINES[3][:-20] + b"\n", *LINES[4:]], "line 4 is broken"),
+    "no JSON": ([*LINES[:3], b"\xff\xfe\n", *LINES[4:]], "line 4 is broken"),
+    "an unknown fact": (changed(5, fact={"type": "song"}), "line 6: this is no fact that we know"),
+    "a stream that is not named": (changed(8, stream="stranger"), "line 9: nothing of 'stranger' is expected here"),
+    "a run whose name is a path": (with_runs(lambda run: {**run, "run": "../x"}), "can not be the name of a run"),
+    "a run that is named twice": (with_runs(lambda run: {**run, "run": "r1"}), "a run is named twice"),
+    "lines that change places": ([*LINES[:7], LINES[8], LINES[7], *LINES[9:]], "out of order"),
+    "a session without a beginning": (changed(1, fact={"type": "undone", "at": 1.0, "run": "r"}), "how it was made"),
+}
+
+
+@pytest.mark.requirement("G7")
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_whole_session_is_refused_with_the_line_that_is_wrong(name):
+    lines, why = WRONG[name]
+    with pytest.raises(ImportRefused) as caught:
+        read_archive(lines)
+    assert why in str(caught.value)
+
+
+@pytest.mark.requirement("G7")
+def test_no_line_can_be_lost_or_come_twice():
+    assert read_archive(LINES).head.session == ONE
+    for number in range(len(LINES)):
+        for lines in (
+            [*LINES[:number], *LINES[number + 1 :]],
+            LINES[:number],
+            [*LINES[:number], LINES[number], *LINES[number:]],
+        ):
+            with pytest.raises(ImportRefused):
+                read_archive(lines)
+
+
+class Unlucky(MemoryJournal):
+    """Fails, or dies, at one of its changes."""
+
+    def __init__(self, at, how):
+        super().__init__(monotonic=lambda: 0.0, wall=lambda: 0.0)
+        self.left = at
+        self.how = how
+
+    async def _strike(self):
+        self.left -= 1
+        if not self.left:
+            raise self.how("now")
+
+    async def append(self, *args, **named):
+        await self._strike()
+        return await super().append(*args, **named)
+
+    async def note(self, *args, **named):
+        await self._strike()
+        return await super().note(*args, **named)
+
+    async def claim(self, *args, **named):
+        await self._strike()
+        return await super().claim(*args, **named)
+
+
+class Dead(BaseException):
+    """The process is no more: nothing tidies up behind it."""
+
+
+class Grave(Unlucky):
+    """After its end nothing happens any more."""
+
+    async def drop(self, stream):
+        return False if self.left <= 0 else await super().drop(stream)
+
+    async def release(self, claim):
+        if self.left > 0:
+            await super().release(claim)
+
+
+@pytest.mark.requirement("G7")
+def test_an_import_that_fails_leaves_nothing():
+    async def at(number):
+        journal = Unlucky(number, StorageFull)
+        try:
+            made = await importer(journal).bring_in(read_archive(LINES), ONE, "ann")
+        except StorageFull:
+            left = await everything(journal)
+            assert left in ([], [ONE, *sorted(run["run"] for run in msgspec.json.decode(LINES[0])["runs"])])
+            return bool(left)
+        return made
+
+    results = [asyncio.run(at(number)) for number in range(1, 15)]
+    assert False in results
+    assert results[-1].runs == 2
+
+
+@pytest.mark.requirement("G7", "E2")
+def test_after_an_import_that_died_anywhere_there_is_the_whole_session_or_nothing():
+    wanted = [ONE, *sorted(run["run"] for run in msgspec.json.decode(LINES[0])["runs"])]
+
+    async def at(number):
+        journal = Grave(number, Dead)
+        with contextlib.suppress(Dead):
+            await importer(journal).bring_in(read_archive(LINES), ONE, "ann")
+        journal = journal.after_kill()
+        there = await journal.streams(Wanted(kind=KIND))
+        assert bool(there) == bool(await journal.head(ONE))
+        await finish_imports(journal, older_than=1.0)
+        runs = sorted(row.name for row in await journal.streams(Wanted(kind=RUN)))
+        assert runs == (wanted[1:] if there else [])
+        assert await journal.streams(Wanted(kind="import")) == []
+        return bool(there)
+
+    results = [asyncio.run(at(number)) for number in range(1, 15)]
+    assert results[0] is False
+    assert results[-1] is True
+    assert sorted(results) == results
+
+
+def test_an_import_that_may_be_under_way_is_left_alone():
+    async def main():
+        journal = Grave(6, Dead)
+        with pytest.raises(Dead):
+            await importer(journal).bring_in(read_archive(LINES), ONE, "ann")
+        before = await everything(journal)
+        assert await finish_imports(journal, older_than=-1.0) == 0
+        assert await everything(journal) == before
+
+    asyncio.run(main())
+
+
+def test_what_is_added_while_it_is_written_is_left_out():
+    async def scene(stage):
+        talk = await Talk(stage).say("first question")
+        row = await talk.sessions.row(ONE, "ann")
+        lines = exported(stage.journal, row, ONE, 5.0)
+        first = await anext(lines)
+        await talk.say("second question")
+        rest = [piece async for piece in lines]
+        archive = read_archive(b"".join([first, *rest]).splitlines(keepends=True))
+        assert len(archive.runs) == 1
+        await talk.lanes.close()
+
+    on_stage(scene, HELLO)

@@ -1,0 +1,247 @@
+"""Calls that were handed over come back with their results, and meet the run that made them again."""
+
+import asyncio
+from itertools import pairwise
+
+import msgspec
+import pytest
+from asking_stage import HELLO, POLICY, ROUTE, call, new_run, on_stage
+from msgspec.structs import replace
+
+from turnbuckle.reply.repair import repair
+from turnbuckle.reply.rules import violations
+from turnbuckle.runtime.handover import MOST_CACHED, Handover, Spoken, finder
+from turnbuckle.runtime.runs import NewRun
+from turnbuckle.turn.facts import CallsHandedOver, HandedCall
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    CallArgs,
+    CallStarted,
+    Cut,
+    ReasoningDelta,
+    StateNoted,
+    TextDelta,
+)
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import PROTOCOLS, RunId
+from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart
+from turnbuckle.vocab.request import ToolSpec, Wishes
+
+TOOLS = (ToolSpec("find"), ToolSpec("put"))
+AGENT = Wishes(tools=TOOLS)
+LONG = " ".join(f"word{number}" for number in range(200))
+STATES = {
+    "anthropic": {"signature": "signed"},
+    "openai_responses": {"id": "rs_1", "encrypted_content": "sealed"},
+    "openai_chat": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "sealed"}]},
+}
+THOUGHT = "I should look first."
+
+
+def thinking(protocol, reply):
+    moved = [replace(event, block=event.block + 1) if hasattr(event, "block") else event for event in reply]
+    return [ReasoningDelta(0, THOUGHT), StateNoted(0, STATES[protocol]), BlockClosed(0), *moved]
+
+
+FIND = ("find", '{"what": "x"}')
+CUT = [CallStarted(0, "c", "put"), CallArgs(0, f'{{"body": "{LONG[:900]}'), Cut(failure("reset", "gone"))]
+REST = msgspec.json.encode({"draft": "d1", "after": LONG[840:900], "rest": LONG[900:]}).decode()
+FIRST_RUNS = {
+    "one call": lambda protocol: [thinking(protocol, call(FIND))],
+    "text and two calls": lambda protocol: [[TextDelta(7, "I look."), BlockClosed(7), *call(FIND, FIND)]],
+    "ours and the caller's": lambda protocol: [thinking(protocol, call("look", FIND, "look"))],
+    "a round of ours before": lambda protocol: [thinking(protocol, call("look")), thinking(protocol, call(FIND))],
+    "a draft": lambda protocol: [CUT, call(("finish_call", REST))],
+}
+
+
+def copy_of(handed, text=""):
+    """What a client keeps of an answer: its text, and the calls by the ids that it knows."""
+    said = (TextPart(text),) if text else ()
+    return Message("assistant", (*said, *(CallPart(one.id, one.name, one.arguments) for one in handed)))
+
+
+def results(handed):
+    """One message for each result, as chat clients send them."""
+    return tuple(Message("tool", (ResultPart(one.id, (TextPart(f"result {one.id}"),)),)) for one in handed)
+
+
+def flat(messages):
+    return [(message.role, part) for message in messages for part in message.parts]
+
+
+async def handed_over(stage, runs, **more):
+    """A run up to its hand-over."""
+    running = await runs.begin(new_run(wishes=AGENT, user="ann", history=(), **more))
+    assert (await running.outcome()).kind == "completed"
+    (over,) = await stage.of(running.run, CallsHandedOver)
+    return running, over.calls
+
+
+@pytest.mark.requirement("F11", "A3", "C5")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", FIRST_RUNS)
+def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, protocol):
+    async def scene(stage):
+        runs = stage.process()
+        running, handed = await handed_over(stage, runs)
+        before = stage.model.requests[-1].messages
+        user, *_ = running.turn.messages
+        brought = (user, copy_of(handed, "an edited copy"), *results(handed))
+        told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
+        await (await runs.begin(NewRun(told, history=(), wishes=AGENT, user="ann"))).outcome()
+        sent = stage.model.requests[-1].messages
+        assert violations(sent, protocol, model=ROUTE.model, to_ask=True) == ()
+        assert flat(sent)[: len(flat(before))] == flat(before)
+        inner = {one.id: one.inner for one in handed}
+        answered = tuple(ResultPart(inner[one.id], (TextPart(f"result {one.id}"),)) for one in handed)
+        expected = (*running.turn.messages, Message("tool", answered))
+        assert flat(sent) == flat(repair(expected, protocol, model=ROUTE.model, to_ask=True).messages)
+        calls = [part for _, part in flat(sent) if isinstance(part, CallPart) and part.name != "look"]
+        found = {part.call_id: part.content for _, part in flat(sent) if isinstance(part, ResultPart)}
+        assert [found[one.id] for one in calls] == [(TextPart(f"result {one.id}"),) for one in handed]
+        if name not in ("text and two calls", "a draft"):
+            assert THOUGHT in str([part for _, part in flat(sent) if isinstance(part, ReasoningPart)])
+
+    replies = FIRST_RUNS[name](protocol)
+    policy = replace(POLICY, routes=(replace(ROUTE, protocol=protocol),))
+    on_stage(scene, *replies, HELLO, policy=policy)
+
+
+@pytest.mark.requirement("F11")
+def test_a_whole_conversation_of_hand_overs_is_given_back_each_time():
+    """An agent sends everything again with each of its requests."""
+
+    async def scene(stage):
+        runs = stage.process()
+        handover = Handover(finder(stage.journal, stage.policy))
+        brought = (Message("user", (TextPart("Do it."),)),)
+        for _ in range(4):
+            told = await handover.restored(brought, "ann")
+            running = await runs.begin(NewRun(told, history=(), wishes=AGENT, user="ann"))
+            await running.outcome()
+            handed = running.turn.handed
+            brought = (*brought, copy_of(handed), *results(handed))
+        requests = [flat(request.messages) for request in stage.model.requests]
+        for earlier, later in pairwise(requests):
+            assert later[: len(earlier)] == earlier
+            assert [type(part) for _, part in later[len(earlier) :]] == [ReasoningPart, CallPart, ResultPart]
+
+    on_stage(scene, *(thinking("openai_chat", call(FIND)) for _ in range(4)))
+
+
+@pytest.mark.requirement("F11", "F9")
+def test_the_run_of_another_user_is_not_used():
+    async def scene(stage):
+        _, handed = await handed_over(stage, stage.process())
+        brought = (Message("user", (TextPart("Do it."),)), copy_of(handed, "mine"), *results(handed))
+        find = finder(stage.journal, stage.policy)
+        assert await find(RunId("r2"), "bob") is None
+        assert await Handover(find).restored(brought, "bob") == brought
+        shared = Handover(find)
+        assert await shared.restored(brought, "ann") != brought
+        assert await shared.restored(brought, "bob") == brought  # what is at hand for one is not for the other
+
+    on_stage(scene, call(FIND))
+
+
+@pytest.mark.requirement("F11")
+@pytest.mark.parametrize("call_id", ["call_gone_0", "call_x", "toolu_1", "call_abc123", ""])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_of_an_unknown_run_the_clients_copy_must_do_and_is_legal(protocol, call_id):
+    async def scene(stage):
+        unknown = (HandedCall(call_id, "find", "{}", "x"),)
+        brought = (Message("user", (TextPart("Do it."),)), copy_of(unknown, "I look."), *results(unknown))
+        told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
+        assert told == brought
+        repaired = repair(told, protocol, model="m", to_ask=True).messages
+        assert violations(repaired, protocol, model="m", to_ask=True) == ()
+        assert f"result {call_id}" in str(repaired)
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.requirement("F11")
+def test_a_copy_with_other_calls_than_were_handed_over_stays_as_the_client_has_it():
+    async def scene(stage):
+        _, handed = await handed_over(stage, stage.process())
+        handover = Handover(finder(stage.journal, stage.policy))
+        for copy in (copy_of(handed[:1]), copy_of((*handed, HandedCall("other", "find", "{}", ""))), copy_of(())):
+            brought = (Message("user", (TextPart("Do it."),)), copy, *results(handed))
+            assert await handover.restored(brought, "ann") == brought
+
+    on_stage(scene, call(FIND, FIND))
+
+
+@pytest.mark.requirement("F11")
+def test_a_run_that_has_not_ended_is_not_used():
+    async def scene(stage):
+        running = await stage.process().begin(new_run(user="ann"))
+        find = finder(stage.journal, stage.policy)
+        assert await find(running.run, "ann") is None
+        await running.outcome()
+        assert isinstance(await find(running.run, "ann"), Spoken)
+        assert await find(RunId("never"), "ann") is None
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.requirement("F11")
+def test_in_a_session_only_results_come_and_find_their_calls():
+    async def scene(stage):
+        runs = stage.process()
+        running, handed = await handed_over(stage, runs)
+        session = running.turn.session
+        told = await Handover(finder(stage.journal, stage.policy)).answers(results(handed), "ann")
+        assert [part.call_id for _, part in flat(told)] == [one.inner for one in handed]
+        await (await runs.begin(NewRun(told, session=session, wishes=AGENT, user="ann"))).outcome()
+        sent = stage.model.requests[-1].messages
+        assert violations(sent, "openai_chat", model=ROUTE.model, to_ask=True) == ()
+        assert flat(sent) == flat((*running.turn.messages, *told))
+
+    on_stage(scene, call(FIND, FIND), HELLO)
+
+
+@pytest.mark.requirement("F11")
+def test_results_of_others_are_left_as_they_are():
+    async def scene(stage):
+        _, handed = await handed_over(stage, stage.process())
+        handover = Handover(finder(stage.journal, stage.policy))
+        assert await handover.answers(results(handed), "bob") == results(handed)
+        user = Message("user", (TextPart("call_r2_0"),))
+        assert await handover.answers((user,), "ann") == (user,)
+
+    on_stage(scene, call(FIND))
+
+
+@pytest.mark.requirement("F11")
+def test_a_caller_that_never_brings_its_results_has_a_usable_session():
+    async def scene(stage):
+        runs = stage.process()
+        running, _ = await handed_over(stage, runs)
+        again = await runs.begin(new_run("Never mind.", session=running.turn.session, wishes=AGENT, user="ann"))
+        assert (await again.outcome()).kind == "completed"
+        for protocol in PROTOCOLS:
+            repaired = repair(again.turn.messages[:-1], protocol, model=ROUTE.model, to_ask=True)
+            assert violations(repaired.messages, protocol, model=ROUTE.model, to_ask=True) == ()
+
+    on_stage(scene, call(FIND), HELLO)
+
+
+def test_runs_are_looked_up_once_and_not_all_are_kept_at_hand():
+    asked = []
+
+    async def find(run, user):
+        asked.append(run)
+        return Spoken((), (HandedCall(f"call_{run}_0", "find", "{}", "x"),))
+
+    async def scene():
+        handover = Handover(find)
+        for number in range(MOST_CACHED + 1):
+            await handover.answers(results((HandedCall(f"call_r{number}_0", "find", "{}", "x"),)), "ann")
+        await handover.answers(results((HandedCall("call_r5_0", "find", "{}", "x"),)), "ann")
+        assert len(asked) == MOST_CACHED + 1
+        await handover.answers(results((HandedCall("call_r0_0", "find", "{}", "x"),)), "ann")
+        assert len(asked) == MOST_CACHED + 2
+
+    asyncio.run(scene())

@@ -1,0 +1,196 @@
+"""Claims that are renewed, that can not be renewed, and that run out while the machine sleeps."""
+
+import asyncio
+import itertools
+import time
+
+import pytest
+from turn_facts import POLICY, called, said
+
+from turnbuckle.errors import ClaimLost
+from turnbuckle.journal.clock import lease_time
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, Held, StorageError
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.runtime.holding import LEASE, PERIOD, hold, is_held
+from turnbuckle.runtime.rehearsal import Rehearsal
+from turnbuckle.runtime.runs import Runs
+from turnbuckle.turn.facts import ToolStarted, decode
+from turnbuckle.vocab.tooling import ToolOutcome
+
+
+class Sick(MemoryJournal):
+    """A journal whose renewals go wrong from the moment on at which somebody says so."""
+
+    how = "well"
+    renewed = 0
+
+    async def renew(self, claim, seconds):
+        self.renewed += 1
+        if self.how == "fails":
+            raise StorageError("no")
+        if self.how == "hangs":
+            await asyncio.get_running_loop().create_future()
+        return await super().renew(claim, seconds)
+
+
+class Machine:
+    """A machine that can sleep: its claims see the time that passes then, its timers do not."""
+
+    def __init__(self):
+        self.clock = VirtualClock()
+        self.slept = 0.0
+        self.journal = Sick(monotonic=self.lease_time, wall=self.lease_time)
+
+    def lease_time(self):
+        return self.clock.now() + self.slept
+
+    async def claim(self, stream="r", owner="a"):
+        claim = await self.journal.claim(stream, owner, LEASE)
+        assert isinstance(claim, Claim)
+        return claim
+
+
+def on_a_machine(story):
+    machine = Machine()
+    return machine.clock.run(lambda: story(machine))
+
+
+@pytest.mark.requirement("E6")
+def test_leases_are_told_by_a_clock_that_goes_on_while_the_machine_sleeps():
+    source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    before = time.clock_gettime(source)
+    assert before <= lease_time() <= time.clock_gettime(source)
+    assert MemoryJournal()._monotonic is lease_time
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+@pytest.mark.parametrize("healthy", [0, 1, 5])
+def test_who_can_not_renew_lets_go_while_the_claim_is_still_good(how, healthy):
+    async def story(machine):
+        claim = await machine.claim()
+        holding = asyncio.ensure_future(hold(machine.journal, claim, machine.clock.sleep))
+        await asyncio.sleep(healthy * PERIOD + PERIOD / 2)
+        assert not holding.done()
+        machine.journal.how = how
+        await holding
+        assert machine.journal.still_mine(claim)
+        assert isinstance(await machine.journal.claim("r", "b", LEASE), Held)
+
+    on_a_machine(story)
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize("how", ["fails", "hangs"])
+def test_one_renewal_that_goes_wrong_is_made_up_for_by_the_next(how):
+    async def story(machine):
+        claim = await machine.claim()
+        holding = asyncio.ensure_future(hold(machine.journal, claim, machine.clock.sleep))
+        for _ in range(5):
+            machine.journal.how = how
+            count = machine.journal.renewed
+            while machine.journal.renewed == count:
+                await asyncio.sleep(1)
+            machine.journal.how = "well"
+            await asyncio.sleep(2 * PERIOD)
+            assert machine.journal.still_mine(claim)
+        assert not holding.done()
+        holding.cancel()
+
+    on_a_machine(story)
+
+
+@pytest.mark.requirement("E6")
+def test_a_claim_that_ran_out_in_a_sleep_is_good_again_only_if_nobody_took_it():
+    async def story(machine):
+        free, taken = await machine.claim("free"), await machine.claim("taken")
+        machine.slept += 10 * LEASE
+        assert not machine.journal.still_mine(free)
+        await machine.claim("taken", "b")
+        assert await is_held(machine.journal, free)
+        assert machine.journal.still_mine(free)
+        assert not await is_held(machine.journal, taken)
+
+    on_a_machine(story)
+
+
+class Sleeper(Rehearsal):
+    """Calls a tool, and the machine goes to sleep before the call is whole."""
+
+    def __init__(self, machine, meanwhile):
+        super().__init__(machine.clock.sleep)
+        self._machine = machine
+        self._meanwhile = meanwhile
+        self._replies = iter((called(("c1", "shell", '{"command":"x"}')), said("Done.")))
+
+    async def attempt(self, route, request, stop):
+        reply = next(self._replies)
+        self._machine.slept += 10 * LEASE
+        await self._meanwhile(self._machine)
+        yield list(reply.events)
+
+
+class Counting:
+    def __init__(self):
+        self.ran = 0
+
+    def specs(self):
+        return ()
+
+    async def refuse(self, call_id, name, arguments):
+        return None
+
+    async def run(self, call_id, name, arguments, key, said, stop):
+        self.ran += 1
+        return ToolOutcome("finished", "ok")
+
+    async def probe(self, name, arguments, key):
+        return "unknown"
+
+
+async def nothing(machine):
+    pass
+
+
+async def takeover(machine):
+    await machine.claim("r2", "another process")
+
+
+def runs_on(machine, tools, meanwhile):
+    names = itertools.count(1)
+    return Runs(
+        machine.journal,
+        POLICY,
+        Sleeper(machine, meanwhile),
+        lambda run: tools,
+        owner="a",
+        wall=machine.lease_time,
+        sleep=machine.clock.sleep,
+        new_name=lambda kind: f"{kind}{next(names)}",
+    )
+
+
+@pytest.mark.requirement("E6", "D3")
+def test_a_run_goes_on_after_a_sleep_of_the_machine():
+    async def story(machine):
+        tools = Counting()
+        running = await runs_on(machine, tools, nothing).start("do it")
+        assert (await running.outcome()).kind == "completed"
+        assert tools.ran == 1
+
+    on_a_machine(story)
+
+
+@pytest.mark.requirement("E6", "D3")
+def test_a_process_that_wakes_after_another_took_its_run_over_starts_and_writes_nothing():
+    async def story(machine):
+        tools = Counting()
+        running = await runs_on(machine, tools, takeover).start("do it")
+        with pytest.raises(ClaimLost):
+            await running.outcome()
+        assert tools.ran == 0
+        facts = [decode(item.data) for item in await machine.journal.read(running.run)]
+        assert not any(isinstance(fact, ToolStarted) for fact in facts)
+
+    on_a_machine(story)

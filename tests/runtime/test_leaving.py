@@ -1,0 +1,144 @@
+"""A process lets go of its runs in good order: each is marked last of all, has no end, and goes on elsewhere."""
+
+import asyncio
+
+import pytest
+from asking_stage import HANG, HELLO, SHELL, SlowJournal, Tools, call, new_run, on_stage
+
+from turnbuckle.errors import RunHeld
+from turnbuckle.turn.facts import (
+    ApprovalAsked,
+    RunClaimed,
+    RunEnded,
+    RunLeft,
+    RunStarted,
+    Streamed,
+    ToolFinished,
+    ToolStarted,
+)
+from turnbuckle.vocab.ids import RunId
+
+
+class Again(Tools):
+    """Tools that may simply be run again."""
+
+    async def probe(self, name, arguments, key):
+        return "again"
+
+
+async def goes_on(stage, run):
+    return await stage.process("b").resume(run)
+
+
+@pytest.mark.requirement("G5", "E6")
+@pytest.mark.parametrize("turns", range(0, 40))
+def test_the_mark_is_the_last_thing_that_is_written_whenever_the_process_lets_go(turns):
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await running.leave("the server stops")
+        facts = await stage.facts(running.run)
+        if isinstance(facts[-1], RunEnded):
+            assert not any(isinstance(fact, RunLeft) for fact in facts)
+            return
+        assert [isinstance(fact, RunLeft) for fact in facts].count(True) == 1
+        assert isinstance(facts[-1], RunLeft)
+        assert facts[-1].why == "the server stops"
+        (row,) = await stage.journal.streams()
+        assert (row.status, row.holder) == ("running", "")
+        again = await goes_on(stage, running.run)
+        assert (await again.outcome()).kind == "completed"
+        facts = await stage.facts(running.run)
+        assert isinstance(facts[facts.index(next(f for f in facts if isinstance(f, RunLeft))) + 1], RunClaimed)
+        assert again.turn.tally.recoveries == 0
+
+    on_stage(scene, call("look"), HELLO, journal=SlowJournal)
+
+
+@pytest.mark.requirement("G5")
+def test_any_number_of_orderly_restarts_is_no_loop_of_crashes():
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        for number in range(8):
+            await stage.until(running.run, ToolStarted, number + 1)
+            await running.leave("a new version")
+            running = await stage.process(f"p{number}").resume(running.run)
+        assert running.turn.tally.recoveries == 0
+        running.stop()
+        assert (await running.outcome()).kind == "cancelled"
+
+    on_stage(scene, call("look"), HELLO, tools=Again(slow=("look",)))
+
+
+@pytest.mark.requirement("G5", "D3")
+def test_a_tool_that_was_under_way_is_unknown_afterwards():
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        await stage.until(running.run, ToolStarted)
+        await running.leave("the server stops")
+        stage.tools.slow = ()
+        again = await goes_on(stage, running.run)
+        await again.outcome()
+        (finished,) = await stage.of(running.run, ToolFinished)
+        assert finished.outcome.status == "unknown"
+        assert len(stage.tools.ran) == 1
+
+    on_stage(scene, call("look"), HELLO, tools=Tools(slow=("look",)))
+
+
+@pytest.mark.requirement("G6", "D8")
+def test_a_question_is_still_open_afterwards():
+    async def scene(stage):
+        running = await stage.asked()
+        await running.leave("the server stops")
+        again = await goes_on(stage, running.run)
+        assert await again.answer("a1-0", "allowed", "ann")
+        assert (await again.outcome()).kind == "completed"
+        assert len(await stage.of(running.run, ApprovalAsked)) == 1
+
+    on_stage(scene, call(SHELL), HELLO)
+
+
+def test_a_run_that_has_ended_is_not_marked():
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        await running.outcome()
+        before = await stage.facts(running.run)
+        await running.leave("the server stops")
+        assert await stage.facts(running.run) == before
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.requirement("E6")
+def test_a_mark_that_can_not_be_made_leaves_the_run_as_a_crash_would():
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        await stage.until(running.run, Streamed)
+        stage.journal.room = 0
+        await running.leave("the server stops")
+        stage.journal.room = 1 << 20
+        assert await stage.of(running.run, RunLeft) == []
+        again = await goes_on(stage, running.run)
+        again.stop()
+        await again.outcome()
+
+    on_stage(scene, HANG)
+
+
+@pytest.mark.requirement("E6")
+def test_a_run_begins_once():
+    async def scene(stage):
+        runs = stage.process()
+        running = await runs.begin(new_run(run=RunId("same")))
+        with pytest.raises(RunHeld):
+            await runs.begin(new_run("Other.", run=RunId("same")))
+        await running.outcome()
+        with pytest.raises(RunHeld, match="has begun already"):
+            await runs.begin(new_run("Other.", run=RunId("same")))
+        assert len(await stage.of(running.run, RunStarted)) == 1
+        (row,) = await stage.journal.streams()
+        assert (row.status, row.holder) == ("completed", "")
+
+    on_stage(scene, HELLO)

@@ -1,0 +1,44 @@
+"""Two messages right behind each other, the second one from somebody who saw the first one's end before the lane did."""
+
+import itertools
+
+import pytest
+from asking_stage import HANG, HELLO, on_stage
+
+from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.saying import LaneRules, Said
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import Message, TextPart
+
+SESSION = SessionId("s")
+
+
+@pytest.mark.requirement("G1")
+def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_one():
+    async def scene(stage):
+        runs, names = stage.process(), itertools.count(1)
+        await Sessions(stage.journal, runs, owner="a", wall=stage.clock.now).create(SESSION, "ann")
+        lanes = Lanes(
+            stage.journal,
+            runs,
+            LaneRules(),
+            owner="a",
+            wall=stage.clock.now,
+            sleep=stage.clock.sleep,
+            new_name=lambda kind: f"{kind}{next(names)}",
+            began=lambda running, user: None,
+        )
+        lane = await lanes.open(SESSION, "ann")
+        said = Said((Message("user", (TextPart("Hello?"),)),))
+        first = await lane.say(said)
+        await runs.live(first.run).outcome()
+        second = await lane.say(said)
+        await stage.journal.wait(second.run, 2)
+        await lane.say(said)
+        assert [running.run for running in runs.all_live] == [second.run]
+        assert len(lane.state.waiting) == 1
+        await lane.stop("user")
+        await lanes.close()
+
+    on_stage(scene, HELLO, HANG)

@@ -1,0 +1,268 @@
+"""Two owners on one server: to each of them, whatever belongs to the other is not there."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_stage import Reply
+from live_scenes import LAST, stages
+from live_stage import Address, Keyholder, Stage, door, played
+
+from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem, Status
+
+ASK = 'approval = { shell = "ask" }'
+SECRET = "marmalade"
+TOOL = {"type": "function", "function": {"name": "theirs", "parameters": {"type": "object"}}}
+
+
+def household(request: LabRequest) -> Iterable[ScriptItem]:
+    """Leaves one thing of every kind behind."""
+    task = [item["content"] for item in request.body["messages"] if item["role"] == "user"]
+    match str(task[0]).split()[0]:
+        case "consent":
+            return (Call("shell", {"command": f"echo {SECRET}"}), Finish())
+        case "draft" if len(task) > 1:
+            return (Status(400, "no rest"),)
+        case "draft":
+            text = f"{SECRET} " * 400
+            return (KillAfter(arguments=1500), Call("write_file", {"path": "a.txt", "content": text}, 40), Finish())
+        case "theirs" if not results_brought(request):
+            return (Call("theirs", {"what": SECRET}), Finish())
+    return (Say(f"{SECRET} for you"), Finish())
+
+
+async def furnish(owner: Address) -> dict[str, str]:
+    """Things of every kind, by the names of the parameters in which their ids stand."""
+    asking = await owner.begin("consent", session="table")
+    async with owner.listen(f"/v1/runs/{asking}/events") as reader:
+        await reader.until(b"event: approval_asked")
+    [approval] = (await owner.get(f"/v1/runs/{asking}/approvals")).json["data"]
+    await owner.events(await owner.begin("hello", session="shelf"))
+    drafting = await owner.begin("draft")
+    await owner.events(drafting)
+    [draft] = (await owner.get(f"/v1/runs/{drafting}/drafts")).json["data"]
+    response = (await owner.post("/v1/responses", {"model": "agent", "input": "hello"})).json
+    conversation = (await owner.post("/v1/conversations")).json
+    return {
+        "run": asking,
+        "approval": approval["id"],
+        "drafting": drafting,
+        "draft": draft["id"],
+        "session": "table",
+        "response": response["id"],
+        "conversation": conversation["id"],
+        "model": "lab",
+    }
+
+
+BODIES: dict[str, Any] = {
+    "/v1/runs/{run}/approvals/{approval}": {"decision": "allow"},
+    "/v1/sessions/{session}/messages": {"input": "hello"},
+}
+RENAMED = {"title": "mine now"}
+
+
+def filled(path: str, ids: dict[str, str]) -> str:
+    if "{draft}" in path:
+        path = path.replace("{run}", ids["drafting"])
+    return re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], path)
+
+
+def strange(ids: dict[str, str]) -> dict[str, str]:
+    """Ids that look the same and belong to nobody."""
+    return {
+        name: re.sub(r"[0-9a-f]{6}(?=_|$)", "abcdef", one) if name != "session" else "chair"
+        for name, one in ids.items()
+    }
+
+
+def plain(reply: Reply, *ids: dict[str, str]) -> tuple[int, dict[str, str], str]:
+    """An answer without what is its own: the id of the request, the time, and the ids that were asked for."""
+    headers = {
+        name: value for name, value in reply.headers.items() if name not in ("x-request-id", "date", "content-length")
+    }
+    text = reply.body.decode()
+    for known in ids:
+        for name, one in sorted(known.items(), key=lambda pair: -len(pair[1])):
+            text = text.replace(one, "<run>" if name == "drafting" else f"<{name}>")
+    return reply.status, headers, text
+
+
+async def every_operation(stage: Address) -> list[tuple[str, str]]:
+    """Every method and path whose address holds an id, from the server's own document."""
+    document = (await stage.get("/openapi.json")).json
+    found = [
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+        if "{" in path and method in ("get", "post", "put", "patch", "delete")
+    ]
+    return [(method, path) for method, path in found if path != "/v1/models/{model}"]
+
+
+@pytest.mark.requirement("F9")
+def test_what_belongs_to_another_looks_to_the_byte_like_what_is_not_there(tmp_path: Path):
+    """X1. Every operation on a thing with an id, from the document, so that none is forgotten."""
+
+    async def scene(stage: Stage):
+        ann, bob = stage.owner("ann"), stage.owner("bob")
+        ids = await furnish(ann)
+        before = [(await ann.get(filled(path, ids))).status for path in READABLE]
+        told = []
+        for method, path in set(await every_operation(bob)) - MADE_BY_USE:
+            body = RENAMED if method == "PATCH" else BODIES.get(path, {}) if method == "POST" else None
+            foreign = await bob.ask(method, filled(path, ids), body)
+            unknown = await bob.ask(method, filled(path, strange(ids)), body)
+            told.append((method, path, plain(foreign, ids), plain(unknown, strange(ids))))
+        after = [(await ann.get(filled(path, ids))).status for path in READABLE]
+        return told, before, after
+
+    told, before, after = played(scene, tmp_path, household, tools=ASK)
+    assert len(told) > 20
+    for method, path, foreign, unknown in told:
+        assert foreign == unknown, (method, path)
+        assert foreign[0] == 404, (method, path, foreign)
+        assert SECRET not in foreign[2]
+    assert before == after == [200] * len(READABLE)
+
+
+READABLE = ("/v1/runs/{run}", "/v1/runs/{run}/drafts", "/v1/sessions/{session}", "/v1/responses/{response}")
+MADE_BY_USE = frozenset({("POST", "/v1/sessions/{session}/messages")})
+"""A session is made by the first message in it, and everybody may have one of any name."""
+
+
+@pytest.mark.requirement("F9", "G7")
+def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
+    async def scene(stage: Stage):
+        ann, bob = stage.owner("ann"), stage.owner("bob")
+        await furnish(ann)
+        lists = ("/v1/runs", "/v1/sessions", "/v1/approvals", f"/v1/sessions?q={SECRET}", "/v1/runs?session=table")
+        return [[(await one.get(path)).json["data"] for path in lists] for one in (ann, bob)]
+
+    of_ann, of_bob = played(scene, tmp_path, household, tools=ASK)
+    assert all(of_ann)
+    assert of_bob == [[]] * 5
+
+
+@pytest.mark.requirement("F9", "F4", "F11")
+def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
+    async def scene(stage: Stage):
+        ann, bob = stage.owner("ann"), stage.owner("bob")
+        ids = await furnish(ann)
+        call = await ann.post("/v1/chat/completions", {"model": "agent", "messages": [user("theirs")], "tools": [TOOL]})
+        message = call.json["choices"][0]["message"]
+        chained = [
+            await bob.post(
+                "/v1/responses", {"model": "agent", "input": "go on", "previous_response_id": one["response"]}
+            )
+            for one in (ids, strange(ids))
+        ]
+        forks = [
+            await bob.post("/v1/sessions/mine/fork", {"run": one["run"]})
+            for one in (ids, strange(ids))
+            if (await bob.post("/v1/sessions", {"id": "mine"})).status in (201, 409)
+        ]
+        asked = len(stage.lab.requests)
+        spoken = await bob.post(
+            "/v1/chat/completions", {"model": "agent", "messages": [user("hello")]}, x_turnbuckle_session="table"
+        )
+        brought = [
+            user("theirs"),
+            message,
+            {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "x"},
+        ]
+        copied = await bob.post("/v1/chat/completions", {"model": "agent", "messages": brought, "tools": [TOOL]})
+        bodies = [request.body["messages"] for request in list(stage.lab.requests)[asked:]]
+        messages = (await bob.get("/v1/sessions/table/messages")).json["data"]
+        return ids, chained, forks, spoken, copied, bodies, messages
+
+    ids, chained, forks, spoken, copied, bodies, messages = played(scene, tmp_path, household, tools=ASK)
+    for foreign, unknown in (chained, forks):
+        assert foreign.status == unknown.status == 404
+        assert plain(foreign, ids) == plain(unknown, strange(ids))
+    assert spoken.status == copied.status == 200
+    assert [one["text"] for one in messages] == ["hello", f"{SECRET} for you"]
+    in_session, with_copy = bodies
+    assert [one["role"] for one in in_session] == ["system", "user"]
+    [own_copy] = [one for one in with_copy if one["role"] == "assistant"]
+    assert own_copy["tool_calls"][0]["id"].startswith("call_r")  # the client's copy, and not what the run knows it by
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def halting(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Say(LAST[:20]), door(1), Say(LAST[20:]), Finish())
+
+
+@pytest.mark.requirement("F9")
+def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to_its_end(tmp_path: Path):
+    """X4."""
+
+    async def scene(stage: Stage):
+        house, ann = stage.owner("house"), stage.owner("ann")
+        body = {"model": "agent", "messages": [user("go")], "stream": True}
+        async with ann.listen("/v1/chat/completions", body) as reader:
+            await reader.until(LAST[:12].encode())
+            ann.revoke()
+            refused = [
+                await ann.get(f"/v1/runs/{reader.run}/events"),
+                await ann.get(f"/v1/runs/{reader.run}"),
+                await ann.post("/v1/chat/completions", body),
+            ]
+            stage.behind.doors.open(1)
+            frames = await reader.rest()
+        again = Keyholder(stage.port, stage.owner("ann").key)
+        return refused, frames, (await again.run(reader.run))["status"], (await house.get("/v1/runs")).json["data"]
+
+    refused, frames, status, of_house = played(scene, tmp_path, halting)
+    assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 3
+    assert all(reply.headers["www-authenticate"] for reply in refused)
+    assert frames[-1].data == b"[DONE]"
+    assert status == "completed"  # a new key of the same owner
+    assert of_house == []
+
+
+@pytest.mark.requirement("F9")
+def test_without_a_key_nothing_is_told_but_that_the_server_lives(tmp_path: Path):
+    async def scene(stage: Stage):
+        ann = stage.owner("ann")
+        ids = await furnish(ann)
+        nobody = Address(stage.port)
+        told = [
+            (path, await nobody.ask(method, filled(path, one), {} if method == "POST" else None))
+            for method, path in await every_operation(stage)
+            for one in (ids, strange(ids))
+        ]
+        lists = [("list", await nobody.get(path)) for path in ("/v1/runs", "/v1/sessions", "/v1/models", "/metrics")]
+        return [*told, *lists], [(await nobody.get(path)).status for path in ("/healthz", "/readyz")]
+
+    told, alive = played(scene, tmp_path, household, tools=ASK)
+    assert {(reply.status, reply.error["code"]) for _, reply in told} == {(401, told[0][1].error["code"])}
+    assert not any(SECRET.encode() in reply.body for _, reply in told)
+    assert alive == [200, 200]
+
+
+@pytest.mark.requirement("F9")
+def test_stopping_a_run_of_another_does_nothing(tmp_path: Path):
+    """X1, C10."""
+
+    async def scene(stage: Stage):
+        ann, bob = stage.owner("ann"), stage.owner("bob")
+        run = await ann.begin("text")
+        async with ann.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(b" one ")
+            replies = [await bob.post(f"/v1/runs/{run}/stop"), await bob.ask("DELETE", f"/v1/runs/{run}")]
+            view = await ann.run(run)
+            stage.behind.doors.open(1)
+            events = await reader.rest()
+        return replies, view, events
+
+    replies, view, events = played(scene, tmp_path, stages())
+    assert [reply.status for reply in replies] == [404, 404]
+    assert view["status"] == "running"
+    assert events[-1].json["outcome"]["kind"] == "completed"

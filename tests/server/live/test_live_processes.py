@@ -1,0 +1,79 @@
+"""Background processes of a session, over a whole server: shown, found again after a restart, told of when lost, and
+ended with the session."""
+
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+from live_stage import eventually, provider, run, served
+
+from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.script import Call, Finish, Say
+from turnbuckle.tools.identity import identity_of
+from turnbuckle.tools.keeper import RUNNING
+
+pytestmark = pytest.mark.process
+TALK = {"x_turnbuckle_session": "s"}
+
+
+def starts_one(request):
+    if results_brought(request) or "start" not in last_user_text(request):
+        return (Say("Well."), Finish())
+    return (Call("shell", {"command": "echo up; exec sleep 300", "background": True}), Finish())
+
+
+async def say(stage, text):
+    body = {"model": "agent", "messages": [{"role": "user", "content": text}]}
+    reply = await stage.post("/v1/chat/completions", body, **TALK)
+    assert reply.status == 200, reply.body
+    return reply.headers["x-turnbuckle-run"]
+
+
+async def listed(stage):
+    return (await stage.get("/v1/sessions/s/processes")).json["data"]
+
+
+def keeper_of(folder, process):
+    found = msgspec.json.decode((Path(folder) / "data" / "processes" / process / RUNNING).read_bytes())
+    return found["keeper"], found["identity"]
+
+
+@pytest.mark.requirement("G6")
+def test_a_process_is_found_again_after_a_restart_and_ends_with_its_session(tmp_path):
+    async def scene():
+        async with provider(starts_one) as behind:
+            async with served(tmp_path, behind) as stage:
+                begun = await say(stage, "start it")
+                (one,) = await listed(stage)
+                assert (one["state"], one["run"], one["object"]) == ("running", begun, "process")
+            async with served(tmp_path, behind) as stage:
+                (again,) = await listed(stage)
+                assert (again["state"], again["pid"]) == ("running", one["pid"])
+                keeper, identity = keeper_of(tmp_path, one["id"])
+                assert (await stage.ask("DELETE", "/v1/sessions/s")).status == 200
+                await eventually(lambda: identity_of(keeper) != identity)
+                assert (await stage.get("/v1/sessions/s/processes")).status == 404
+
+    run(scene())
+
+
+@pytest.mark.requirement("G6")
+def test_the_next_run_of_a_session_is_told_once_of_what_was_lost(tmp_path):
+    async def scene():
+        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
+            await say(stage, "start it")
+            (one,) = await listed(stage)
+            keeper, identity = keeper_of(tmp_path, one["id"])
+            os.kill(keeper, signal.SIGKILL)
+            await eventually(lambda: identity_of(keeper) != identity)
+            assert [process["state"] for process in await listed(stage)] == ["lost"]
+            await say(stage, "go on")
+            await say(stage, "and on")
+            last = msgspec.json.encode(behind.lab.requests[-1].body).decode()
+            assert last.count("background processes are not there any more") == 1
+            assert last.index("not there any more") < last.index("go on")
+            await stage.ask("DELETE", "/v1/sessions/s")
+
+    run(scene())

@@ -1,0 +1,168 @@
+"""A server that is asked to stop: nothing new begins, what runs gets a moment, and the rest is kept and goes on."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from http_stage import Reply
+from live_scenes import CUT_AT, LAST, stages
+from live_stage import PATIENCE, Frame, said_in
+from server_process import ServerProcess, lived
+
+pytestmark = pytest.mark.process
+
+DRAINS = "drain = 3"
+LEAVES = "drain = 0"
+MANY = 20
+
+
+def chat(task: str, **more: Any) -> dict[str, Any]:
+    return {"model": "agent", "messages": [{"role": "user", "content": task}], **more}
+
+
+async def is_draining(server: ServerProcess) -> Reply:
+    """Wait until it has heard that it is to stop."""
+    async with asyncio.timeout(PATIENCE):
+        while (ready := await server.get("/readyz")).status == 200:
+            pass
+    return ready
+
+
+def content_of(frames: list[Frame]) -> str:
+    told = [frame.json for frame in frames if frame.data != b"[DONE]"]
+    return "".join(one["choices"][0]["delta"].get("content") or "" for one in told if "choices" in one)
+
+
+@pytest.mark.requirement("C6", "F2", "F5", "G5", "G6")
+def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the_next_start(tmp_path: Path):
+    """S13."""
+
+    async def scene(server: ServerProcess):
+        await server.start()
+        run = await server.begin("text")
+        streamed = chat("text in chat", stream=True)
+        response = {"model": "agent", "input": "text in a response", "stream": True}
+        async with (
+            server.listen(f"/v1/runs/{run}/events") as events,
+            server.listen("/v1/chat/completions", streamed, idempotency_key="k") as talk,
+            server.listen("/v1/responses", response) as told,
+        ):
+            for reader in (events, talk, told):
+                await reader.until(b" one ")
+            plain = [
+                asyncio.create_task(server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")),
+                asyncio.create_task(server.post("/v1/responses", {"model": "agent", "input": "first 2"})),
+            ]
+            await server.behind.asked(5)
+            server.signal(signal.SIGTERM)
+            ready = await is_draining(server)
+            refused = [
+                await server.post("/v1/runs", {"input": "whole"}),
+                await server.post("/v1/chat/completions", chat("whole")),
+                await server.post("/v1/chat/completions", chat("whole"), x_turnbuckle_session="s"),
+                await server.post("/v1/responses", {"model": "agent", "input": "whole"}),
+            ]
+            view = await server.run(run)
+            farewells = [await reader.rest() for reader in (events, talk, told)]
+            answers = await asyncio.gather(*plain)
+        code = await server.wait()
+        await server.start()
+        whole = await server.events(run)
+        again = await server.read("/v1/chat/completions", streamed, idempotency_key="k")
+        last = told.frames[-1].json["sequence_number"]
+        rest = await server.read(f"/v1/responses/resp_{told.run}?stream=true&starting_after={last}")
+        late = await server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")
+        names = [one["id"] for one in (await server.get("/v1/runs")).json["data"]]
+        runs = [await server.ended(name) for name in names]
+        return ready, refused, view, farewells, answers, code, whole, again, rest, late, runs, await server.stop()
+
+    ready, refused, view, farewells, answers, code, whole, again, rest, late, runs, last_code = lived(
+        scene, tmp_path, stages(), server=DRAINS
+    )
+    assert (code, last_code) == (0, 0)
+    assert ready.headers["retry-after"]
+    assert [(reply.status, reply.error["code"]) for reply in refused] == [(503, "stopping")] * 4
+    assert all(int(reply.headers["retry-after"]) > 0 for reply in refused)
+    assert view["status"] == "running"
+    events, talk, told = farewells
+    _check_farewells(events, talk, told, answers)
+    # And then it went on.
+    stored = [frame for frame in events if frame.id]
+    assert [frame.raw for frame in whole[: len(stored)]] == [frame.raw for frame in stored]
+    kinds = [frame.event for frame in whole]
+    assert kinds.count("run_left") == kinds.count("run_claimed") == kinds.count("run_ended") == 1
+    assert said_in(whole) == content_of(again) == late.json["choices"][0]["message"]["content"] == LAST
+    deltas = [frame.json["delta"] for frame in (*told, *rest) if frame.event == "response.output_text.delta"]
+    assert "".join(deltas) == LAST
+    assert rest[-1].event == "response.completed"
+    assert len(runs) == 5
+    assert {one["status"] for one in runs} == {"completed"}
+
+
+def _check_farewells(events: list[Frame], talk: list[Frame], told: list[Frame], answers: list[Reply]) -> None:
+    """Everybody was told that it is interrupted and goes on, in the words of their protocol."""
+    assert events[-2].event == "run_left"
+    assert events[-1].event == "interrupted"
+    assert (events[-1].json["resumable"], events[-1].json["after"]) == (True, int(events[-2].id))
+    assert talk[-1].json["error"]["code"] == "interrupted"
+    assert talk[-1].json["turnbuckle"]["resumable"] is True
+    assert b"[DONE]" not in {frame.data for frame in talk}
+    assert content_of(talk) == LAST[:CUT_AT]
+    assert (told[-1].event, told[-1].json["code"]) == ("error", "interrupted")
+    assert [(reply.status, reply.error["code"]) for reply in answers] == [(503, "interrupted")] * 2
+    assert {reply.headers["x-should-retry"] for reply in answers} == {"false"}
+    assert all(reply.headers["x-turnbuckle-run"] for reply in answers)
+
+
+@pytest.mark.requirement("C6", "G6")
+def test_what_ends_in_time_is_told_to_its_end(tmp_path: Path):
+    async def scene(server: ServerProcess):
+        await server.start()
+        async with server.listen("/v1/chat/completions", chat("text", stream=True)) as talk:
+            await talk.until(b" one ")
+            plain = asyncio.create_task(server.post("/v1/chat/completions", chat("first")))
+            await server.behind.asked(2)
+            server.signal(signal.SIGTERM)
+            await is_draining(server)
+            server.behind.doors.open(1)
+            return await talk.rest(), await plain, await server.wait()
+
+    frames, plain, code = lived(scene, tmp_path, stages(), server="drain = 25")
+    assert code == 0
+    assert content_of(frames) == LAST
+    assert frames[-1].data == b"[DONE]"
+    assert plain.json["choices"][0]["message"]["content"] == LAST
+
+
+@pytest.mark.requirement("E2", "E4", "G5", "G6")
+def test_many_runs_that_were_under_way_all_go_on_whether_the_server_left_or_was_killed(tmp_path: Path):
+    async def scene(server: ServerProcess):
+        await server.start()
+        runs = [await server.begin(f"halts {n}") for n in range(MANY)]
+        over = await server.begin("whole")
+        await server.ended(over)
+        first = await asyncio.gather(*(until(server, run, b"of opposite") for run in runs))
+        left = await server.stop()
+        await server.start()
+        second = await asyncio.gather(*(until(server, run, b"at both") for run in runs))
+        await server.kill()
+        await server.start()
+        whole = await asyncio.gather(*(server.events(run) for run in runs))
+        return left, first, second, whole, await server.events(over), await server.stop()
+
+    async def until(server: ServerProcess, run: str, text: bytes) -> list[Frame]:
+        async with server.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(lambda _: text in said_in(reader.frames).encode())
+            return reader.frames
+
+    left, first, second, whole, untouched, code = lived(scene, tmp_path, stages(), server=LEAVES)
+    assert (left, code) == (0, 0)
+    for before, between, after in zip(first, second, whole, strict=True):
+        assert said_in(after) == LAST
+        assert [frame.raw for frame in between[: len(before)]] == [frame.raw for frame in before]
+        assert [frame.raw for frame in after[: len(between)]] == [frame.raw for frame in between]
+        kinds = [frame.event for frame in after]
+        assert (kinds.count("run_left"), kinds.count("run_claimed"), kinds.count("run_ended")) == (1, 2, 1)
+    assert "run_claimed" not in {frame.event for frame in untouched}
