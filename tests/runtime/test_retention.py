@@ -217,12 +217,24 @@ def test_a_merged_item_has_a_bounded_size():
 # The sweep
 
 
+class Watched(MemoryJournal):
+    """A journal that knows what was read of it."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.reads = []
+
+    async def read(self, stream, *args, **named):
+        self.reads.append(stream)
+        return await super().read(stream, *args, **named)
+
+
 class Town:
     """A journal with runs of any age, and its sweeper."""
 
     def __init__(self, folder, keeping):
         self.now = 1_000_000.0
-        self.journal = MemoryJournal(monotonic=lambda: self.now, wall=lambda: self.now)
+        self.journal = Watched(monotonic=lambda: self.now, wall=lambda: self.now)
         self.told = []
         self.kept = folder / "kept"
         self.retention = Retention(self.journal, keeping, self.kept, wall=lambda: self.now, deleted=self._deleted)
@@ -288,12 +300,11 @@ def test_a_sweep_reads_only_what_came_of_age_since_the_last_one(tmp_path):
             town.now += 60
         town.now += DAY
         await town.retention.sweep()
-        read, reading = [], town.journal.read
-        town.journal.read = lambda stream, after=0, limit=500: (read.append(stream), reading(stream, after, limit))[1]
+        town.journal.reads.clear()
         await town.run("one more")
         town.now += DAY + 1
         assert (await town.retention.sweep()).merged == 1
-        assert set(read) == {"one more"}
+        assert set(town.journal.reads) == {"one more"}
 
     in_town(scene, tmp_path, deltas=DAY)
 

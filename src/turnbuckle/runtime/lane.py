@@ -351,21 +351,22 @@ class Lane:
             if self.running is not None:
                 return True
             try:
-                await self._drive(left)
+                running = await self._drive(left)
             except (RunHeld, StorageError):
                 raise
             except (TurnbuckleError, JournalError) as error:
                 log.error("the run %s can not be taken up: %s", left, error)
                 self._left = None
                 return False
-            if left in self.state.given_up and self.running is not None:
-                self.running.stop("the conversation goes on without it")
+            if left in self.state.given_up:
+                running.stop("the conversation goes on without it")
             return True
 
-    async def _drive(self, run: RunId) -> None:
-        self.running = self._runs.live(run) or await self._runs.resume(run)
+    async def _drive(self, run: RunId) -> Running:
+        running = self.running = self._runs.live(run) or await self._runs.resume(run)
         self._left = None
-        self._began(self.running, self.user)
+        self._began(running, self.user)
+        return running
 
     async def _begin_next(self) -> bool:
         async with self._changing():
