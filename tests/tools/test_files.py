@@ -32,7 +32,9 @@ def test_the_built_in_tools_are_these_with_these_arguments():
         "edit_file": ["path", "old", "new"],
         "list_files": ["path", "pattern"],
         "search_files": ["pattern", "path"],
-        "shell": ["command", "cwd", "timeout"],
+        "shell": ["command", "cwd", "timeout", "background"],
+        "read_process": ["id", "after", "wait"],
+        "stop_process": ["id"],
         "fetch_url": ["url"],
         "ask_user": ["question"],
     }
@@ -46,6 +48,7 @@ def test_each_built_in_tool_declares_what_it_does_to_the_world():
         "append_file": ("write", True),
         "edit_file": ("write", True),
         "shell": ("write", False),
+        "stop_process": ("idempotent", False),
     }
 
 

@@ -363,7 +363,8 @@ class Lane:
             return True
 
     async def _drive(self, run: RunId) -> Running:
-        running = self.running = self._runs.live(run) or await self._runs.resume(run)
+        live = self._runs.live(run)
+        running = self.running = live if live is not None and not live.done else await self._runs.resume(run)
         self._left = None
         self._began(running, self.user)
         return running
@@ -400,6 +401,7 @@ class Lane:
         turn = running.turn
         if turn.phase != "ended":
             self._left = running.run
+            await self._sleep(AGAIN)  # whatever made it let go may be over then
         if turn.phase == "ended" and turn.tally.recoveries > self._runs.policy.max_recoveries:
             named = ", ".join(call.name for call in turn.calls if call.started) or "a model call"
             await self.suspend("crashed", running.run, f"it died again and again in {named}")

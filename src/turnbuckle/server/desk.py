@@ -37,7 +37,7 @@ from turnbuckle.server.problems import unknown
 from turnbuckle.server.session_commands import Commands
 from turnbuckle.server.tailing import Tailing
 from turnbuckle.session.commands import parse
-from turnbuckle.session.facts import Busy, Suspended
+from turnbuckle.session.facts import Busy, FreshWhy, Suspended
 from turnbuckle.turn.facts import RunStarted, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -246,10 +246,15 @@ class Desk:
             if stale_after and now - row.updated > stale_after:
                 left[session] = Suspended(now, "stale", run)
                 continue
+            given_up: dict[RunId, FreshWhy] = {}
+            with contextlib.suppress(JournalError):  # a session that can not be read is told of when it is opened
+                given_up = (await self.sessions.state(session)).given_up
             running = await self.resume(row)
             if running is None:
                 left[session] = Suspended(now, "crashed", run)
                 continue
+            if given_up.get(run, "stale") != "stale":
+                running.stop("it was to be stopped before the process died")  # before it does anything
             policy = str((await self.started(run)).asked.get("on_disconnect", DETACH))
             if not resume or policy == CANCEL:
                 running.stop("the server was restarted")
