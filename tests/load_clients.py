@@ -49,6 +49,8 @@ class Brittle:
 
     faults: Counter[str] = field(default_factory=Counter)
     odd: list[str] = field(default_factory=list)
+    smooth: set[int] = field(default_factory=set)
+    """Streams whose first attempt was not broken."""
     _asked: Counter[int] = field(default_factory=Counter)
 
     def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
@@ -64,6 +66,8 @@ class Brittle:
         chance = random.Random(number * 1000 + self._asked[number])
         fault = chance.choice(_FAULTS) if self._asked[number] <= MOST_FAULTS else "none"
         self.faults[fault] += 1
+        if fault == "none" and self._asked[number] == 1:
+            self.smooth.add(number)
         return (Pace(PIECE, EVERY), *_broken(fault, rest, chance))
 
 
@@ -101,6 +105,7 @@ class Result:
     """What one stream came to. `wrong` says what must not be."""
 
     kind: str
+    number: int
     outcome: str = ""
     first: float = 0.0
     events: int = 0
@@ -129,7 +134,7 @@ class Crowd:
             try:
                 result = await kind(self.address, number)
             except Exception as error:
-                result = Result(kind.__name__, wrong=f"stream {number}: {error!r}")
+                result = Result(kind.__name__, number, wrong=f"stream {number}: {error!r}")
             self.results.append(result)
 
 
@@ -144,7 +149,7 @@ def _judge(kind: str, number: int, text: str, outcome: str, first: float, events
         wrong = f"{kind} {number} has no end"
     else:
         wrong = ""
-    return Result(kind, outcome, first, events, wrong)
+    return Result(kind, number, outcome, first, events, wrong)
 
 
 def _difference(text: str, wanted: str) -> str:

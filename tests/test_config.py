@@ -100,6 +100,13 @@ def test_every_value_tells_its_source(tmp_path: Path) -> None:
     assert sources["recovery.continuations"] == ("3", "default")
 
 
+def test_a_table_tells_the_source_of_what_stands_in_it(tmp_path: Path) -> None:
+    loaded = _load(tmp_path, '[tools]\napproval = { shell = "ask" }\n', {})
+    sources = {value.key: (value.value, value.source) for value in loaded.explain()}
+    assert sources["tools.approval"] == ('{"shell":"ask"}', "turnbuckle.toml, line 2")
+    assert sources["tools.enable"][1] == "default"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -133,7 +133,8 @@ class Loaded(Struct, frozen=True):
 
     def _source(self, where: Where) -> str:
         inherited = (self.sources.get(where[:length]) for length in range(len(where), 0, -1))
-        return next((source for source in inherited if source), DEFAULT)
+        within = (source for place, source in self.sources.items() if place[: len(where)] == where)  # parts of a table
+        return next((source for source in (*inherited, *within) if source), DEFAULT)
 
 
 def load(

@@ -269,6 +269,7 @@ def test_problems_are_what_the_document_says(built):
     visit("POST", "/v1/chat/completions", {"model": "agent", "messages": []})
     visit("POST", "/v1/chat/completions", {"model": "none", "messages": HELLO})
     visit("POST", "/v1/chat/completions", {"model": "agent", "messages": [{"role": "user", "content": f"fail {ANN}"}]})
+    visit("POST", "/v1/runs", {"input": "hello"}, headers={"idempotency-key": ""})
     visit("POST", "/v1/sessions", {"id": session})
     visit("GET", "/v1/runs/{run}", run="none")
     visit("GET", "/v1/runs", headers={"authorization": "Bearer wrong"})

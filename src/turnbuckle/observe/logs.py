@@ -58,8 +58,10 @@ class _Form(logging.Formatter):
 
     def _clean(self, text: str) -> str:
         """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
-        shown = self._redactor.sample(text[: 4 * _LINE])[:_LINE].translate(_CONTROL)
-        return shown.encode("utf-8", "backslashreplace").decode()
+        shown = self._redactor.sample(text[: 4 * _LINE])[:_LINE]
+        if shown.isprintable():
+            return shown
+        return shown.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
 
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
         found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}

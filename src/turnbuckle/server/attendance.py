@@ -34,7 +34,7 @@ def read_policy(text: str, default: str, *, param: str = "X-Turnbuckle-On-Discon
         return default
     if wanted in (CANCEL, DETACH) or _seconds(wanted) is not None:
         return wanted
-    raise Problem(400, f"{param} must be cancel, detach, or a number of seconds", param=param)
+    raise Problem(400, f"{param} must be cancel, detach, or a number of seconds", param=param, code="invalid_value")
 
 
 def _seconds(policy: str) -> float | None:

@@ -82,8 +82,9 @@ class Chat:
         owner = exchange.caller.owner
         _, fresh = divided(asked.messages)
         said = tuple(message for message in fresh if message.role != "system")
-        if not said:
-            raise Problem(400, "in a session, the last message must be the user's or a tool's", param="messages")
+        if not said or said[-1].role == "assistant":
+            message = "in a session, the last message must be the user's or a tool's"
+            raise Problem(400, message, param="messages", code="invalid_value")
         system = tuple(message for message in asked.messages if message.role == "system")
         new = replace(
             new,
@@ -122,4 +123,5 @@ def read_events(exchange: Exchange) -> Events:
         case "none":
             return "none"
         case _:
-            raise Problem(400, "X-Turnbuckle-Events must be tools, hermes or none", param="X-Turnbuckle-Events")
+            message = "X-Turnbuckle-Events must be tools, hermes or none"
+            raise Problem(400, message, param="X-Turnbuckle-Events", code="invalid_value")

@@ -25,7 +25,7 @@ from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.once import Once, Other, key_fault
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, NewRun, Running, Runs, listed
+from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Running, Runs, listed
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.attendance import CANCEL, DETACH, Attendance
@@ -53,7 +53,8 @@ log = logging.getLogger("turnbuckle.server")
 
 class Begun(Struct, frozen=True):
     """A run that was begun, now or by the same request before. One that waits for its turn in a session has only its
-    id so far. `after` is where the answer to this request begins: behind what a run had said when it was steered."""
+    id so far. `after` is where the answer to this request begins: behind what a run had said when it was steered.
+    `told`: it is the answer to a command, which no model gets to see."""
 
     run: RunId
     session: SessionId
@@ -62,6 +63,7 @@ class Begun(Struct, frozen=True):
     after: int = 0
     replayed: bool = False
     ended: bool = False
+    told: bool = False
 
     @property
     def on_disconnect(self) -> str:
@@ -133,13 +135,11 @@ class Desk:
         """Begin a run, or find the one that the same request began before. With `first` it belongs to a session that
         goes on, and those messages stand in front of it where the conversation begins, or `anew` with every run; `busy`
         says what happens while another one is under way there. Raises Problem."""
-        asked = read_busy(
-            exchange.headers.get(BUSY, "")
-        )  # a mistake in it is told, even if the body says something else
-        busy = busy or asked
+        in_header = read_busy(exchange.headers.get(BUSY, ""))  # a mistake in it is told, even if the body counts
+        busy = busy or in_header
         new = replace(new, user=exchange.caller.owner)
-        key = exchange.headers.get("idempotency-key", "")
-        if not key:
+        key = exchange.headers.get("idempotency-key")
+        if key is None:  # an empty one is a mistake of a client that thinks it is protected
             return await self._begin(replace(new, run=self.runs.new_id()), first, anew, busy)
         if fault := key_fault(key):
             raise Problem(400, fault, param="Idempotency-Key", code="invalid_idempotency_key")
@@ -318,12 +318,12 @@ class Desk:
     # Finding
 
     async def row(self, run: str, owner: str) -> StreamRow:
-        """A run of this owner. Raises Problem: one of somebody else looks unknown."""
-        known = run_id(run)
-        found = [] if known is None else await self.journal.streams(Wanted(kind=RUN, name=known, user=owner), limit=1)
-        if not found:
-            raise unknown("run", run)
-        return found[0]
+        """A run of this owner, or the answer to a command. Raises Problem: one of somebody else looks unknown."""
+        if (known := run_id(run)) is not None:
+            for kind in (RUN, TOLD):
+                if found := await self.journal.streams(Wanted(kind=kind, name=known, user=owner), limit=1):
+                    return found[0]
+        raise unknown("run", run)
 
     async def found(self, run: str, owner: str) -> Begun:
         """A run of this owner, also one that waits for its turn in a session. Raises Problem."""
@@ -335,7 +335,8 @@ class Desk:
                 raise
             session, message = waiting
             return Begun(message.run, session, message.asked, message.at)
-        return begun_by(await self.started(RunId(row.name)), ended=row.status != RUNNING)
+        begun = begun_by(await self.started(RunId(row.name)), ended=row.status != RUNNING)
+        return replace(begun, told=row.kind == TOLD)
 
     async def started(self, run: RunId) -> RunStarted:
         """How a run began. Raises Problem."""
@@ -385,7 +386,8 @@ def read_busy(text: str) -> Busy | None:
         case "queue" | "steer" | "interrupt" | "refuse" as busy:
             return busy
         case _:
-            raise Problem(400, "X-Turnbuckle-Busy must be queue, steer, interrupt or refuse", param="X-Turnbuckle-Busy")
+            message = "X-Turnbuckle-Busy must be queue, steer, interrupt or refuse"
+            raise Problem(400, message, param="X-Turnbuckle-Busy", code="invalid_value")
 
 
 async def fingerprint(exchange: Exchange) -> str:

@@ -6,6 +6,7 @@ written in one place (`problems.py`) in the shape that clients of OpenAI's API k
 library: `asgi.py` does.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -148,13 +149,13 @@ class Query(Mapping[str, str]):
         text = self.get(name, "").lower()
         if text in ("", "true", "1", "false", "0"):
             return default if not text else text in ("true", "1")
-        raise Problem(400, f"{name} must be true or false", param=name)
+        raise Problem(400, f"{name} must be true or false", param=name, code="invalid_value")
 
     def word(self, name: str, choices: Sequence[str], default: str) -> str:
         """One of some words. Raises Problem."""
         text = self.get(name, "") or default
         if text != default and text not in choices:
-            raise Problem(400, f"{name} must be one of {', '.join(choices)}", param=name)
+            raise Problem(400, f"{name} must be one of {', '.join(choices)}", param=name, code="invalid_value")
         return text
 
 
@@ -163,7 +164,7 @@ def whole_number(text: str, name: str, default: int = 0, *, least: int = 0, most
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
-        raise Problem(400, f"{name} must be a whole number from {least} to {most}", param=name)
+        raise Problem(400, f"{name} must be a whole number from {least} to {most}", param=name, code="invalid_value")
     return int(text)
 
 
@@ -210,11 +211,10 @@ class Exchange:
         """The body as a value of a type. An empty body counts as an empty object. Raises Problem."""
         try:
             return msgspec.json.decode(await self.body() or b"{}", type=kind)
+        except msgspec.ValidationError as error:
+            raise _unfit(str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            words, _, at = str(error).partition(" - at ")
-            param = at.strip("`").removeprefix("$").removeprefix(".") or None
-            message = f"the body is not what it should be: {words}{f' (at {param})' if param else ''}"
-            raise Problem(400, message, param=param) from None
+            raise Problem(400, f"the body is not JSON: {error}", code="invalid_json") from None
 
     def forget_body(self) -> None:
         """Nobody needs the body any more: a client may read for hours."""
@@ -224,6 +224,23 @@ class Exchange:
     def gone(self) -> bool:
         """The client has left."""
         return self.line.gone
+
+
+def _unfit(error: str) -> Problem:
+    """What the codec says of a body that has the wrong shape, as people say it."""
+    words, _, at = error.partition(" - at ")
+    param = at.rpartition("`$")[2].strip("`").removeprefix(".")
+    if missing := re.fullmatch(r"Object missing required field `(.+)`", words):
+        param = f"{param}.{missing[1]}" if param else missing[1]
+        return Problem(400, f"{param} is missing", param=param, code="missing_required_parameter")
+    name = param or "the body"
+    if choice := re.fullmatch(r"Invalid enum value (.+)", words, re.DOTALL):
+        message = f"{name} can not be {choice[1][:200]}; /openapi.json tells what it can be"
+        return Problem(400, message, param=param or None, code="invalid_value")
+    if kinds := re.fullmatch(r"Expected `(.+)`, got `(.+)`", words):
+        message = f"{name} must be {kinds[1].replace(' | ', ' or ')}, not {kinds[2]}"
+        return Problem(400, message, param=param or None, code="invalid_type")
+    return Problem(400, f"{name} does not fit: {words}", param=param or None, code="invalid_value")
 
 
 Handler = Callable[[Exchange], Awaitable[Answer | Streaming]]

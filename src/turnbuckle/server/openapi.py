@@ -23,7 +23,8 @@ _PREFIX = "#/components/schemas/"
 _ABOUT = (
     "Every answer has an `x-request-id`, by which the server's log knows it. Errors have the shape of OpenAI's, and "
     "`x-should-retry: false` wherever the same request could do something twice. `HEAD` works wherever `GET` does. "
-    "Fields that nobody knows are ignored, and null is the same as nothing."
+    "Fields that nobody knows are ignored, null is the same as nothing, and so is an empty header or parameter of a "
+    "query, except an `Idempotency-Key`."
 )
 _TAGS = {
     "chat": "Chat completions: an agent's turn, or a relay to a model, for every client that speaks OpenAI's protocol.",

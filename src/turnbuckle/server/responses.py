@@ -96,6 +96,8 @@ class ResponsesApi:
         """What was said up to an earlier response, and its session."""
         try:
             earlier = await self._found(previous, owner)
+            if earlier.told:
+                raise unknown("response", previous)
         except Problem:
             raise Problem(
                 404,

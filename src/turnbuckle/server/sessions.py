@@ -19,7 +19,7 @@ from turnbuckle.server.problems import unknown
 from turnbuckle.session.facts import FreshWhy
 from turnbuckle.session.state import MessageState
 from turnbuckle.tools.background import Process, ProcessState
-from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import CallPart, FilePart, ImagePart, ReasoningPart, RefusalPart, ResultPart, text_of
 
 T = TypeVar("T")
@@ -184,12 +184,22 @@ class SessionsApi:
         run = None if body.run is None else run_id(body.run)
         if body.run is not None and run is None:
             raise unknown("run", body.run)
+        await self._check_event(run, body.after, owner)
         title = checked_title(body.title) if body.title is not None else row.title
         try:
             await self._desk.sessions.fork(session, new, owner, title, run, body.after)
         except SessionUnknown:
             raise unknown("run", body.run or "") from None
         return json_answer(await self._view(new, owner), 201, (("location", f"/v1/sessions/{public}"),))
+
+    async def _check_event(self, run: RunId | None, after: int | None, owner: str) -> None:
+        """Raises Problem if a fork is wanted behind an event that there is not."""
+        if after is None:
+            return
+        there = None if run is None else await self._desk.journal.head((await self._desk.row(run, owner)).name)
+        if after < 0 or (there is not None and after > there):
+            message = f"there is no event {after}" + (f": the last one is {there}" if there is not None else "")
+            raise Problem(400, message, param="after", code="invalid_value")
 
     async def inbox(self, exchange: Exchange) -> Answer:
         """The latest messages and what became of each, oldest first."""

@@ -1,0 +1,98 @@
+"""What somebody tries who reads the documents and takes them at their word."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_stage import Stage, played, said_in
+
+from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
+
+CHAT = "/v1/chat/completions"
+
+
+def echo(request: LabRequest) -> Iterable[ScriptItem]:
+    return (Say(f"You said: {last_user_text(request)}"), Finish())
+
+
+@pytest.mark.requirement("G3", "F3")
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/sessions/s/messages"])
+def test_the_answer_to_a_command_is_read_under_the_id_that_was_given_for_it(path: str, tmp_path: Path):
+    async def scene(stage: Stage) -> Any:
+        begun = (await stage.post(path, {"input": " /status ", "session": "s"})).json
+        run = begun["id"]
+        got = await stage.get(f"/v1/runs/{run}")
+        events = await stage.events(run)
+        stopped = await stage.post(f"/v1/runs/{run}/stop")
+        listed = (await stage.get("/v1/runs")).json["data"]
+        other = await stage.owner("other").get(f"/v1/runs/{run}")
+        return begun, got.json, said_in(events), stopped.json, listed, other.status, len(stage.lab.requests)
+
+    begun, got, said, stopped, listed, other, asked = played(scene, tmp_path, echo)
+    assert begun["status"] == got["status"] == "completed"
+    assert got["output"] == said
+    assert said.startswith("Nothing runs.")
+    assert stopped["stopped"] is False
+    assert (listed, other, asked) == ([], 404, 0)
+
+
+@pytest.mark.requirement("G3", "F4")
+def test_a_response_to_a_command_can_be_read_later_and_no_model_is_told_of_it(tmp_path: Path):
+    async def scene(stage: Stage) -> Any:
+        asked = {"model": "lab", "input": "/status", "conversation": "s", "background": True}
+        made = (await stage.post("/v1/responses", asked)).json["id"]
+        got = await stage.get(f"/v1/responses/{made}")
+        after = await stage.post("/v1/responses", {"model": "lab", "input": "and?", "previous_response_id": made})
+        return got.json, after.status, after.json["error"]["code"], len(stage.lab.requests)
+
+    got, status, code, asked = played(scene, tmp_path, echo)
+    assert got["status"] == "completed"
+    assert got["output"][0]["content"][0]["text"].startswith("Nothing runs.")
+    assert (status, code, asked) == (404, "previous_response_not_found", 0)
+
+
+@pytest.mark.requirement("F1", "G6")
+def test_in_a_session_the_words_of_an_assistant_are_no_message_to_it(tmp_path: Path):
+    async def scene(stage: Stage) -> Any:
+        said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        reply = await stage.post(CHAT, {"model": "lab", "messages": said}, x_turnbuckle_session="s")
+        return reply.status, reply.json["error"]["param"], len(stage.lab.requests)
+
+    assert played(scene, tmp_path, echo) == (400, "messages", 0)
+
+
+@pytest.mark.requirement("G6")
+def test_a_fork_behind_an_event_that_there_is_not_is_refused(tmp_path: Path):
+    async def scene(stage: Stage) -> Any:
+        run = await stage.begin(session="s")
+        last = (await stage.ended(run))["last_event"]
+        path, body = "/v1/sessions/s/fork", {"id": "f", "run": run}
+        tried = [await stage.post(path, {**body, "after": after}) for after in (last + 1, -1, last)]
+        foreign = await stage.owner("other").post(path, {**body, "after": last + 1})
+        return [reply.status for reply in tried], tried[0].json["error"]["param"], foreign.status
+
+    assert played(scene, tmp_path, echo) == ([400, 400, 201], "after", 404)
+
+
+@pytest.mark.requirement("F9")
+@pytest.mark.parametrize(
+    ("body", "param", "code", "words"),
+    [
+        ({}, "input", "missing_required_parameter", "input is missing"),
+        ({"input": "a", "busy": "x"}, "busy", "invalid_value", "busy can not be 'x'"),
+        ({"input": "a", "session": 1}, "session", "invalid_type", "session must be str or null, not int"),
+        ([], None, "invalid_type", "the body must be object, not array"),
+    ],
+)
+def test_a_body_that_does_not_fit_is_told_in_plain_words_with_its_field_and_a_code(
+    body: Any, param: str | None, code: str, words: str, tmp_path: Path
+):
+    async def scene(stage: Stage) -> Any:
+        return await stage.post("/v1/runs", body)
+
+    reply = played(scene, tmp_path, echo)
+    error = reply.json["error"]
+    assert (reply.status, error["param"], error["code"]) == (400, param, code)
+    assert words in error["message"]
