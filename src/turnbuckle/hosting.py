@@ -91,6 +91,7 @@ class _Parts:
         self._opened = opened
         self._settings = server
         self._metrics = metrics
+        self._withdrawing: set[asyncio.Task[bool]] = set()
         self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time)
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         attendance = Attendance(self._stop)
@@ -160,6 +161,10 @@ class _Parts:
         running = self.desk.runs.live(run)
         if running is not None:
             running.stop(why)
+        elif self.desk.lanes.waiting(run, None) is not None:
+            task = asyncio.ensure_future(self.desk.withdraw(run, why=why))
+            self._withdrawing.add(task)
+            task.add_done_callback(self._withdrawing.discard)
 
     def _seen(self, served: Served) -> None:
         self._metrics.http(served.method, served.endpoint, served.status, served.seconds)

@@ -242,15 +242,29 @@ class Lane:
                 facts.append(Suspended(now, "stopped", running.run))
             await self._append([*facts, *behind])
             for one in waiting:
-                asked = {**one.asked, "created": one.at, "message": one.id}
-                new = NewRun(one.messages, None, (), self.user, one.wishes, asked, one.run)
-                await self._runs.decline(new, self.session, STOPPED)
+                await self._decline(one, STOPPED)
             if running is not None:
                 running.stop(by)
         if running is not None:
             with contextlib.suppress(TurnbuckleError, JournalError):
                 await running.outcome()
         return Stopped(running.run if running is not None else None, tuple(one.id for one in refused))
+
+    async def withdraw(self, run: RunId, why: str) -> bool:
+        """Take back a message that still waits; the others stay. False if it does not wait any more."""
+        async with self._changing():
+            waiting = next((one for one in self.state.waiting if one.run == run), None)
+            if waiting is None or await self._journal.head(run):
+                return False
+            await self._append([MessageRefused(self._wall(), waiting.id, why)])
+            await self._decline(waiting, why)
+            return True
+
+    async def _decline(self, message: MessageAccepted, why: str) -> None:
+        """Whoever follows the run that the message would have begun is told that it will not."""
+        asked = {**message.asked, "created": message.at, "message": message.id}
+        new = NewRun(message.messages, None, (), self.user, message.wishes, asked, message.run)
+        await self._runs.decline(new, self.session, why)
 
     async def undo(self) -> RunId | None:
         """Take back the last run and what began it. Raises SessionBusy."""

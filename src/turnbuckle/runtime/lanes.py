@@ -73,10 +73,11 @@ class Lanes:
             with contextlib.suppress(LaneClosed):
                 return await act(await self.open(session, user))
 
-    def waiting(self, run: str, user: str) -> tuple[SessionId, MessageAccepted] | None:
-        """The message that will begin this run, and its session. Sessions in which something waits are always open."""
+    def waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
+        """The message that will begin this run, and its session; of any user if none is named. Sessions in which
+        something waits are always open."""
         for lane in self._open.values():
-            for message in lane.state.waiting if lane.user == user else ():
+            for message in lane.state.waiting if user in (None, lane.user) else ():
                 if message.run == run:
                     return lane.session, message
         return None

@@ -43,6 +43,7 @@ from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
 BUSY = "x-turnbuckle-busy"
+WITHDRAWN = "it was taken back before its turn came"
 Began = Callable[[Running, str], None]
 STOP_SECONDS = 5.0
 """How long a stop waits for the end that it asked for. Everything under way ends within a second, except a store that
@@ -360,6 +361,26 @@ class Desk:
         for run in await self.sessions.runs_of(session):
             await self.once.deleted(RunId(run.name))
         await self.sessions.delete(session)
+
+    async def end(self, run: RunId, owner: str, by: str) -> bool:
+        """Ask a run to end, also one that waits for its turn. False if it had ended. Raises Problem."""
+        if await self.withdraw(run, owner):
+            return True
+        return await self.stop(await self.row(run, owner), by)
+
+    async def withdraw(self, run: RunId, owner: str | None = None, why: str = WITHDRAWN) -> bool:
+        """Take back the message that would begin this run, if it still waits."""
+        waiting = self.lanes.waiting(run, owner)
+        if waiting is None:
+            return False
+        session, _ = waiting
+        lane = self.lanes.of(session)
+        if lane is None:
+            return False
+        withdrawn = await self.lanes.with_lane(session, lane.user, lambda lane: lane.withdraw(run, why))
+        if withdrawn:
+            self._slots.release(run)
+        return withdrawn
 
     async def stop(self, row: StreamRow, by: str) -> bool:
         """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had ended."""

@@ -168,7 +168,7 @@ class ResponsesApi:
 
     async def _stop(self, found: Begun, exchange: Exchange) -> None:
         owner = exchange.caller.owner
-        await self._desk.stop(await self._desk.row(found.run, owner), exchange.caller.key or owner)
+        await self._desk.end(found.run, owner, exchange.caller.key or owner)
 
     # Reading
 

@@ -165,9 +165,9 @@ class RunsApi:
         return Streaming(run, EventsDialect(run, after=after), headers=headers, on_disconnect=policy)
 
     async def stop(self, exchange: Exchange) -> Answer:
-        row = await self._row(exchange)
-        run = RunId(row.name)
-        too_late = not await self._desk.stop(row, exchange.caller.key or exchange.caller.owner)
+        owner = exchange.caller.owner
+        run = (await self._desk.found(exchange.params["run"], owner)).run
+        too_late = not await self._desk.end(run, owner, exchange.caller.key or owner)
         facts = [fact async for _, fact in self._facts(run)]
         return json_answer(receipt(facts, too_late=too_late))
 

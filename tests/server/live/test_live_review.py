@@ -1,11 +1,12 @@
 """What somebody tries who reads the documents and takes them at their word."""
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Stage, played, said_in
+from live_stage import Stage, door, played, provider, run, said_in, served
 
 from turnbuckle.lab.asked import last_user_text
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
@@ -96,3 +97,31 @@ def test_a_body_that_does_not_fit_is_told_in_plain_words_with_its_field_and_a_co
     error = reply.json["error"]
     assert (reply.status, error["param"], error["code"]) == (400, param, code)
     assert words in error["message"]
+
+
+@pytest.mark.requirement("F8", "G6")
+@pytest.mark.parametrize(
+    ("session", "status", "words"),
+    [({}, "cancelled", "what it has is kept"), ({"x_turnbuckle_session": "s"}, "completed", "goes on when")],
+)
+def test_a_plain_chat_that_the_server_leaves_is_told_what_becomes_of_its_run(
+    session: dict[str, str], status: str, words: str, tmp_path: Path
+):
+    def waits(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Say("So "), door(0), Say("far."), Finish())
+
+    async def main() -> Any:
+        said = {"model": "lab", "messages": [{"role": "user", "content": "go"}]}
+        async with provider(waits) as behind:
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                asking = asyncio.create_task(stage.post(CHAT, said, **session))
+                await behind.asked(1)
+            reply = await asking
+            behind.doors.open(0)
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                return reply, await stage.ended(reply.headers["x-turnbuckle-run"])
+
+    reply, ended = run(main())
+    assert (reply.status, reply.json["error"]["code"]) == (503, "interrupted")
+    assert words in reply.json["error"]["message"]
+    assert ended["status"] == status

@@ -1,0 +1,67 @@
+"""Messages that wait for their turn in a session: they can be followed, and taken back, before they have begun."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_scenes import stages
+from live_stage import Stage, eventually, played
+
+
+async def begin(stage: Stage, task: str, **more: Any) -> str:
+    reply = await stage.post("/v1/runs", {"input": task, "session": "s", **more})
+    assert reply.status == 202
+    return reply.json["id"]
+
+
+async def inbox(stage: Stage) -> list[str]:
+    return [one["state"] for one in (await stage.get("/v1/sessions/s/inbox")).json["data"]]
+
+
+@pytest.mark.requirement("G1", "F5")
+def test_a_run_that_waits_is_taken_back_by_a_stop_and_the_others_stay(tmp_path: Path):
+    async def scene(stage: Stage):
+        first = await begin(stage, "text")
+        await stage.behind.asked(1)
+        second, third = await begin(stage, "whole"), await begin(stage, "whole")
+        before = [(await stage.get(f"/v1/runs/{run}")).json["status"] for run in (first, second, third)]
+        receipt = await stage.post(f"/v1/runs/{second}/stop")
+        again = await stage.post(f"/v1/runs/{second}/stop")
+        waiting = await inbox(stage)
+        stage.behind.doors.open(1)
+        events = await stage.read(f"/v1/runs/{third}/events")
+        after = [(await stage.get(f"/v1/runs/{run}")).json["status"] for run in (first, second, third)]
+        return before, receipt, again, waiting, events, after, len(stage.lab.requests)
+
+    before, receipt, again, waiting, events, after, requests = played(scene, tmp_path, stages())
+    assert before == ["running", "queued", "queued"]
+    assert receipt.json["stopped"] is True
+    assert receipt.json["outcome"]["kind"] == "cancelled"
+    assert again.json["stopped"] is False
+    assert again.json["outcome"]["kind"] == "cancelled"
+    assert waiting == ["injected", "refused", "accepted"]
+    assert events[-1].event == "run_ended"
+    assert after == ["completed", "cancelled", "completed"]
+    assert requests == 2  # the one that was taken back never asked the model
+
+
+@pytest.mark.requirement("F7", "G1")
+def test_a_client_that_leaves_while_its_message_waits_takes_it_back_if_it_asked_for_that(tmp_path: Path):
+    async def scene(stage: Stage):
+        await begin(stage, "text")
+        await stage.behind.asked(1)
+        body = {"model": "agent", "stream": True, "messages": [{"role": "user", "content": "whole"}]}
+        headers = {"x_turnbuckle_session": "s", "x_turnbuckle_on_disconnect": "cancel"}
+        async with stage.listen("/v1/chat/completions", body, **headers):
+            await eventually(lambda: len(stage.service.pulse) == 1)
+        states: list[str] = []
+        async with asyncio.timeout(10):
+            while states != ["injected", "refused"]:
+                states = await inbox(stage)
+        stage.behind.doors.open(1)
+        await begin(stage, "whole", busy="queue")
+        await eventually(lambda: len(stage.lab.requests) == 2)
+        return states
+
+    assert played(scene, tmp_path, stages()) == ["injected", "refused"]
