@@ -11,7 +11,15 @@ settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
 
-_COUNTED = ("splits tried", "cuts tried", "mutants tried", "worlds tried", "power cuts tried", "kills tried", "requests fuzzed")
+_COUNTED = (
+    "splits tried",
+    "cuts tried",
+    "mutants tried",
+    "worlds tried",
+    "power cuts tried",
+    "kills tried",
+    "requests fuzzed",
+)
 
 
 def pytest_terminal_summary(terminalreporter):

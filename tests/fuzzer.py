@@ -134,7 +134,9 @@ class Fuzzer:
 
 def _is_nothing(value: Any) -> bool:
     """An object stands there as its fields, and none of them has its name."""
-    return value in ("", None, []) or isinstance(value, dict) or (isinstance(value, list) and any(map(_is_nothing, value)))
+    return (
+        value in ("", None, []) or isinstance(value, dict) or (isinstance(value, list) and any(map(_is_nothing, value)))
+    )
 
 
 def _bytes(body: Any) -> bytes:

@@ -120,7 +120,9 @@ class Town:
     async def _snapshot(self, owner: str) -> dict[str, Any]:
         at, ids = self.at(owner), self.things[owner].ids
         paths = ["/v1/approvals", *(f"/v1/sessions/{name}" for name in ids["session"])]
-        paths += [f"/v1/sessions/{name}/{what}" for name in ids["session"] for what in ("messages", "inbox", "processes")]
+        paths += [
+            f"/v1/sessions/{name}/{what}" for name in ids["session"] for what in ("messages", "inbox", "processes")
+        ]
         paths += [f"/v1/runs/{name}{what}" for name in ids["run"] for what in ("", "/approvals", "/drafts", "/ledger")]
         paths += [f"/v1/responses/{name}" for name in ids["response"]]
         return {path: (await at.get(path)).body for path in paths}

@@ -83,7 +83,7 @@ class Origins:
 
     def _check_host(self, host: str) -> None:
         if "," in host:  # values of a header that came twice are joined by commas, and no name has one
-            raise Problem(400, "there must be one Host header, not several", code="wrong_host")
+            raise Problem(421, "there must be one Host header, not several", code="wrong_host")
         if not (self._near and host):  # every browser sends it
             return
         name = _host_name(host)
