@@ -154,7 +154,7 @@ def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
             "POST",
             "/v1/conversations",
             api.create,
-            Operation("createConversation", "Make a conversation", tag, (), body, body_required=False, answers=told),
+            Operation("createConversation", "Make a conversation", tag, (_KEY,), body, False, told, (409,)),
         ),
         Endpoint("GET", one, api.get, Operation("getConversation", "A conversation", tag, answers=told)),
         _plain("DELETE", one, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
@@ -245,7 +245,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "POST",
             "/v1/sessions",
             api.create,
-            Operation("createSession", "Make a session", tag, (), NewSessionBody, False, made, (409,)),
+            Operation("createSession", "Make a session", tag, (_KEY,), NewSessionBody, False, made, (409,)),
         ),
         _page("/v1/sessions", api.list, "listSessions", "Sessions, newest first", tag, SessionView, (words, AFTER)),
         _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
@@ -264,7 +264,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             f"{one}/fork",
             api.fork,
             Operation(
-                "forkSession", "A new session that shares what was said so far", tag, (), ForkBody, False, made, (409,)
+                "forkSession", "A new session that shares what was said", tag, (_KEY,), ForkBody, False, made, (409,)
             ),
         ),
     )
@@ -282,8 +282,10 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         problems=(409, 422),
     )
 
-    def change(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
-        return _plain("POST", f"{one}/{path}", handler, name, summary, tag, DoneView, problems=(409,))
+    def change(
+        path: str, handler: Handler, name: str, summary: str, parameters: tuple[Parameter, ...] = ()
+    ) -> Endpoint:
+        return _plain("POST", f"{one}/{path}", handler, name, summary, tag, DoneView, parameters, problems=(409,))
 
     return (
         Endpoint("POST", f"{one}/messages", runs.create, said),
@@ -292,7 +294,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
-        change("retry", api.retry, "retrySession", "Say the last message again"),
+        change("retry", api.retry, "retrySession", "Say the last message again", (_KEY,)),
         change("undo", api.undo, "undoSession", "Take back the last message and its answer"),
     )
 

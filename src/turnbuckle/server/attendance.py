@@ -21,6 +21,8 @@ from turnbuckle.vocab.ids import RunId
 
 CANCEL = "cancel"
 DETACH = "detach"
+SECOND_CHANCE = "60"
+"""How long a run that the server let go of waits for its client, once it is back."""
 SECONDS = r"[0-9]{1,6}(\.[0-9]{1,3})?"
 """How a grace is written: at most eleven days. Longer ones are `detach`; a timer for years is a mistake."""
 

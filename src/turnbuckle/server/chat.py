@@ -80,18 +80,20 @@ class Chat:
         self, exchange: Exchange, asked: ChatAsked, new: NewRun, chosen: Chosen, session: str
     ) -> Begun:
         owner = exchange.caller.owner
-        _, fresh = divided(asked.messages)
+        before, fresh = divided(asked.messages)
         said = tuple(message for message in fresh if message.role != "system")
         if not said or said[-1].role == "assistant":
             message = "in a session, the last message must be the user's or a tool's"
             raise Problem(400, message, param="messages", code="invalid_value")
-        system = tuple(message for message in asked.messages if message.role == "system")
+        first = (*self._opening(chosen), *(message for message in asked.messages if message.role == "system"))
+        earlier = tuple(message for message in before if message.role != "system")
         new = replace(
             new,
             session=session_id(owner, session),
             messages=await self._desk.handover.answers(said, owner),
+            history=(*first, *await self._desk.handover.restored(earlier, owner)) if earlier else None,
         )
-        return await self._desk.begin(exchange, new, first=(*self._opening(chosen), *system))
+        return await self._desk.begin(exchange, new, first=first)
 
     def _opening(self, chosen: Chosen) -> tuple[Message, ...]:
         """What our own agent is told in front of everything. A relay adds nothing of its own."""

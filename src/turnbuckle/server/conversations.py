@@ -43,7 +43,8 @@ class ConversationsApi:
             message = "a conversation begins empty here; send the items with its first response"
             raise Problem(400, message, param="items", code="unsupported_parameter")
         owner = exchange.caller.owner
-        public = f"{PREFIX}{self._desk.new_session()}"
+        made, _ = await self._desk.new_session_for(exchange)
+        public = f"{PREFIX}{made}"
         await self._desk.sessions.create(session_id(owner, public), owner)
         return await self._shown(public, owner)
 

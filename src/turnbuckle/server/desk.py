@@ -28,17 +28,17 @@ from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Running, Runs, listed
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
-from turnbuckle.server.attendance import CANCEL, DETACH, Attendance
+from turnbuckle.server.attendance import CANCEL, DETACH, SECOND_CHANCE, Attendance
 from turnbuckle.server.catalog import Catalog
 from turnbuckle.server.http import Exchange, Headers, Problem
 from turnbuckle.server.limits import Slots
-from turnbuckle.server.names import public_session, run_id
+from turnbuckle.server.names import public_session, run_id, session_id
 from turnbuckle.server.problems import unknown
 from turnbuckle.server.session_commands import Commands
 from turnbuckle.server.tailing import Tailing
 from turnbuckle.session.commands import parse
 from turnbuckle.session.facts import Busy, FreshWhy, Suspended
-from turnbuckle.turn.facts import RunStarted, decode
+from turnbuckle.turn.facts import RunLeft, RunStarted, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
@@ -139,19 +139,37 @@ class Desk:
         in_header = read_busy(exchange.headers.get(BUSY, ""))  # a mistake in it is told, even if the body counts
         busy = busy or in_header
         new = replace(new, user=exchange.caller.owner)
-        key = exchange.headers.get("idempotency-key")
-        if key is None:  # an empty one is a mistake of a client that thinks it is protected
+        run = await self.reserved(exchange)
+        if run is None:
             return await self._begin(replace(new, run=self.runs.new_id()), first, anew, busy)
-        if fault := key_fault(key):
+        async with self.once.starting(run) as fresh:
+            if fresh:
+                return await self._begin(replace(new, run=run), first, anew, busy)
+        return begun_by(await self.started(run), replayed=True)
+
+    async def reserved(self, exchange: Exchange) -> RunId | None:
+        """The id that this request has by its Idempotency-Key, the same each time it is sent; None if it has no key.
+        Raises Problem."""
+        key = exchange.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if fault := key_fault(key):  # an empty one is a mistake of a client that thinks it is protected
             raise Problem(400, fault, param="Idempotency-Key", code="invalid_idempotency_key")
-        reserved = await self.once.reserve(new.user, key, await fingerprint(exchange))
+        reserved = await self.once.reserve(exchange.caller.owner, key, await fingerprint(exchange))
         if isinstance(reserved, Other):
             message = "this Idempotency-Key was used for another request; use a new one"
             raise Problem(409, message, code="idempotency_key_reused", should_retry=False)
-        async with self.once.starting(reserved.run) as fresh:
-            if fresh:
-                return await self._begin(replace(new, run=reserved.run), first, anew, busy)
-        return begun_by(await self.started(reserved.run), replayed=True)
+        return reserved.run
+
+    async def new_session_for(self, exchange: Exchange) -> tuple[str, bool]:
+        """A public id for a session that a request makes without naming it, and whether the same request was sent
+        under its key before: then it is the id of the first time. Raises Problem."""
+        run = await self.reserved(exchange)
+        if run is None:
+            return self.new_session(), False
+        public = f"s{run.removeprefix('r')}"
+        session = session_id(exchange.caller.owner, public)
+        return public, bool(await self.journal.head(session))
 
     async def _begin(self, new: NewRun, first: tuple[Message, ...] | None, anew: bool, busy: Busy | None) -> Begun:
         assert new.run is not None
@@ -171,7 +189,8 @@ class Desk:
         assert new.run is not None
         said = replace(said, messages=new.messages, wishes=new.wishes, asked=new.asked, run=new.run)
         async with self._locked(session):
-            await self.sessions.create(session, new.user, new.title)
+            # What a client has said elsewhere comes along into a session that is new.
+            await self.sessions.create(session, new.user, new.title, new.history or ())
         if (command := parse(new.words)) is not None:
             told = await self.commands.perform(command, session, new, said)
             if told.taken is None:
@@ -250,6 +269,7 @@ class Desk:
             given_up: dict[RunId, FreshWhy] = {}
             with contextlib.suppress(JournalError):  # a session that can not be read is told of when it is opened
                 given_up = (await self.sessions.state(session)).given_up
+            was_left = await self._was_left(run)
             running = await self.resume(row)
             if running is None:
                 left[session] = Suspended(now, "crashed", run)
@@ -257,6 +277,8 @@ class Desk:
             if given_up.get(run, "stale") != "stale":
                 running.stop("it was to be stopped before the process died")  # before it does anything
             policy = str((await self.started(run)).asked.get("on_disconnect", DETACH))
+            if policy == CANCEL and was_left:
+                policy = SECOND_CHANCE  # its client was told that the run is kept
             if not resume or policy == CANCEL:
                 running.stop("the server was restarted")
                 left[session] = Suspended(now, "crashed", run)
@@ -265,6 +287,11 @@ class Desk:
             going_on[session] = running
         await self._open_sessions(going_on, left)
         return len(rows)
+
+    async def _was_left(self, run: RunId) -> bool:
+        """Whether the process before let go of a run in good order."""
+        last = await self.journal.read(run, max(await self.journal.head(run) - 1, 0), 1)
+        return bool(last) and isinstance(decode(last[0].data), RunLeft)
 
     async def _open_sessions(self, going_on: dict[SessionId, Running], left: dict[SessionId, Suspended]) -> None:
         known = {SessionId(row.name): row for row in await listed(self.journal, Wanted(kind=SESSION, status=ACTIVE))}

@@ -10,6 +10,7 @@ from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import StreamRow, Wanted
 from turnbuckle.runtime.lane import KIND, Lane
 from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Told
 from turnbuckle.server.desk import Desk
 from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
@@ -123,11 +124,18 @@ class SessionsApi:
     async def create(self, exchange: Exchange) -> Answer:
         body = await exchange.read(NewSessionBody)
         owner = exchange.caller.owner
-        public = body.id if body.id is not None else self._desk.new_session()
+        public, again = (body.id, False) if body.id is not None else await self._desk.new_session_for(exchange)
         session = session_id(owner, public, param="id")
+        if again:
+            return await self._made_before(session, owner, public)
         if not await self._desk.sessions.create(session, owner, checked_title(body.title)):
             raise Problem(409, f"there is a session {public} already", code="session_exists", should_retry=False)
         return json_answer(await self._view(session, owner), 201, (("location", f"/v1/sessions/{public}"),))
+
+    async def _made_before(self, session: SessionId, owner: str, public: str) -> Answer:
+        """The same request under the same key gets the same session."""
+        headers = (("location", f"/v1/sessions/{public}"), ("idempotency-replayed", "true"))
+        return json_answer(await self._view(session, owner), 201, headers)
 
     async def list(self, exchange: Exchange) -> Answer:
         owner, limit = exchange.caller.owner, limit_of(exchange.query)
@@ -177,8 +185,10 @@ class SessionsApi:
         session, owner = self._named(exchange)
         body = await exchange.read(ForkBody)
         row = await self._row(session, owner)
-        public = body.id if body.id is not None else self._desk.new_session()
+        public, again = (body.id, False) if body.id is not None else await self._desk.new_session_for(exchange)
         new = session_id(owner, public, param="id")
+        if again:
+            return await self._made_before(new, owner, public)
         if await self._desk.journal.head(new):
             raise Problem(409, f"there is a session {public} already", code="session_exists", should_retry=False)
         run = None if body.run is None else run_id(body.run)
@@ -236,12 +246,21 @@ class SessionsApi:
         return json_answer(DoneView("begun_anew", stopped.run, stopped.refused))
 
     async def undo(self, exchange: Exchange) -> Answer:
+        if "idempotency-key" in exchange.headers:
+            message = "undo takes no Idempotency-Key: it is not kept what was taken back under which"
+            raise Problem(400, message, param="Idempotency-Key", code="unsupported_parameter")
         run = await self._in_lane(exchange, lambda lane: lane.undo())
         return json_answer(DoneView("nothing" if run is None else "undone", run))
 
     async def retry(self, exchange: Exchange) -> Answer:
-        taken = await self._in_lane(exchange, lambda lane: lane.retry())
-        return json_answer(DoneView("nothing") if taken is None else DoneView("retried", taken.run))
+        run = await self._desk.reserved(exchange)
+        if run is None:
+            taken = await self._in_lane(exchange, lambda lane: lane.retry())
+            return json_answer(DoneView("nothing") if taken is None else DoneView("retried", taken.run))
+        async with self._desk.once.starting(run) as fresh:
+            if fresh and await self._in_lane(exchange, lambda lane: lane.retry(Said((), run=run))) is None:
+                return json_answer(DoneView("nothing"))
+        return json_answer(DoneView("retried", run))
 
     async def _in_lane(self, exchange: Exchange, act: Callable[[Lane], Awaitable[T]]) -> T:
         session, owner = self._named(exchange)

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 
 from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError
 from turnbuckle.journal.port import Reader as Journal
-from turnbuckle.server.attendance import CANCEL, Attendance
+from turnbuckle.server.attendance import Attendance
 from turnbuckle.server.http import Problem, Streaming
 from turnbuckle.server.line import Departed, Interrupted, Line, Presence
 from turnbuckle.server.pulse import Pulse, Reader, Send
@@ -128,7 +128,7 @@ class Tailing:
         except (Interrupted, Closed, StorageError) as error:
             stays = True
             if await self._let_go(tail, error) == "interrupted":
-                raise _interrupted(run, on_disconnect) from None
+                raise _interrupted(run) from None
         finally:
             self._pulse.remove(presence)
             self._leave(run, on_disconnect, ended=stays)
@@ -213,12 +213,11 @@ async def _drop(frames: bytes) -> None:
     """Nobody wants the frames of a plain request."""
 
 
-def _interrupted(run: RunId, on_disconnect: str) -> Problem:
-    """A run that its client would have ended by leaving ends with the next start."""
-    later = "what it has is kept" if on_disconnect == CANCEL else "it is kept and goes on when the server is back"
+def _interrupted(run: RunId) -> Problem:
     return Problem(
         503,
-        f"the server stops before the end of the run {run}; {later}: GET /v1/runs/{run}",
+        f"the server stops before the end of the run {run}; it is kept and goes on when the server is back: "
+        f"GET /v1/runs/{run}",
         code="interrupted",
         should_retry=False,
         headers=(("x-turnbuckle-run", run),),

@@ -100,12 +100,9 @@ def test_a_body_that_does_not_fit_is_told_in_plain_words_with_its_field_and_a_co
 
 
 @pytest.mark.requirement("F8", "G6")
-@pytest.mark.parametrize(
-    ("session", "status", "words"),
-    [({}, "cancelled", "what it has is kept"), ({"x_turnbuckle_session": "s"}, "completed", "goes on when")],
-)
-def test_a_plain_chat_that_the_server_leaves_is_told_what_becomes_of_its_run(
-    session: dict[str, str], status: str, words: str, tmp_path: Path
+@pytest.mark.parametrize("session", [{}, {"x_turnbuckle_session": "s"}])
+def test_a_plain_chat_that_the_server_leaves_is_told_that_its_run_goes_on_and_it_does(
+    session: dict[str, str], tmp_path: Path
 ):
     def waits(request: LabRequest) -> Iterable[ScriptItem]:
         return (Say("So "), door(0), Say("far."), Finish())
@@ -123,5 +120,47 @@ def test_a_plain_chat_that_the_server_leaves_is_told_what_becomes_of_its_run(
 
     reply, ended = run(main())
     assert (reply.status, reply.json["error"]["code"]) == (503, "interrupted")
-    assert words in reply.json["error"]["message"]
-    assert ended["status"] == status
+    assert "goes on when the server is back" in reply.json["error"]["message"]
+    assert ended["status"] == "completed"
+
+
+@pytest.mark.requirement("F1", "F6")
+def test_a_new_session_takes_the_conversation_along_that_its_first_request_brings(tmp_path: Path):
+    said = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "You said: one"},
+        {"role": "user", "content": "two"},
+    ]
+
+    async def scene(stage: Stage) -> Any:
+        await stage.post(CHAT, {"model": "agent", "messages": said}, x_turnbuckle_session="new")
+        await stage.post(CHAT, {"model": "agent", "messages": said[-1:]}, x_turnbuckle_session="new")
+        return [[one["content"] for one in request.body["messages"][1:]] for request in stage.lab.requests]
+
+    first, second = played(scene, tmp_path, echo)
+    assert first == ["one", "You said: one", "two"]
+    assert second == [*first, "You said: two", "two"]
+
+
+@pytest.mark.requirement("F6")
+def test_what_makes_a_session_or_says_something_again_happens_once_for_one_key(tmp_path: Path):
+    async def scene(stage: Stage) -> Any:
+        made = [await stage.post("/v1/sessions", {"title": "t"}, idempotency_key="k1") for _ in range(2)]
+        other = await stage.post("/v1/sessions", {"title": "u"}, idempotency_key="k1")
+        name = made[0].json["id"]
+        forked = [await stage.post(f"/v1/sessions/{name}/fork", {}, idempotency_key="k2") for _ in range(2)]
+        spoken = {"model": "agent", "messages": [{"role": "user", "content": "hi"}]}
+        await stage.post(CHAT, spoken, x_turnbuckle_session=name)
+        retried = [await stage.post(f"/v1/sessions/{name}/retry", {}, idempotency_key="k3") for _ in range(2)]
+        await stage.ended(retried[0].json["run"])
+        undone = await stage.post(f"/v1/sessions/{name}/undo", {}, idempotency_key="k4")
+        return made, other, forked, retried, undone, len(stage.lab.requests)
+
+    made, other, forked, retried, undone, requests = played(scene, tmp_path, echo)
+    assert made[0].json["id"] == made[1].json["id"]
+    assert other.status == 409
+    assert forked[0].json["id"] == forked[1].json["id"]
+    assert [one.json["did"] for one in retried] == ["retried", "retried"]
+    assert retried[0].json["run"] == retried[1].json["run"]
+    assert undone.status == 400
+    assert requests == 2
