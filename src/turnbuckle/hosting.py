@@ -73,7 +73,7 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.desk.take_up(resume=resume, stale_after=stale, now=time.time()):
-                log.info("%d runs had no end and were taken up", count)
+                log.info("runs that had no end and were looked at: %d", count)
             sweeping = asyncio.create_task(made.sweep(), name="sweep")
             try:
                 yield made.service(auth, origins)

@@ -134,7 +134,7 @@ def test_a_command_is_one_word_alone_in_its_message():
 @pytest.mark.requirement("G2")
 def test_a_stop_says_what_it_ended_and_what_will_not_be_answered():
     assert stopped_text(None, 0) == "Nothing was running."
-    assert stopped_text("r1", 0) == "Stopped r1. The next message begins anew."
+    assert stopped_text("r1", 0) == "Stopped. The next message begins anew."
     assert "1 waiting message will" in stopped_text("r1", 1)
     assert "2 waiting messages will" in stopped_text(None, 2)
 
@@ -143,6 +143,6 @@ def test_the_status_names_what_runs_what_waits_and_what_comes_next():
     state = fold((said("a"), Suspended(2.0, "stale", "r")))
     assert status_text(state, "r9", "3 model calls so far") == (
         f"Running: r9, 3 model calls so far. Waiting: 1. The next message begins anew ({words_for('stale')})."
-        " Runs that count: 0."
+        " Messages in this conversation: 0."
     )
     assert status_text(SessionState(), "", "").startswith("Nothing runs.")

@@ -58,6 +58,7 @@ MOST_WAITING = 100
 """Messages that may wait in one session. More are refused, and whoever sent them is told."""
 
 STOPPED = "the session was stopped"
+ANEW = "a new conversation was begun"
 
 log = logging.getLogger("turnbuckle.session")
 
@@ -221,13 +222,13 @@ class Lane:
 
     async def stop(self, by: str) -> Stopped:
         """End what runs, and what waits behind it. The next message begins anew. Nothing to stop changes nothing."""
-        return await self._end_all(by, [])
+        return await self._end_all(by, [], STOPPED)
 
     async def begin_anew(self, why: FreshWhy, by: str) -> Stopped:
         """A fresh start, also while something runs: that is stopped."""
-        return await self._end_all(by, [BegunAnew(self._wall(), why)])
+        return await self._end_all(by, [BegunAnew(self._wall(), why)], ANEW)
 
-    async def _end_all(self, by: str, behind: list[SessionFact]) -> Stopped:
+    async def _end_all(self, by: str, behind: list[SessionFact], why: str) -> Stopped:
         async with self._changing():
             running, now = self._under_way, self._wall()
             steered = running.turn.steered if running is not None else ()
@@ -237,12 +238,12 @@ class Lane:
             refused = (*waiting, *(one for one in self.state.steering if one not in told))
             facts: list[SessionFact] = [MessageInjected(now, one.id, one.into, "steered") for one in told]
             facts += [MessageInjected(now, one.id, one.run, "task") for one in self.state.waiting if one.run == begun]
-            facts += [MessageRefused(now, one.id, STOPPED) for one in refused]
+            facts += [MessageRefused(now, one.id, why) for one in refused]
             if running is not None and running.run not in self.state.given_up:
                 facts.append(Suspended(now, "stopped", running.run))
             await self._append([*facts, *behind])
             for one in waiting:
-                await self._decline(one, STOPPED)
+                await self._decline(one, why, by)
             if running is not None:
                 running.stop(by)
         if running is not None:
@@ -250,21 +251,21 @@ class Lane:
                 await running.outcome()
         return Stopped(running.run if running is not None else None, tuple(one.id for one in refused))
 
-    async def withdraw(self, run: RunId, why: str) -> bool:
+    async def withdraw(self, run: RunId, why: str, by: str = "") -> bool:
         """Take back a message that still waits; the others stay. False if it does not wait any more."""
         async with self._changing():
             waiting = next((one for one in self.state.waiting if one.run == run), None)
             if waiting is None or await self._journal.head(run):
                 return False
             await self._append([MessageRefused(self._wall(), waiting.id, why)])
-            await self._decline(waiting, why)
+            await self._decline(waiting, why, by)
             return True
 
-    async def _decline(self, message: MessageAccepted, why: str) -> None:
+    async def _decline(self, message: MessageAccepted, why: str, by: str) -> None:
         """Whoever follows the run that the message would have begun is told that it will not."""
         asked = {**message.asked, "created": message.at, "message": message.id}
         new = NewRun(message.messages, None, (), self.user, message.wishes, asked, message.run)
-        await self._runs.decline(new, self.session, why)
+        await self._runs.decline(new, self.session, why, by)
 
     async def undo(self) -> RunId | None:
         """Take back the last run and what began it. Raises SessionBusy."""

@@ -196,9 +196,10 @@ class Runs:
         asked = ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first")
         await self._write_whole(new, session, TOLD, (asked, Streamed(at, 1, events)), Outcome("completed"))
 
-    async def decline(self, new: NewRun, session: SessionId, why: str) -> None:
+    async def decline(self, new: NewRun, session: SessionId, why: str, by: str = "") -> None:
         """Write down that a run will not begin, as one that was stopped before it did."""
-        await self._write_whole(new, session, KIND, (StopAsked(self._wall(), why),), Outcome("cancelled", why))
+        stop = StopAsked(self._wall(), by or new.user)
+        await self._write_whole(new, session, KIND, (stop,), Outcome("cancelled", why))
 
     async def _write_whole(
         self, new: NewRun, session: SessionId, kind: str, facts: tuple[Fact, ...], outcome: Outcome

@@ -391,11 +391,11 @@ class Desk:
 
     async def end(self, run: RunId, owner: str, by: str) -> bool:
         """Ask a run to end, also one that waits for its turn. False if it had ended. Raises Problem."""
-        if await self.withdraw(run, owner):
+        if await self.withdraw(run, owner, by=by):
             return True
         return await self.stop(await self.row(run, owner), by)
 
-    async def withdraw(self, run: RunId, owner: str | None = None, why: str = WITHDRAWN) -> bool:
+    async def withdraw(self, run: RunId, owner: str | None = None, why: str = WITHDRAWN, by: str = "") -> bool:
         """Take back the message that would begin this run, if it still waits."""
         waiting = self.lanes.waiting(run, owner)
         if waiting is None:
@@ -404,7 +404,7 @@ class Desk:
         lane = self.lanes.of(session)
         if lane is None:
             return False
-        withdrawn = await self.lanes.with_lane(session, lane.user, lambda lane: lane.withdraw(run, why))
+        withdrawn = await self.lanes.with_lane(session, lane.user, lambda lane: lane.withdraw(run, why, by))
         if withdrawn:
             self._slots.release(run)
         return withdrawn

@@ -58,7 +58,7 @@ class Commands:
                 return await self._retried(lane, said)
             case _:
                 running = lane.running
-                since = "" if running is None else f"{running.turn.tally.asks} model calls so far"
+                since = "" if running is None else _calls(running.turn.tally.asks)
                 return Told(status_text(lane.state, running.run if running is not None else "", since))
 
     async def _undone(self, lane: Lane) -> Told:
@@ -66,7 +66,9 @@ class Commands:
             run = await lane.undo()
         except SessionBusy as busy:
             return Told(f"Not now: {busy}.")
-        return Told("There is nothing to take back." if run is None else f"Taken back: {run}.")
+        return Told(
+            "There is nothing to take back." if run is None else "Taken back: your last message and its answer."
+        )
 
     async def _retried(self, lane: Lane, said: Said) -> Told:
         try:
@@ -79,3 +81,7 @@ class Commands:
         rows = await self._sessions.journal.streams(Wanted(kind=KIND, user=user), limit=_LISTED)
         lines = [f"{public_session(user, row.name)}  {row.title}".rstrip() for row in rows]
         return "\n".join(lines) or "There are no sessions."
+
+
+def _calls(count: int) -> str:
+    return f"{count} model {'call' if count == 1 else 'calls'} so far"

@@ -39,14 +39,14 @@ def status_text(state: SessionState, running: str, since: str) -> str:
         lines.append(f"Waiting: {len(state.waiting)}.")
     if state.suspended is not None:
         lines.append(f"The next message begins anew ({words_for(state.suspended.why)}).")
-    lines.append(f"Runs that count: {len(state.runs)}.")
+    lines.append(f"Messages in this conversation: {len(state.runs)}.")
     return " ".join(lines)
 
 
 def stopped_text(run: str | None, refused: int) -> str:
     if run is None and not refused:
         return "Nothing was running."
-    parts = [f"Stopped {run}." if run is not None else "Nothing was running."]
+    parts = ["Stopped." if run is not None else "Nothing was running."]
     if refused:
         parts.append(f"{refused} waiting {'message' if refused == 1 else 'messages'} will not be answered.")
     return " ".join([*parts, "The next message begins anew."])
