@@ -29,6 +29,7 @@ SECRET = 'p@ss/w0rd"with\\all+of=it'
         ("sent Bearer abcdefghijk1 twice", "sent [secret] twice"),
         ("Cookie: session=abcdefgh; path=/", "Cookie: [secret]; path=/"),
         ("ghp_abcdefghijklmnopqrstuvwxyz0123", "[secret]"),
+        ("key=AIzaSyA0123456789abcdefghijklmnopqrs", "key=[secret]"),
         ("postgres://user:pass-word@host/db", "postgres://[secret]@host/db"),
         ("AKIAABCDEFGHIJKLMNOP and ASIAABCDEFGHIJKLMNOP", "[secret] and [secret]"),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = [secret]"),
@@ -51,6 +52,7 @@ def test_whatever_looks_like_a_credential_is_taken_out_of_messages(text: str, sh
         "no authorization header was sent",
         "see https://host:8443/path?id=5 and a@b.example",
         "eyJ is how some tokens begin",
+        "on disk-abcdefghijklmnopqrstuv the key begins inside of a word",
         "max_tokens: 128000 is more than the cap",
     ],
 )
