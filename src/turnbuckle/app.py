@@ -283,8 +283,8 @@ def writer_of(folder: Path) -> str:
 
 
 def new_name(kind: str) -> str:
-    """A new id: it sorts by time and can be told over the telephone."""
-    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
+    """A new id: it sorts by time, and so much of it is chance that no two of one second are ever alike."""
+    return f"{kind}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(6)}"
 
 
 def _routes(settings: Settings) -> tuple[RouteSettings, ...]:

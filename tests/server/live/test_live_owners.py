@@ -74,7 +74,7 @@ def filled(path: str, ids: dict[str, str]) -> str:
 def strange(ids: dict[str, str]) -> dict[str, str]:
     """Ids that look the same and belong to nobody."""
     return {
-        name: re.sub(r"[0-9a-f]{6}(?=_|$)", "abcdef", one) if name != "session" else "chair"
+        name: re.sub(r"[0-9a-f]{12}(?=_|$)", "abcdef012345", one) if name != "session" else "chair"
         for name, one in ids.items()
     }
 
