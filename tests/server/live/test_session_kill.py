@@ -90,7 +90,7 @@ def test_fifty_sessions_in_flight_at_the_kill_all_come_back(tmp_path: Path):
     assert {view["output"] for view in views} == {LAST}
     assert asked == 50 + 50 + 10
     assert untouched
-    assert "50 runs had no end and were taken up" in log
+    assert "runs that had no end and were looked at: 50" in log
     assert code == 0
 
 
