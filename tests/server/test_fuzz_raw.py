@@ -244,7 +244,9 @@ def test_a_path_that_is_not_in_the_table_is_nowhere(attack, path):
 def test_a_query_that_makes_no_sense_is_refused_or_ignored(built, attack, query):
     for row, path in paths(built):
         if row.method == "GET" and "events" not in path and "model" not in path:
-            attack.ask("GET", f"{path}?{query}")
+            reply = attack.ask("GET", f"{path}?{query}")
+            assert reply is not None, path
+            assert reply.status in (200, 400, 404, 431), (path, reply)
 
 
 @pytest.mark.requirement("F1")
