@@ -41,7 +41,7 @@ from turnbuckle.session.facts import (
     encode,
 )
 from turnbuckle.session.reset import reason
-from turnbuckle.session.state import Fate, SessionState
+from turnbuckle.session.state import SessionState
 from turnbuckle.turn.facts import RunStarted
 from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -301,9 +301,6 @@ class Lane:
                 await self._append([TakenUp(self._wall(), run)])
                 await self._drive(run)
                 self._due.set()
-
-    def fate(self, message: str) -> Fate | None:
-        return self.state.fates.get(message)
 
     async def suspend(self, why: FreshWhy, run: RunId, detail: str = "") -> None:
         """The run will not go on by itself; the next message begins anew."""
