@@ -207,6 +207,12 @@ class Driver:
 
     # People
 
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether nothing is under way but the wait for somebody's answer."""
+        due = self._log.fold.due()
+        return bool(due) and all(isinstance(command, AwaitAnswer) for command in due)
+
     async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
         """Store what somebody says into the turn. A turn that has ended takes nothing in."""
         await self._log.append([UserSpoke(self._wall(), message, messages)])

@@ -91,6 +91,11 @@ class Running:
         await self._driver.steer(message, messages)
 
     @property
+    def waits_for_person(self) -> bool:
+        """Whether nothing of it is under way but the wait for somebody's answer, which may take for ever."""
+        return self._driver.waits_for_person
+
+    @property
     def turn(self) -> Turn:
         """Where it stands at this moment."""
         return self._driver.turn

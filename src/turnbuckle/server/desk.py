@@ -48,6 +48,7 @@ Began = Callable[[Running, str], None]
 STOP_SECONDS = 5.0
 """How long a stop waits for the end that it asked for. Everything under way ends within a second, except a store that
 does not answer."""
+_LOOK_AROUND = 0.25  # seconds after which a server that stops looks again whether a run only waits for a person
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -330,13 +331,18 @@ class Desk:
             log.error("the run %s can not be taken up: %s", run, error)
 
     async def leave_all(self, seconds: float, why: str) -> int:
-        """Let the runs that are under way end, for so long; mark the others as left. Returns how many were left."""
+        """Let the runs that are under way end, for so long; mark the others as left. Nobody waits for those that only
+        wait for a person. Returns how many were left."""
         self.lanes.rest()  # what waits in a session begins after the next start
-        live = self.runs.all_live
-        if live:
-            ends = [asyncio.ensure_future(running.outcome()) for running in live]
-            _, late = await asyncio.wait(ends, timeout=seconds)
-            for end in late:
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
+        while (rest := until - clock()) > 0:
+            busy = [one for one in self.runs.all_live if not (one.done or one.waits_for_person)]
+            ends = [asyncio.ensure_future(one.outcome()) for one in busy]
+            if not ends:
+                break
+            await asyncio.wait(ends, timeout=min(rest, _LOOK_AROUND), return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
                 end.cancel()
         await self.lanes.close()  # so that nothing that waits begins now
         left = self.runs.all_live

@@ -166,3 +166,24 @@ def test_many_runs_that_were_under_way_all_go_on_whether_the_server_left_or_was_
         kinds = [frame.event for frame in after]
         assert (kinds.count("run_left"), kinds.count("run_claimed"), kinds.count("run_ended")) == (1, 2, 1)
     assert "run_claimed" not in {frame.event for frame in untouched}
+
+
+@pytest.mark.requirement("D8", "G5", "G6")
+def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be_answered_after_the_next_start(
+    tmp_path: Path,
+):
+    async def scene(server: ServerProcess):
+        await server.start()
+        run = await server.begin("consent")
+        async with server.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(b"event: approval_asked")
+        code = await server.stop()
+        await server.start()
+        [asked] = (await server.get("/v1/approvals")).json["data"]
+        await server.post(f"/v1/runs/{run}/approvals/{asked['id']}", {"decision": "deny"})
+        return code, await server.ended(run), await server.stop()
+
+    # The drain is far longer than the patience of `stop`.
+    code, ended, _ = lived(scene, tmp_path, stages(), server="drain = 600", tools='approval = { shell = "ask" }')
+    assert code == 0
+    assert ended["status"] == "completed"
