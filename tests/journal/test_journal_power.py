@@ -42,14 +42,15 @@ async def write(history: History, folder: Path, chance: random.Random) -> None:
         for _ in range(3):  # epochs
             claim = await journal.claim(name, "one", 60)
             assert isinstance(claim, Claim)
-            history.claims.append((len(history.recorder.changes), name, claim.epoch))
-            for _ in range(40):
+            for number in range(40):
                 grade = Grade.SURE if chance.random() < 0.15 else Grade.SEEN
                 items = [chance.randbytes(chance.choice((0, 20, 200, 3000))) for _ in range(chance.randint(1, 5))]
                 first = next_seq(head, claim.epoch)
                 history.written[name].extend((first + at, data) for at, data in enumerate(items))
                 note = Note(words=f"{name} {first}") if grade is Grade.SURE else None
                 head = await journal.append(name, items, after=head, epoch=claim.epoch, grade=grade, note=note)
+                if number == 0:  # whatever its grade: no number of this epoch may ever be given again
+                    history.claims.append((len(history.recorder.changes), name, claim.epoch))
                 if grade is Grade.SURE:
                     history.sure.append((len(history.recorder.changes), name, head))
                     history.words.append((len(history.recorder.changes), name, first))

@@ -79,14 +79,17 @@ def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(
         bench = Bench(tmp_path)
         await bench.claim("run")
         bench.watched.log.clear()
-        for number in range(5):
+        await bench.append("run", [b"first"], 0, Grade.SEEN)
+        assert not any(on_loop for _, on_loop in bench.watched.log)  # the claim becomes sure with it
+        bench.watched.log.clear()
+        for number in range(1, 6):
             await bench.append("run", [b"x"], number, Grade.SEEN)
             await asyncio.sleep(0)
         assert all(on_loop for _, on_loop in bench.watched.log)
         bench.watched.log.clear()
-        await bench.append("run", [b"x"], 5)
+        await bench.append("run", [b"x"], 6)
         assert not any(on_loop for _, on_loop in bench.watched.log)
-        await bench.append("run", [b"x" * (committer.INLINE_BYTES + 1)], 6, Grade.SEEN)
+        await bench.append("run", [b"x" * (committer.INLINE_BYTES + 1)], 7, Grade.SEEN)
         assert not any(on_loop for _, on_loop in bench.watched.log)  # too much to hold the loop up with
         await bench.journal.close()
 

@@ -14,9 +14,9 @@ NO_EPOCH = -1  # the stream was never claimed
 
 
 class Live:
-    """One stream. `key` is the body's own handle of it."""
+    """One stream. `key` is the body's own handle of it. `unsure`: nothing was stored under the newest epoch yet."""
 
-    __slots__ = ("epoch", "head", "holder", "key", "name", "on_its_way", "tail", "until")
+    __slots__ = ("epoch", "head", "holder", "key", "name", "on_its_way", "tail", "unsure", "until")
 
     def __init__(self, name: str, key: int, epoch: int = NO_EPOCH, head: int = 0) -> None:
         self.name = name
@@ -27,6 +27,7 @@ class Live:
         self.holder = ""
         self.until = -math.inf
         self.on_its_way = 0
+        self.unsure = False
 
     def held_by(self, now: float) -> Held | None:
         """Who holds the stream at this moment."""
@@ -37,6 +38,7 @@ class Live:
     def take(self, owner: str, until: float) -> Claim:
         """Begin the next epoch. Whoever held the stream before is fenced from here on."""
         self.epoch += 1
+        self.unsure = True
         self.holder = owner
         self.until = until
         return Claim(self.name, owner, self.epoch, self.tail)

@@ -28,22 +28,24 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.state import Turn
 
-_SURE = (
-    RunStarted,
-    RunClaimed,
-    Decided,
-    DraftKept,
-    DraftGrown,
-    DraftClosed,
-    ToolStarted,
-    ToolFinished,
-    ApprovalAsked,
-    ApprovalAnswered,
-    CallsHandedOver,
-    RunLeft,
-    UserSpoke,
-    StopAsked,
-    RunEnded,
+_SURE = frozenset(
+    {
+        RunStarted,
+        RunClaimed,
+        Decided,
+        DraftKept,
+        DraftGrown,
+        DraftClosed,
+        ToolStarted,
+        ToolFinished,
+        ApprovalAsked,
+        ApprovalAnswered,
+        CallsHandedOver,
+        RunLeft,
+        UserSpoke,
+        StopAsked,
+        RunEnded,
+    }
 )
 """What must survive a loss of power before anybody acts on it."""
 
@@ -88,7 +90,7 @@ class RunLog:
         stored either if that does not hold when it is this append's turn. Returns whether it was stored."""
         if not facts:
             return False
-        grade = Grade.SURE if any(isinstance(fact, _SURE) for fact in facts) else Grade.SEEN
+        grade = Grade.SEEN if _SURE.isdisjoint(map(type, facts)) else Grade.SURE
         items = [encode(fact) for fact in facts]
         async with self._lock:
             turn = self.fold.turn

@@ -157,7 +157,7 @@ class Tailing:
 class _Tail:
     """One reader's way along a run."""
 
-    __slots__ = ("_after", "_journal", "_limit", "_write", "fold", "run")
+    __slots__ = ("_after", "_journal", "_limit", "_more", "_write", "fold", "run")
 
     def __init__(
         self, journal: Journal, run: RunId, after: int, fold: Fold, write: Callable[[bytes], Awaitable[None]]
@@ -166,13 +166,15 @@ class _Tail:
         self.run = run
         self._after = after
         self._limit = FIRST
+        self._more = False  # whether the last page was full; if not, the wait says what has come since
         self.fold = fold
         self._write = write
 
     async def follow(self) -> None:
         """To the end of the run, whenever that is."""
         while not self.fold.ended:
-            if not await self._page():
+            await self._page()
+            if not (self._more or self.fold.ended):
                 await self._journal.wait(self.run, self._after)
 
     async def catch_up(self) -> None:
@@ -184,9 +186,10 @@ class _Tail:
         limit = self._limit
         items = self._fitting(await self._journal.read(self.run, self._after, limit))
         if not items:
+            self._more = False
             return False
         self._after = items[-1].seq
-        much = len(items) >= min(limit, self._limit)
+        much = self._more = len(items) >= min(limit, self._limit)
         frames = self.fold.take(items)
         del items  # while the send waits, only the frames are kept
         if isinstance(frames, bytes) and frames:

@@ -3,7 +3,8 @@
 The folder's lock says that no other process writes. So who may append and where each stream ends is known in
 this process (`live`), claims need no clock that several machines agree on, and all claims of an earlier process are
 dead. Only epochs and the names of holders are stored: the first so that no number is given twice, the second so
-that the next process sees what was in flight.
+that the next process sees what was in flight. The disk is waited for with the first items under a claim, not with the
+claim itself: an epoch that never had an item may be given again, since nobody has seen a number of it.
 
 Reads happen on the loop's thread. What was just committed is still in memory (`hot`), so a reader who follows a run
 costs no query. Readers who want pages of the store take turns, one page for each pass of the loop: however many of them
@@ -171,7 +172,9 @@ class SqliteJournal:
             raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
         new = rows.item_rows(live.key, live.tail, epoch, items)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
-        await self._commit(live, grade, new, statements, size=_size_of(note))
+        await self._commit(live, Grade.SURE if live.unsure else grade, new, statements, size=_size_of(note))
+        if new and live.epoch == epoch:
+            live.unsure = False
         return new[-1][1] if new else after
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
@@ -182,7 +185,7 @@ class SqliteJournal:
             return held
         claim = live.take(owner, now + seconds)
         try:
-            await self._commit_row(live, Grade.SURE, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)])
+            await self._commit_row(live, Grade.SEEN, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)])
         except BaseException:  # a cancelled claim may be stored; it then looks like one whose holder died
             if live.is_newest(claim.epoch):
                 live.let_go()
