@@ -110,7 +110,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "createResponse",
         "Responses, as OpenAI's clients send them",
         tag,
-        (_BUSY, _ON_DISCONNECT, _KEY),
+        (_SESSION, _BUSY, _ON_DISCONNECT, _KEY),
         RESPONSE_BODY,
         answers={200: (whole, streamed)},
         problems=_ENDS_BADLY,

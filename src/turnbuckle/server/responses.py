@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from turnbuckle.runtime.history import without_opening
 from turnbuckle.runtime.runs import NewRun, fold_run
 from turnbuckle.server.attendance import DETACH, read_policy
-from turnbuckle.server.chat import GRACE, ON_DISCONNECT
+from turnbuckle.server.chat import GRACE, ON_DISCONNECT, SESSION
 from turnbuckle.server.desk import Begun, Desk
 from turnbuckle.server.dialects.responses import ResponsesDialect
 from turnbuckle.server.http import Answer, Exchange, Problem, Query, Streaming, json_answer
@@ -80,8 +80,8 @@ class ResponsesApi:
         }
         told = asked.messages[: len(asked.messages) - len(asked.fresh)]
         first = (*(self._desk.opening if chosen.own_tools else ()), *told)
-        if asked.conversation:
-            session = session_id(owner, asked.conversation, param="conversation")
+        if named := _session_named(exchange, asked):
+            session = session_id(owner, named, param="conversation" if asked.conversation else "X-Turnbuckle-Session")
             fresh = await self._desk.handover.answers(asked.fresh, owner)
             new = NewRun(fresh, session, None, owner, wishes, record)
             return await self._desk.begin(exchange, new, first=first, anew=True)
@@ -209,6 +209,16 @@ def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDia
         created=int(found.created),
         starting_after=starting_after,
     )
+
+
+def _session_named(exchange: Exchange, asked: ResponsesAsked) -> str:
+    """The session to go on in, by either of its two names. Raises Problem if more than one history is asked for."""
+    header = exchange.headers.get(SESSION, "")
+    if header and (asked.previous_response_id or asked.conversation not in ("", header)):
+        other = "previous_response_id" if asked.previous_response_id else "conversation"
+        message = f"X-Turnbuckle-Session and {other} name two histories to go on from; use one of them"
+        raise Problem(400, message, param=other, code="mutually_exclusive_parameters")
+    return asked.conversation or header
 
 
 def item_page(items: list[dict[str, Any]], query: Query) -> dict[str, Any]:

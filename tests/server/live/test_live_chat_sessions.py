@@ -167,3 +167,26 @@ def test_a_second_message_waits_for_its_turn_and_has_the_first_answer_before_it(
         ("user", "whole"),
     ]
     assert len(histories) == 2
+
+
+@pytest.mark.requirement("F4", "G6")
+def test_a_response_goes_on_in_the_session_that_its_header_names_as_a_chat_does(tmp_path: Path):
+    async def scene(stage: Stage):
+        await say(stage, user("one"))
+        body = {"model": "agent", "input": "two"}
+        reply = await stage.post("/v1/responses", body, x_turnbuckle_session="s")
+        same = await stage.post("/v1/responses", {**body, "conversation": "s"}, x_turnbuckle_session="s")
+        refused = [
+            await stage.post("/v1/responses", {**body, **other}, x_turnbuckle_session="s")
+            for other in ({"conversation": "t"}, {"previous_response_id": reply.json["id"]})
+        ]
+        return asked_of(stage), reply, same, refused
+
+    histories, reply, same, refused = played(scene, tmp_path, echo)
+    assert [one["content"] for one in histories[1]] == ["one", "You said: one", "two"]
+    assert (reply.headers["x-turnbuckle-session"], same.status) == ("s", 200)
+    assert [(one.status, one.json["error"]["param"]) for one in refused] == [
+        (400, "conversation"),
+        (400, "previous_response_id"),
+    ]
+    assert len(histories) == 3
