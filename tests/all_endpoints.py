@@ -8,6 +8,7 @@ from turnbuckle.server.api import api_endpoints
 from turnbuckle.server.archives import ArchivesApi, archive_endpoints
 from turnbuckle.server.catalog import Catalog
 from turnbuckle.server.chat import Chat
+from turnbuckle.server.console_page import SettingsView, console_endpoints, settings_endpoints
 from turnbuckle.server.conversations import ConversationsApi
 from turnbuckle.server.endpoints import Endpoint, with_document
 from turnbuckle.server.health import Readiness, health_endpoints
@@ -28,6 +29,8 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *archive_endpoints(ArchivesApi(_nobody, _nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
+        *settings_endpoints(SettingsView("1", "", True, (), ())),
+        *console_endpoints("index.html", {}),
     )
     return with_document(rows, "1")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from turnbuckle import __version__
 from turnbuckle.app import App, lanes_of, new_name, open_app, retention_of
-from turnbuckle.config import Loaded, Settings, api_keys_of, routes_of
+from turnbuckle.config import Loaded, api_keys_of, rehearses, routes_of
+from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.journal.port import JournalError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
@@ -30,6 +31,7 @@ from turnbuckle.server.attendance import Attendance
 from turnbuckle.server.auth import Auth
 from turnbuckle.server.catalog import Catalog
 from turnbuckle.server.chat import Chat
+from turnbuckle.server.console_page import SettingsView, SettingView, console_endpoints, settings_endpoints
 from turnbuckle.server.conversations import ConversationsApi
 from turnbuckle.server.desk import Desk
 from turnbuckle.server.endpoints import Endpoint, with_document
@@ -49,6 +51,7 @@ from turnbuckle.vocab.redaction import Redactor, secrets_in, secrets_in_headers
 
 SWEEP_EVERY = 3600.0
 STOPPED = "the server was stopped"
+_FILES = ("/", "/console/{file}")  # what a browser fetches to show the console is no news
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -69,7 +72,7 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
     sight = Sight((metrics, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
         async with open_app(loaded, environment, attended=True, watch=sight) as opened:
-            made = _Parts(opened, settings, metrics, sight)
+            made = _Parts(opened, loaded, metrics, sight)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.desk.take_up(resume=resume, stale_after=stale, now=time.time()):
@@ -86,9 +89,11 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
 class _Parts:
     """What one server is made of."""
 
-    def __init__(self, opened: App, settings: Settings, metrics: Metrics, sight: Sight) -> None:
+    def __init__(self, opened: App, loaded: Loaded, metrics: Metrics, sight: Sight) -> None:
+        settings = loaded.settings
         server, runs = settings.server, opened.runs
         self._opened = opened
+        self._loaded = loaded
         self._settings = server
         self._metrics = metrics
         self._withdrawing: set[asyncio.Task[bool]] = set()
@@ -154,8 +159,20 @@ class _Parts:
             *archive_endpoints(ArchivesApi(desk, importer)),
             *model_endpoints(desk.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
+            *settings_endpoints(self._settings_view()),
+            *console_endpoints(PAGE, load_assets()),
         )
         return with_document(rows, __version__)
+
+    def _settings_view(self) -> SettingsView:
+        routes = self._loaded.settings.routes
+        return SettingsView(
+            __version__,
+            self._loaded.file,
+            all(rehearses(route) for route in routes),
+            self.desk.catalog.names,
+            tuple(SettingView(value.key, value.value, value.source) for value in self._loaded.explain()),
+        )
 
     def _stop(self, run: RunId, why: str) -> None:
         running = self.desk.runs.live(run)
@@ -168,7 +185,8 @@ class _Parts:
 
     def _seen(self, served: Served) -> None:
         self._metrics.http(served.method, served.endpoint, served.status, served.seconds)
-        log.info(
+        log.log(
+            logging.DEBUG if served.endpoint in _FILES and served.status < 400 else logging.INFO,
             "%s %s %d in %.3f s",
             served.method,
             served.endpoint or "(nothing there)",

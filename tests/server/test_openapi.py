@@ -184,7 +184,9 @@ def look_around(visit, things):
     look_at_sessions(visit, things, session)
     visit("GET", "/v1/models")
     visit("GET", "/v1/models/{model}", model="agent")
-    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json"):
+    for file in ("main.js", "base.css"):
+        visit("GET", "/console/{file}", file=file)
+    for path in ("/", "/v1/settings", "/healthz", "/readyz", "/metrics", "/openapi.json"):
         visit("GET", path)
 
 

@@ -1,8 +1,9 @@
 """The server as an ASGI app: from a request to its endpoint, and from what that gives to bytes.
 
 The order of the checks is the order in which they protect: which page asks, what is asked for, who asks, how often,
-what was sent. Every answer, whatever it is about, has an id by which the log knows it, and forbids caching and
-guessing. An error that nobody expected is logged and answered with that id and nothing else.
+what was sent. Every answer, whatever it is about, has an id by which the log knows it, and forbids guessing, and
+caching too unless it says itself how long it holds. An error that nobody expected is logged and answered with that id
+and nothing else.
 
 There is no middleware: nothing wraps the body, and a stream is sent by `tailing` straight to the connection.
 """
@@ -70,6 +71,7 @@ class Server:
         seen: Callable[[Served], None] | None = None,
     ) -> None:
         self.table = Table(endpoints)
+        self._pages = frozenset(endpoint.path for endpoint in self.table.endpoints if endpoint.page)
         self._auth = auth
         self._origins = origins
         self._rates = rates
@@ -85,7 +87,8 @@ class Server:
     async def perform(self, request: "_Request") -> Answer | Streaming:
         """Find the endpoint, check, and let the handler work. Raises Problem."""
         headers, method = request.headers, request.method
-        request.page = self._origins.check(headers)
+        to_page = method in ("GET", "HEAD") and request.path in self._pages
+        request.page = self._origins.check(headers, to_page=to_page)
         if method == "OPTIONS":
             return self._options(request)
         found = self.table.find(method, request.path)
@@ -198,7 +201,8 @@ class _Request:
 
     async def _send_answer(self, answer: Answer) -> None:
         headers = self.common_headers(answer.headers)
-        headers.append(_UNCACHED)
+        if not any(name == "cache-control" for name, _ in answer.headers):
+            headers.append(_UNCACHED)
         if answer.content_type:
             headers.append((b"content-type", answer.content_type.encode("latin-1")))
         if answer.status not in (204, 304):

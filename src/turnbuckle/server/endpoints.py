@@ -16,13 +16,14 @@ from turnbuckle.server.openapi import Given, Operation, document
 
 
 class Endpoint(Struct, frozen=True):
-    """One row. `open`: no key is asked for."""
+    """One row. `open`: no key is asked for. `page`: people get here by links, also from pages of other sites."""
 
     method: str
     path: str
     handler: Handler
     doc: Operation
     open: bool = False
+    page: bool = False
 
 
 class Found(Struct, frozen=True):

@@ -32,6 +32,7 @@ _TAGS = {
     "runs": "A run as what it is: begin it, follow it from any event, stop it, answer it, read what it left.",
     "sessions": "What belongs together: one conversation, with one run at a time.",
     "models": "What can be asked for as `model`.",
+    "console": "The page for people, and the settings that it shows.",
     "health": "For balancers, supervisors and Prometheus.",
 }
 

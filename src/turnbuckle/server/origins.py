@@ -9,6 +9,9 @@ protects nobody who also visits web pages. Four rules, for every endpoint and ev
 3. While the server listens on this machine only, `Host` must name this machine: a page whose own name was made to
    point here would otherwise be of "the same origin".
 4. Only named origins get the headers that let their scripts read answers.
+
+One exception: a link of any page may lead to one of our own pages. The browser then leaves the other page, which
+reads nothing of ours; what is marked as loaded into another page is refused.
 """
 
 import ipaddress
@@ -53,13 +56,16 @@ class Origins:
         self._hosts = {(urlsplit(origin).hostname or "").lower() for origin in named} | {host.lower()}
         self._near = is_loopback(host)
 
-    def check(self, headers: Mapping[str, str]) -> Headers:
-        """What the answer must carry for the page that asks. Raises Problem."""
+    def check(self, headers: Mapping[str, str], *, to_page: bool = False) -> Headers:
+        """What the answer must carry for the page that asks. `to_page`: one of our own pages is asked for. Raises
+        Problem."""
         host = headers.get("host", "")
         self._check_host(host)
         origin = headers.get("origin", "")
         if not origin:
-            if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not (
+                to_page and headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+            ):
                 raise _refused("a page of another site")
             return ()
         if self._any or _normal(origin) in self._allowed:

@@ -1,0 +1,181 @@
+/**
+ * The box in which people write. The words stay in it until the server has stored them; if the connection is lost on
+ * the way they are sent again by themselves, under the same key, so they are never said twice.
+ */
+
+import { el, icon, newId, setText } from "./elements.js";
+
+const TALLEST = 240; // px of the box; then it scrolls
+const BUSY = [
+  ["queue", "Answer it next"],
+  ["steer", "Tell the running turn"],
+  ["interrupt", "Stop it and answer this"],
+];
+const MODEL = "turnbuckle.model";
+
+/**
+ * @typedef {object} Wiring
+ * @property {import("./outbox.js").Outbox} outbox
+ * @property {string} session where it is said; empty on the start page
+ * @property {string[]} models
+ * @property {(letter: import("./outbox.js").Letter) => Promise<void>} send throws ApiProblem
+ * @property {() => void} [stop]
+ * @property {Storage|null} store where the last model is remembered
+ */
+export class Composer {
+  #sending = false;
+  #running = false;
+
+  /** @param {Wiring} wiring */
+  constructor(wiring) {
+    this.wiring = wiring;
+    const box = newId("message");
+    this.box = el("textarea", { id: box, rows: "1", placeholder: "Say what is to be done" });
+    this.sendButton = el("button.primary", { type: "submit" }, icon("send"), "Send");
+    this.stopButton = el("button.danger", { type: "button", hidden: true }, icon("stop"), "Stop");
+    this.busy = this.#busyChoice();
+    this.model = this.#modelChoice();
+    this.note = el("p.note.small", { role: "status" });
+    this.instead = el("button.plain.small", { type: "button", hidden: true }, "Edit it instead");
+    this.hint = el("span.hint.small.muted", null, "Enter sends, Shift+Enter begins a new line");
+    this.element = el(
+      "form.composer",
+      { "aria-label": "Say something" },
+      el("label.sr", { for: box }, "Message"),
+      this.box,
+      el("div.row", null, this.busy, this.model, this.hint, el("span.grow"), this.stopButton, this.sendButton),
+      el("div.row.notes", null, this.note, this.instead),
+    );
+    this.#listen();
+    this.box.value = wiring.outbox.draft(wiring.session);
+    this.#grow();
+  }
+
+  /** Send what was on its way when the page was left, or when the connection was. */
+  async resume() {
+    const letter = this.wiring.outbox.letter(this.wiring.session);
+    if (letter && !this.#sending) await this.#deliver(letter);
+  }
+
+  focus() {
+    this.box.focus();
+  }
+
+  /** @param {boolean} running whether something is under way in the session */
+  setRunning(running) {
+    if (running === this.#running) return;
+    this.#running = running;
+    const hadFocus = document.activeElement === this.stopButton;
+    this.stopButton.hidden = !running;
+    this.busy.hidden = !running;
+    this.hint.hidden = running;
+    this.element.classList.toggle("running", running);
+    if (!running) this.stopButton.disabled = false;
+    if (hadFocus && !running) this.focus();
+  }
+
+  /** A sentence under the box. @param {"problem"|""} kind */
+  say(text, kind = "") {
+    this.note.classList.toggle("problem", kind === "problem");
+    setText(this.note, text);
+  }
+
+  #listen() {
+    this.element.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    this.box.addEventListener("input", () => {
+      this.wiring.outbox.keepDraft(this.wiring.session, this.box.value);
+      this.#grow();
+    });
+    this.box.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.altKey || event.isComposing) return;
+      event.preventDefault();
+      this.#submit();
+    });
+    this.stopButton.addEventListener("click", () => {
+      this.stopButton.disabled = true;
+      this.wiring.stop?.();
+    });
+    this.instead.addEventListener("click", () => {
+      this.wiring.outbox.takeBack(this.wiring.session);
+      this.#free();
+      this.say("");
+      this.focus();
+    });
+  }
+
+  #submit() {
+    const text = this.box.value.trim();
+    if (!text || this.#sending || this.box.readOnly) return;
+    const busy = this.#running ? this.busy.querySelector("select").value : "";
+    void this.#deliver(this.wiring.outbox.post(this.wiring.session, text, this.model.querySelector("select")?.value ?? "", busy));
+  }
+
+  async #deliver(letter) {
+    this.#sending = true;
+    this.box.value = letter.text;
+    this.box.readOnly = true;
+    this.sendButton.disabled = true;
+    this.instead.hidden = true;
+    this.say("");
+    this.#grow();
+    const slow = setTimeout(() => this.say("Sending…"), 400);
+    try {
+      await this.wiring.send(letter);
+      this.wiring.outbox.stored(this.wiring.session);
+      this.box.value = "";
+      this.#free();
+      this.say("");
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      this.#refused(problem);
+    } finally {
+      clearTimeout(slow);
+      this.#sending = false;
+      this.#grow();
+    }
+  }
+
+  #refused(problem) {
+    if (problem.lost || problem.status === 401) {
+      const why = problem.lost ? "The server can not be reached" : "You are not logged in";
+      this.say(`${why}: this is not sent yet. It will be, by itself, and only once.`);
+      this.instead.hidden = false;
+      return;
+    }
+    this.#free();
+    const later = problem.retryAfter ? ` Try again in ${Math.ceil(problem.retryAfter)} s.` : "";
+    this.say(problem.message + later, "problem");
+  }
+
+  #free() {
+    this.box.readOnly = false;
+    this.sendButton.disabled = false;
+    this.instead.hidden = true;
+  }
+
+  #grow() {
+    this.box.style.height = "auto";
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, TALLEST)}px`;
+  }
+
+  #busyChoice() {
+    const id = newId("busy");
+    const options = BUSY.map(([value, words]) => el("option", { value }, words));
+    return el("span.choice", { hidden: true }, el("label.small.muted", { for: id }, "While it runs"), el("select", { id }, ...options));
+  }
+
+  #modelChoice() {
+    const { models, store } = this.wiring;
+    if (models.length < 2) return el("span", { hidden: true });
+    const id = newId("model");
+    const kept = store?.getItem(MODEL);
+    const chosen = models.includes(kept) ? kept : models[0];
+    const options = models.map((name) => el("option", { value: name, selected: name === chosen }, name));
+    const select = el("select", { id }, ...options);
+    select.addEventListener("change", () => store?.setItem(MODEL, select.value));
+    return el("span.choice", null, el("label.small.muted", { for: id }, "Model"), select);
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * What somebody typed and the server does not have yet, by session. It outlives a reload of its tab.
+ *
+ * A draft is text in the box. A letter is a message on its way: it has a key, and is sent under that key until the
+ * server says that it is stored, so that however often it is sent it is said once.
+ */
+
+const DRAFT = "turnbuckle.draft.";
+const LETTER = "turnbuckle.letter.";
+
+/** @typedef {{text: string, key: string, model: string, busy: string}} Letter */
+
+export class Outbox {
+  #kept;
+
+  /** @param {Storage|null} storage @param {(prefix?: string) => string} newName */
+  constructor(storage, newName) {
+    this.#kept = storage ?? new Drawer();
+    this.newName = newName;
+  }
+
+  draft(session) {
+    return this.#get(DRAFT + session) ?? "";
+  }
+
+  keepDraft(session, text) {
+    if (text) this.#set(DRAFT + session, text);
+    else this.#kept.removeItem(DRAFT + session);
+  }
+
+  /** @returns {Letter|null} the message that is on its way */
+  letter(session) {
+    try {
+      const letter = JSON.parse(this.#get(LETTER + session) ?? "null");
+      return letter && typeof letter.text === "string" && letter.key ? letter : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Put a message on its way. The same words under the same conditions keep their key. @returns {Letter} */
+  post(session, text, model, busy) {
+    const before = this.letter(session);
+    const same = before && before.text === text && before.model === model && before.busy === busy;
+    const letter = same ? before : { text, key: this.newName("c"), model, busy };
+    this.#set(LETTER + session, JSON.stringify(letter));
+    this.keepDraft(session, text);
+    return letter;
+  }
+
+  /** The server has it. */
+  stored(session) {
+    this.#kept.removeItem(LETTER + session);
+    this.#kept.removeItem(DRAFT + session);
+  }
+
+  /** It is not to be sent after all; the words stay as a draft. */
+  takeBack(session) {
+    this.#kept.removeItem(LETTER + session);
+  }
+
+  #get(name) {
+    return this.#kept.getItem(name);
+  }
+
+  #set(name, value) {
+    try {
+      this.#kept.setItem(name, value);
+    } catch {
+      // no room: it is kept in the box only
+    }
+  }
+}
+
+/** Keeps things for as long as the page is open, where the browser keeps nothing. */
+class Drawer {
+  #things = new Map();
+  getItem(name) {
+    return this.#things.get(name) ?? null;
+  }
+  setItem(name, value) {
+    this.#things.set(name, value);
+  }
+  removeItem(name) {
+    this.#things.delete(name);
+  }
+}
+
+/** A store of the browser, or nothing where it is forbidden. @param {"localStorage"|"sessionStorage"} name */
+export function storeOf(name) {
+  try {
+    return window[name];
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,333 @@
+// One run: the user's words, the run in time, what it said and did, and how it ended.
+//
+// Events go into the fold at once. The page follows in the browser's own frames, so a burst of any size is one drawing
+// and a page that nobody looks at draws nothing. What changed is asked of the fold; nothing else is touched.
+
+import { el, setText } from "./elements.js";
+import { copied } from "./draft_view.js";
+import { ledgerView, usageWords } from "./ledger_view.js";
+import { receiptView } from "./receipt.js";
+import { ENDED, RunFold } from "./run_fold.js";
+import { NoticeSegment, RefusalSegment, SaidSegment, TextSegment, ThoughtSegment } from "./segments.js";
+import { inputWords } from "./steps.js";
+import { Timeline } from "./timeline.js";
+import { ToolCard } from "./tool_card.js";
+import { STATUS, brokeWords, capital, didWords, span, waitingWords } from "./words.js";
+
+const SOON = 700; // ms after which a run that says nothing is asked where it stands
+const SKEWED = 120; // s; a larger difference of an event's time is its age, and not a wrong clock
+const SILENT = 2; // s of waiting that are worth words in the head
+
+export class RunCard {
+  constructor({ api, run, session, compact = false, ended = () => {}, started = () => {} }) {
+    this._api = api;
+    this._run = run;
+    this._session = session;
+    this._told = { ended, started };
+    this._path = `/v1/runs/${encodeURIComponent(run)}`;
+    this._skew = Infinity;
+    this._beat = null;
+    this._follower = null;
+    this._line = "connecting";
+    this._now = () => Date.now() / 1000 - this._offset;
+    this._build(compact);
+    this._begin();
+  }
+
+  _build(compact) {
+    this.said = el("div.saidpart");
+    this.status = el("span.status");
+    this.elapsed = el("span.elapsed.muted");
+    this.waiting = el("span.waitingon.muted");
+    this.resume = el("button.small.primary", { type: "button", hidden: true, onclick: () => void this._goOn() }, "Go on");
+    this.openLink = el("a.small", { href: `#/r/${encodeURIComponent(this._run)}`, hidden: !this._session }, "Open run");
+    this.problem = el("p.problem.small", { role: "alert", hidden: true });
+    this.timeline = compact ? null : new Timeline(this._now);
+    this.body = el("div.body");
+    this.body.addEventListener("click", (event) => void this._copy(event));
+    this.receipt = el("div.receiptpart");
+    this.outcome = el("p.outcome", { hidden: true });
+    this.usage = el("span.usage.muted.small");
+    this.ledger = el("div.ledgerpart");
+    this.spoken = el("p.sr", { role: "status" });
+    const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
+    const foot = el("footer.runfoot", null, this.usage, el("span.grow"), this.openLink);
+    this.element = el("article.run", { "data-run": this._run, "aria-label": "Run" });
+    this.element.append(this.said, head, this.problem, ...(this.timeline ? [this.timeline.element] : []));
+    this.element.append(this.body, this.outcome, this.receipt, foot, this.ledger, this.spoken);
+  }
+
+  /** A new story, from its first event. */
+  _begin() {
+    this._fold = new RunFold();
+    this._views = new Map();
+    this._fresh = false;
+    this._ledgerAsked = false;
+    this.body.replaceChildren();
+    this.said.replaceChildren();
+    this._showHead();
+  }
+
+  get _offset() {
+    if (this._beat !== null) return this._beat;
+    return this._skew < SKEWED ? this._skew : 0;
+  }
+
+  // Following
+
+  open() {
+    if (this._follower || this._fold.outcome) return;
+    if (this.timeline) this.timeline.open(this._fold);
+    this._visible = () => this._schedule();
+    document.addEventListener("visibilitychange", this._visible);
+    this._follow();
+  }
+
+  close() {
+    this._unfollow();
+    for (const view of this._views.values()) view.close();
+    if (this.timeline) this.timeline.close();
+    document.removeEventListener("visibilitychange", this._visible);
+    cancelAnimationFrame(this._frame);
+    clearTimeout(this._clock);
+    this._frame = this._clock = 0;
+  }
+
+  _follow() {
+    const told = { event: (name, data) => this._take(data), state: (word, detail) => this._state(word, detail) };
+    this._follower = this._api.follow(this._run, this._fold.last, told);
+  }
+
+  _unfollow() {
+    if (this._follower) this._follower.close();
+    this._follower = null;
+    clearTimeout(this._looking);
+  }
+
+  _take(event) {
+    const fold = this._fold;
+    if (typeof event.at === "number") {
+      const behind = Date.now() / 1000 - event.at;
+      if (event.type === "heartbeat") this._beat = Math.min(this._beat ?? Infinity, behind);
+      else this._skew = Math.min(this._skew, behind);
+      this._fresh = behind - this._offset < SKEWED; // what is older was read, not watched
+    }
+    const first = fold.last === 0;
+    fold.take(event);
+    if (fold.stale) {
+      this._startOver();
+      return;
+    }
+    if (first && fold.last) this._told.started(this._run);
+    if (event.type === "run_ended") this._over();
+    this._schedule();
+  }
+
+  _startOver() {
+    this._unfollow();
+    for (const view of this._views.values()) view.close();
+    this._begin();
+    if (this.timeline) {
+      this.timeline.close();
+      this.timeline.open(this._fold);
+    }
+    this._follow();
+  }
+
+  _state(word, detail) {
+    this._line = word;
+    if (word === "open") {
+      clearTimeout(this._looking);
+      this._looking = setTimeout(() => void this._look(), SOON);
+    }
+    this._problem(word === "refused" ? detail : "");
+    this._schedule();
+  }
+
+  /** Events do not tell of a run that waits for its turn, or that nobody drives; the run itself does. */
+  async _look() {
+    if (this._fold.outcome || !this._follower) return;
+    try {
+      const view = await this._api.ask("GET", this._path);
+      if (view.last_event > this._fold.last) return; // there is more to come
+      this._fold.queued = view.status === "queued";
+      this._fold.interrupted = view.status === "interrupted";
+      this._schedule();
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem; // the banner, the login or the stream say what is wrong
+    }
+  }
+
+  _over() {
+    clearTimeout(this._looking);
+    this._told.ended(this._run, this._fold.outcome);
+    void this._askLedger();
+  }
+
+  // What a person does
+
+  /** Ask the server to stop the run, and show what that ended. */
+  async stop() {
+    await this._do(async () => {
+      const receipt = await this._api.ask("POST", `${this._path}/stop`);
+      this.receipt.replaceChildren(receiptView(receipt));
+      this._say(receipt.stopped ? "Stopped" : "Nothing was stopped");
+    });
+  }
+
+  async _goOn() {
+    this.resume.disabled = true;
+    await this._do(async () => {
+      await this._api.ask("POST", `${this._path}/resume`);
+      this._fold.interrupted = false;
+      this._schedule();
+    });
+    this.resume.disabled = false;
+  }
+
+  async _do(act) {
+    this._problem("");
+    try {
+      await act();
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      this._problem(problem.message);
+    }
+  }
+
+  _answer(approval, body) {
+    return this._api.ask("POST", `${this._path}/approvals/${encodeURIComponent(approval.id)}`, body);
+  }
+
+  async _copy(event) {
+    const button = event.target instanceof Element ? event.target.closest("button.copy") : null;
+    if (!button) return;
+    const done = await copied(button.closest(".code").querySelector("code").textContent);
+    setText(button, done ? "Copied" : "Not allowed");
+    setTimeout(() => setText(button, "Copy"), 2000);
+  }
+
+  _problem(text) {
+    setText(this.problem, text || "");
+    this.problem.hidden = !text;
+  }
+
+  _say(text) {
+    setText(this.spoken, text);
+  }
+
+  // Drawing
+
+  _schedule() {
+    if (!this._frame) this._frame = requestAnimationFrame(() => this._draw());
+  }
+
+  _draw() {
+    this._frame = 0;
+    const fold = this._fold;
+    this._showSaid();
+    for (const segment of fold.drain()) this._show(segment);
+    if (fold.outcome && !this._settled) {
+      this._settled = true;
+      for (const view of this._views.values()) view.update();
+    }
+    this._showHead();
+    this._showEnd();
+    if (this.timeline) this.timeline.update();
+  }
+
+  _showSaid() {
+    const fold = this._fold;
+    if (!fold.last || this.said.firstChild) return;
+    this.said.append(new SaidSegment(fold, fold.leftOut).element);
+    this.element.setAttribute("aria-label", `Run: ${inputWords(fold.input) || this._run}`);
+  }
+
+  _show(segment) {
+    const known = this._views.get(segment);
+    if (known) {
+      known.update();
+      return;
+    }
+    const view = this._viewOf(segment);
+    this._views.set(segment, view);
+    this.body.append(view.element);
+  }
+
+  _viewOf(segment) {
+    const fold = this._fold;
+    switch (segment.kind) {
+      case "text":
+        return new TextSegment(segment, (one) => !fold.outcome && fold.isOpen(one));
+      case "reasoning":
+        return new ThoughtSegment(segment);
+      case "refusal":
+        return new RefusalSegment(segment);
+      case "tool":
+        return new ToolCard(segment, { answer: (approval, body) => this._answer(approval, body), now: this._now, over: () => fold.outcome !== null, fresh: this._fresh });
+      case "said":
+        return new SaidSegment(segment);
+      default:
+        return new NoticeSegment(segment);
+    }
+  }
+
+  _showHead() {
+    const fold = this._fold;
+    const { status } = fold;
+    const now = Math.max(this._now(), fold.at);
+    if (this.element.dataset.status !== status) {
+      this.element.dataset.status = status;
+      setText(this.status, STATUS[status] || status);
+      if (status !== "connecting" && this._fresh) this._say(this._statusWords(status));
+    }
+    setText(this.elapsed, fold.last ? span((fold.endedAt ?? now) - fold.startedAt) : "");
+    setText(this.waiting, this._waitingWords(now));
+    this.resume.hidden = !fold.interrupted;
+    const live = fold.last > 0 && !fold.outcome;
+    clearTimeout(this._clock);
+    this._clock = live && !document.hidden && this._follower ? setTimeout(() => this._showHead(), 1000) : 0;
+  }
+
+  _statusWords(status) {
+    const [asked] = this._fold.pending;
+    const what = status === "waiting_for_approval" && asked ? `: ${asked.question || asked.tool.name}` : "";
+    return `${STATUS[status] || status}${what}`;
+  }
+
+  _waitingWords(now) {
+    const fold = this._fold;
+    if (this._line === "lost") return "Connection lost, coming back…";
+    if (fold.outcome || !fold.last) return "";
+    if (fold.interrupted) return "Nobody drives it. It is kept, and can go on.";
+    const on = fold.waitingOn(now);
+    if (!on || now - on.since < SILENT) {
+      const broke = fold.attempts.length > 1 ? fold.attempts[fold.attempts.length - 1].after : null;
+      return broke ? capital(`${brokeWords(broke.event)}, ${didWords(broke.event.decision)}`) : "";
+    }
+    return capital(`${waitingWords(on)}, ${span(now - on.since)}`);
+  }
+
+  _showEnd() {
+    const fold = this._fold;
+    setText(this.usage, fold.last ? usageWords(fold) : "");
+    const told = fold.outcome;
+    this.outcome.hidden = !told;
+    if (!told) return;
+    this.outcome.dataset.outcome = told.kind;
+    const why = told.why && told.why !== "stopped" ? `: ${told.why}` : "";
+    setText(this.outcome, `${STATUS[told.kind]} after ${span(fold.endedAt - fold.startedAt)}${why}`);
+  }
+
+  async _askLedger() {
+    if (this._ledgerAsked || !ENDED.has(this._fold.status)) return;
+    this._ledgerAsked = true;
+    if (!this._fold.totals.recoveries && this._fold.outcome.kind === "completed") return; // nothing can be in it
+    try {
+      const view = ledgerView(await this._api.ask("GET", `${this._path}/ledger`));
+      this.ledger.replaceChildren(...(view ? [view] : []));
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem; // the story is whole without it
+    }
+  }
+}

@@ -1,0 +1,122 @@
+/** All runs, those of no session included, by how they stand. */
+
+import { addressOf } from "./address.js";
+import { el, newId, setText } from "./elements.js";
+import { ago, extended, merged } from "./lists.js";
+
+const STATUSES = [
+  ["", "All"],
+  ["running", "Not ended"],
+  ["completed", "Completed"],
+  ["partial", "Partial"],
+  ["cancelled", "Cancelled"],
+  ["failed", "Failed"],
+];
+const PAGE = 50;
+
+export class RunList {
+  title = "Runs";
+  #rows = [];
+  #next = null;
+  #items = new Map();
+  #asked = 0;
+  #loading = false;
+
+  /** @param {import("./main.js").Shell} shell */
+  constructor(shell) {
+    this.shell = shell;
+    const id = newId("status");
+    this.filter = el("select", { id }, ...STATUSES.map(([value, words]) => el("option", { value }, words)));
+    this.filter.addEventListener("change", () => void this.#reload());
+    this.list = el("ul.runs", { "aria-label": "Runs" });
+    this.note = el("p.muted", { role: "status" });
+    this.more = el("button", { type: "button", hidden: true, onclick: () => void this.#more() }, "More");
+    this.element = el(
+      "div.page",
+      null,
+      el("div.row.bar", null, el("label", { for: id }, "Show"), this.filter),
+      this.list,
+      this.note,
+      this.more,
+    );
+    this.seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && void this.#more());
+    this.onLook = () => void this.#refresh();
+  }
+
+  async open() {
+    this.shell.watch.addEventListener("look", this.onLook);
+    this.seen.observe(this.more);
+    await this.#refresh();
+  }
+
+  close() {
+    this.shell.watch.removeEventListener("look", this.onLook);
+    this.seen.disconnect();
+  }
+
+  async #reload() {
+    this.#rows = [];
+    this.#next = null;
+    await this.#refresh();
+  }
+
+  async #refresh() {
+    const page = await this.#ask("");
+    if (!page) return;
+    if (!this.#rows.length || !page.has_more) this.#next = page.next;
+    this.#rows = merged(this.#rows, page.data, page.has_more);
+    this.#draw();
+  }
+
+  async #more() {
+    if (this.#loading || !this.#next) return;
+    this.#loading = true;
+    const page = await this.#ask(`&after=${encodeURIComponent(this.#next)}`);
+    this.#loading = false;
+    if (!page) return;
+    this.#rows = extended(this.#rows, page.data);
+    this.#next = page.next;
+    this.#draw();
+  }
+
+  /** A page, or null if it could not be had or nobody wants it any more. */
+  async #ask(behind) {
+    this.#asked += 1;
+    const [mine, status] = [this.#asked, this.filter.value];
+    try {
+      const page = await this.shell.api.ask("GET", `/v1/runs?limit=${PAGE}${status ? `&status=${status}` : ""}${behind}`);
+      return mine === this.#asked || (behind && status === this.filter.value) ? page : null;
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      if (!problem.lost && problem.status !== 401) setText(this.note, problem.message);
+      return null;
+    }
+  }
+
+  #draw() {
+    const now = Date.now() / 1000;
+    const kept = new Map();
+    const items = this.#rows.map((row) => {
+      const item = this.#items.get(row.id) ?? made(row);
+      setText(item.status, row.status.replaceAll("_", " "));
+      item.status.dataset.status = row.status;
+      setText(item.link, row.title || row.id);
+      setText(item.when, ago(row.updated_at, now));
+      kept.set(row.id, item);
+      return item.element;
+    });
+    this.#items = kept;
+    if (items.length !== this.list.children.length || items.some((item, at) => this.list.children[at] !== item)) {
+      this.list.replaceChildren(...items);
+    }
+    setText(this.note, items.length ? "" : "There are no such runs.");
+    this.more.hidden = !this.#next;
+  }
+}
+
+function made(row) {
+  const item = { status: el("span.status"), link: el("a", { href: addressOf({ page: "run", id: row.id }) }), when: el("span.when.muted.small") };
+  const session = row.session && el("a.small.of", { href: addressOf({ page: "session", id: row.session }) }, "session");
+  item.element = el("li", { "data-run": row.id }, item.status, item.link, session, item.when);
+  return item;
+}

@@ -1,0 +1,75 @@
+/** One run by itself: all of it, with a way to stop it, to forget it, and to the session that it belongs to. */
+
+import { addressOf } from "./address.js";
+import { confirmed, menuButton } from "./dialogs.js";
+import { el, icon } from "./elements.js";
+import { RunCard } from "./run_card.js";
+
+const UNDER_WAY = new Set(["queued", "running", "waiting_for_approval", "interrupted"]);
+
+export class RunPage {
+  /** @param {import("./main.js").Shell} shell @param {string} id */
+  constructor(shell, id) {
+    this.shell = shell;
+    this.id = id;
+    this.title = "Run";
+    this.path = `/v1/runs/${encodeURIComponent(id)}`;
+    this.card = new RunCard({ api: shell.api, run: id, session: "", ended: () => void this.#look() });
+    this.link = el("a", { hidden: true }, "Open its session");
+    this.stopButton = el("button.danger", { type: "button", hidden: true }, icon("stop"), "Stop");
+    this.stopButton.addEventListener("click", () => void this.#stop());
+    this.menu = menuButton("Run menu", () => [{ text: "Delete", danger: true, act: () => void this.#delete() }]);
+    this.problem = el("p.problem", { role: "alert", hidden: true });
+    const bar = el("div.row.bar", null, el("code.small.muted", null, id), el("span.grow"), this.link, this.stopButton);
+    this.element = el("div.page.one", null, bar, this.problem, this.card.element);
+    this.onChanged = ({ detail }) => detail.run === id && void this.#look();
+  }
+
+  get headActions() {
+    return [this.menu];
+  }
+
+  async open() {
+    this.shell.watch.addEventListener("changed", this.onChanged);
+    this.card.open();
+    await this.#look();
+  }
+
+  close() {
+    this.shell.watch.removeEventListener("changed", this.onChanged);
+    this.card.close();
+  }
+
+  async #look() {
+    try {
+      const view = await this.shell.api.ask("GET", this.path);
+      this.shell.setTitle(this, view.title || "Run");
+      this.link.hidden = !view.session;
+      this.link.href = addressOf({ page: "session", id: view.session });
+      this.stopButton.hidden = !UNDER_WAY.has(view.status);
+      this.problem.hidden = true;
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      if (problem.lost || problem.status === 401) return; // the banner or the login say so
+      this.problem.textContent = problem.message;
+      this.problem.hidden = false;
+      this.stopButton.hidden = true;
+    }
+  }
+
+  async #stop() {
+    this.stopButton.disabled = true;
+    await this.shell.perform(async () => this.card.stop());
+    this.stopButton.disabled = false;
+    await this.#look();
+  }
+
+  async #delete() {
+    const text = "What it said and did is forgotten. Files that its tools wrote stay.";
+    if (!(await confirmed({ title: "Delete the run?", text, yes: "Delete" }))) return;
+    await this.shell.perform(async () => {
+      await this.shell.api.ask("DELETE", this.path);
+      this.shell.go({ page: "runs" });
+    });
+  }
+}

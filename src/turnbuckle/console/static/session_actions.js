@@ -1,0 +1,74 @@
+/** What can be done to a session, from the list and from its own page. */
+
+import { newName } from "./api.js";
+import { confirmed, prompted } from "./dialogs.js";
+import { el } from "./elements.js";
+
+const LONGEST_TITLE = 200; // the server's own limit
+
+/** @param {import("./main.js").Shell} shell @param {{id: string, title: string}} session */
+export function sessionEntries(shell, session) {
+  const path = `/v1/sessions/${encodeURIComponent(session.id)}`;
+  const act = (work) => () => void shell.perform(work);
+  return [
+    { text: "Rename", act: act(() => rename(shell, session, path)) },
+    { text: "Fork", act: act(() => fork(shell, session, path)) },
+    { text: "Say the last message again", act: act(() => retry(shell, session, path)) },
+    { text: "Take back the last message", act: act(() => undo(shell, path)) },
+    { text: "Begin a new conversation", act: act(() => anew(shell, path)) },
+    { text: "Export", act: act(() => save(shell, session, path)) },
+    { text: "Delete", danger: true, act: act(() => remove(shell, session, path)) },
+  ];
+}
+
+async function rename(shell, session, path) {
+  const title = await prompted({ title: "Rename the session", label: "Title", value: session.title, yes: "Rename", most: LONGEST_TITLE });
+  if (title === null || title.trim() === session.title) return;
+  await shell.api.ask("PATCH", path, { title: title.trim() });
+}
+
+async function fork(shell, session, path) {
+  const title = `${session.title || session.id} (fork)`.slice(0, LONGEST_TITLE);
+  const made = await shell.api.ask("POST", `${path}/fork`, { title }, { "idempotency-key": newName("c") });
+  shell.go({ page: "session", id: made.id });
+  shell.say("This is a fork: it shares what was said, and goes its own way from here.");
+}
+
+async function retry(shell, session, path) {
+  const done = await shell.api.ask("POST", `${path}/retry`, undefined, { "idempotency-key": newName("c") });
+  if (done.did === "nothing") shell.say("There is nothing to say again.");
+  else shell.go({ page: "session", id: session.id });
+}
+
+async function undo(shell, path) {
+  const done = await shell.api.ask("POST", `${path}/undo`);
+  const taken = "Taken back: the last message and its answer. What tools did stays done.";
+  shell.say(done.did === "nothing" ? "There is nothing to take back." : taken);
+}
+
+async function anew(shell, path) {
+  await shell.api.ask("POST", `${path}/new`);
+  shell.say("The next message begins a new conversation. What was said before is kept.");
+}
+
+async function save(shell, session, path) {
+  const blob = await shell.api.download(`${path}/export`);
+  const address = URL.createObjectURL(blob);
+  const link = el("a", { href: address, download: `${session.id}.jsonl`, hidden: true });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser has taken it by then
+}
+
+async function remove(shell, session, path) {
+  const yes = await confirmed({
+    title: "Delete the session?",
+    text: `“${session.title || session.id}” and its runs are deleted for ever. Files that tools wrote stay.`,
+    yes: "Delete",
+  });
+  if (!yes) return;
+  await shell.api.ask("DELETE", path);
+  shell.left(session.id);
+  shell.say("The session is deleted.");
+}

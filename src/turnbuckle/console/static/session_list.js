@@ -1,0 +1,186 @@
+/** The list of sessions at the side: newest first, searched by words, with a dot where something runs. */
+
+import { addressOf } from "./address.js";
+import { menuButton } from "./dialogs.js";
+import { el, icon, newId, setText } from "./elements.js";
+import { ago, extended, markedPieces, merged } from "./lists.js";
+import { sessionEntries } from "./session_actions.js";
+
+const PAUSE = 200; // ms without a key before a search is asked for
+const PAGE = 30;
+
+export class SessionList {
+  #shown = [];
+  #next = null;
+  #items = new Map();
+  #words = "";
+  #timer = 0;
+  #asked = 0;
+  #loading = false;
+
+  /** @param {import("./main.js").Shell} shell */
+  constructor(shell) {
+    this.shell = shell;
+    const id = newId("search");
+    this.field = el("input", { type: "search", id, placeholder: "Search sessions", autocomplete: "off", maxlength: "500" });
+    this.field.setAttribute("aria-keyshortcuts", "/");
+    this.list = el("ul.sessions");
+    this.note = el("p.small.muted.listnote", { role: "status" });
+    this.end = el("div.end");
+    this.nav = el("nav", { "aria-label": "Sessions" }, this.list, this.note, this.end);
+    this.element = el("div.sessionpart", null, el("div.search", null, el("label.sr", { for: id }, "Search sessions"), icon("search"), this.field), this.nav);
+    this.field.addEventListener("input", () => this.#searchSoon());
+    this.field.addEventListener("keydown", (event) => this.#key(event));
+    this.current = "";
+  }
+
+  start() {
+    this.shell.watch.addEventListener("sessions", ({ detail }) => this.#take(detail));
+    const seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && void this.#more(), {
+      root: this.nav,
+      rootMargin: "200px",
+    });
+    seen.observe(this.end);
+  }
+
+  /** After a login everything may belong to somebody else. */
+  clear() {
+    this.#shown = [];
+    this.#next = null;
+    this.#draw();
+  }
+
+  focusSearch() {
+    this.field.focus();
+    this.field.select();
+  }
+
+  /** @param {string} id the session that is open; empty if none is */
+  setCurrent(id) {
+    this.current = id;
+    for (const [name, item] of this.#items) mark(item, name === id);
+  }
+
+  /** The session above (-1) or below (1) the open one. */
+  neighbour(step) {
+    const at = this.#shown.findIndex((one) => one.id === this.current);
+    const next = at < 0 ? (step > 0 ? 0 : this.#shown.length - 1) : at + step;
+    return this.#shown[next]?.id ?? "";
+  }
+
+  #take(page) {
+    if (this.#words) return;
+    if (!this.#shown.length || !page.has_more) this.#next = page.next;
+    this.#shown = merged(this.#shown, page.data, page.has_more);
+    this.#draw();
+  }
+
+  async #more() {
+    if (this.#loading || this.#words || !this.#next) return;
+    this.#loading = true;
+    try {
+      const page = await this.shell.api.ask("GET", `/v1/sessions?limit=${PAGE}&after=${encodeURIComponent(this.#next)}`);
+      if (this.#words) return;
+      this.#shown = extended(this.#shown, page.data);
+      this.#next = page.next;
+      this.#draw();
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      setText(this.note, problem.message);
+    } finally {
+      this.#loading = false;
+    }
+  }
+
+  #searchSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#search(), PAUSE);
+  }
+
+  async #search() {
+    const words = this.field.value.trim();
+    this.#asked += 1;
+    const mine = this.#asked;
+    if (!words) {
+      this.#words = "";
+      this.#shown = [];
+      setText(this.note, "");
+      this.#take(this.shell.watch.sessions);
+      return;
+    }
+    try {
+      const found = await this.shell.api.ask("GET", `/v1/sessions?limit=50&q=${encodeURIComponent(words)}`);
+      if (mine !== this.#asked) return; // somebody typed on
+      this.#words = words;
+      this.#shown = found.data;
+      this.#next = null;
+      this.#draw();
+      const count = found.data.length;
+      setText(this.note, count ? `${count} ${count === 1 ? "session" : "sessions"} found.` : "Nothing was found.");
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      setText(this.note, problem.message);
+    }
+  }
+
+  #key(event) {
+    if (event.key === "Escape" && this.field.value) {
+      event.stopPropagation();
+      this.field.value = "";
+      void this.#search();
+    } else if (event.key === "ArrowDown") {
+      event.preventDefault();
+      this.list.querySelector("a")?.focus();
+    } else if (event.key === "Enter" && this.#shown.length && this.#words) {
+      this.shell.go({ page: "session", id: this.#shown[0].id });
+    }
+  }
+
+  #draw() {
+    const now = Date.now() / 1000;
+    const kept = new Map();
+    const items = this.#shown.map((row) => {
+      const item = this.#items.get(row.id) ?? this.#made(row.id);
+      this.#fill(item, row, now);
+      kept.set(row.id, item);
+      return item.element;
+    });
+    this.#items = kept;
+    const focused = this.list.contains(document.activeElement) ? document.activeElement : null;
+    if (items.length !== this.list.children.length || items.some((item, at) => this.list.children[at] !== item)) {
+      this.list.replaceChildren(...items);
+      if (focused?.isConnected) focused.focus({ preventScroll: true });
+    }
+    if (!this.#words) setText(this.note, items.length ? "" : "No sessions yet.");
+  }
+
+  #made(id) {
+    const item = { row: null, title: el("span.title"), when: el("span.when"), dot: el("span.dot", { hidden: true }) };
+    item.snippet = el("span.snippet", { hidden: true });
+    item.dot.append(el("span.sr", null, "running"));
+    item.link = el("a", { href: addressOf({ page: "session", id }) }, el("span.line", null, item.dot, item.title, item.when), item.snippet);
+    item.menu = menuButton("Session menu", () => sessionEntries(this.shell, item.row));
+    item.element = el("li", { "data-session": id }, item.link, item.menu);
+    mark(item, id === this.current);
+    return item;
+  }
+
+  #fill(item, row, now) {
+    item.row = row;
+    setText(item.title, row.title || row.id);
+    setText(item.when, ago(row.updated_at, now));
+    item.link.title = row.title || row.id;
+    const label = `Menu of ${row.title || row.id}`;
+    if (item.menu.getAttribute("aria-label") !== label) item.menu.setAttribute("aria-label", label);
+    item.dot.hidden = !row.running;
+    item.snippet.hidden = !row.snippet;
+    if (!row.snippet) return;
+    const pieces = markedPieces(row.snippet, this.#words || this.field.value);
+    item.snippet.replaceChildren(...pieces.map(({ text, hit }) => (hit ? el("mark", null, text) : text)));
+  }
+}
+
+function mark(item, open) {
+  if (open) item.link.setAttribute("aria-current", "page");
+  else item.link.removeAttribute("aria-current");
+}

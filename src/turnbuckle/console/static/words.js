@@ -1,0 +1,207 @@
+// Words and numbers for people: times, sizes, money, and the plain names of things. Pure; no clock, no page.
+
+const SHORT = 72;
+const LOOKED_AT = 2000; // characters of an argument that a short line is made of
+const TELLING = ["path", "command", "url", "pattern", "question", "draft"];
+const SURROGATE = /[\ud800-\udfff]/;
+
+/** How many characters a text has, counted as the server counts them. */
+export function count(text) {
+  if (!SURROGATE.test(text)) return text.length;
+  let pairs = 0;
+  for (let at = 0; at + 1 < text.length; at += 1) {
+    const high = text.charCodeAt(at);
+    const low = text.charCodeAt(at + 1);
+    if (high >= 0xd800 && high < 0xdc00 && low >= 0xdc00 && low < 0xe000) {
+      pairs += 1;
+      at += 1;
+    }
+  }
+  return text.length - pairs;
+}
+
+/** The first so many characters, counted as the server counts them. */
+export function firstCharacters(text, many) {
+  return SURROGATE.test(text) ? Array.from(text).slice(0, many).join("") : text.slice(0, many);
+}
+
+/** 12,345 */
+export function whole(number) {
+  return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
+
+/** "1 line", "12 lines" */
+export function many(number, thing) {
+  return `${whole(number)} ${thing}${number === 1 ? "" : "s"}`;
+}
+
+/** 12.3 kB */
+export function size(characters) {
+  if (characters < 1000) return `${characters} B`;
+  if (characters < 1e6) return `${(characters / 1000).toFixed(characters < 1e4 ? 1 : 0)} kB`;
+  return `${(characters / 1e6).toFixed(1)} MB`;
+}
+
+/** A time span: 40 ms, 2.3 s, 48 s, 2 min 5 s, 3 h 2 min, 2 d 4 h */
+export function span(seconds) {
+  const s = Math.max(seconds, 0);
+  if (s < 0.0005) return "0 s";
+  if (s < 0.0995) return `${Math.max(Math.round(s * 1000), 1)} ms`;
+  if (s < 9.95) return `${s.toFixed(1)} s`;
+  if (s < 59.5) return `${Math.round(s)} s`;
+  const two = (large, unit, small, under) => (small ? `${large} ${unit} ${small} ${under}` : `${large} ${unit}`);
+  if (s < 3569.5) return two(Math.floor((s + 0.5) / 60), "min", Math.floor((s + 0.5) % 60), "s");
+  const minutes = Math.round(s / 60);
+  if (minutes < 1440) return two(Math.floor(minutes / 60), "h", minutes % 60, "min");
+  const hours = Math.round(minutes / 60);
+  return two(Math.floor(hours / 24), "d", hours % 24, "h");
+}
+
+/** $0.0042; nothing where nobody knows. */
+export function money(amount) {
+  if (amount === null || amount === undefined) return "";
+  if (amount === 0) return "$0";
+  if (amount < 0.0001) return "under $0.0001";
+  return `$${amount.toFixed(amount < 0.1 ? 4 : 2)}`;
+}
+
+/** The time of day, with its date if that is not today's. */
+export function clock(at, now) {
+  const then = new Date(at * 1000);
+  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  if (now !== undefined && then.toDateString() === new Date(now * 1000).toDateString()) return time;
+  return `${then.toLocaleDateString([], { year: "numeric", month: "short", day: "numeric" })}, ${time}`;
+}
+
+/** One line, with its end left out if it is long. */
+export function shortened(text, length = SHORT) {
+  const line = text.slice(0, 4 * length).replace(/\s+/g, " ").trim();
+  return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
+}
+
+/** The argument that tells most about a call, short enough for a line. */
+export function shortArgument(args, length = SHORT) {
+  if (args === null || typeof args !== "object") return "";
+  const name = TELLING.find((one) => typeof args[one] === "string");
+  const value = name === undefined ? Object.values(args)[0] : args[name];
+  if (value === undefined) return "";
+  return shortened((typeof value === "string" ? value : JSON.stringify(value)).slice(0, LOOKED_AT), length);
+}
+
+export function spaced(word) {
+  return String(word).replace(/_/g, " ");
+}
+
+export function capital(words) {
+  return words ? words[0].toUpperCase() + words.slice(1) : words;
+}
+
+export const STATUS = {
+  connecting: "Connecting",
+  queued: "Waits for its turn",
+  running: "Running",
+  waiting_for_approval: "Waits for you",
+  interrupted: "Interrupted",
+  completed: "Completed",
+  partial: "Partial",
+  cancelled: "Stopped",
+  failed: "Failed",
+};
+
+export const WHY_ASKED = {
+  first: "the task",
+  after_tools: "with the tools' results",
+  steered: "with what was said since",
+  retry: "asked again",
+  continue: "asked to go on",
+  finish_draft: "asked for the rest of the call",
+  fallback: "asked elsewhere",
+  reask: "asked in another way",
+};
+
+const WAITS = {
+  provider_first_token: (detail) => `waiting for the first word of ${detail}`,
+  provider: (detail) => `waiting for more of ${detail}`,
+  tool: (detail) => `running ${detail}`,
+  approval: (detail) => `waiting for a person: ${detail}`,
+  rate_limit: (detail) => `the provider asked to wait, ${detail}`,
+  retry: (detail) => `a short rest, ${detail}`,
+};
+
+/** What is waited for, in words. */
+export function waitingWords(on) {
+  return on ? (WAITS[on.kind] || ((detail) => detail))(on.detail) : "";
+}
+
+/** Why an attempt broke, in two or three words. */
+export function brokeWords(decided) {
+  const told = decided.failure;
+  if (told) {
+    if (told.kind === "stalled") return "stalled";
+    if (told.kind === "reset" || told.kind === "incomplete") return "cut";
+    return spaced(told.kind);
+  }
+  const words = {
+    cut_by_length: "output limit",
+    cut_by_transport: "cut",
+    thinking_exhausted: "only thoughts",
+    empty: "nothing came",
+    malformed: "unreadable call",
+  };
+  return words[decided.verdict] || spaced(decided.verdict);
+}
+
+const CHANGED = {
+  nothing: "asked again",
+  plain: "asked without streaming",
+  more_room: "more room",
+  less_effort: "less effort",
+  say_something: "asked again",
+  valid_calls: "a valid call asked for",
+  retold: "history in plain words",
+};
+
+const WENT_ON = {
+  length: "continued",
+  text: "continued",
+  call: "smaller calls asked for",
+  unreadable: "a readable call asked for",
+  paused: "continued",
+};
+
+/** What was done about it, in two or three words. */
+export function didWords(decision) {
+  switch (decision.type) {
+    case "retry":
+      return "asked again";
+    case "continue":
+      return WENT_ON[decision.kind] || "continued";
+    case "finish_draft":
+      return "rest asked for";
+    case "fallback":
+      return `on to ${decision.route}`;
+    case "reask":
+      return CHANGED[decision.change] || "asked again";
+    case "give_up":
+      return decision.kind === "cancelled" ? "stopped" : "gave up";
+    default:
+      return spaced(decision.type);
+  }
+}
+
+export const TOOL_STATE = {
+  arriving: "arriving",
+  ready: "arrived whole",
+  running: "running",
+  draft: "cut, kept as a draft",
+  dropped: "cut, nothing ran",
+  superseded: "replaced by another call",
+  handed: "handed to the client",
+  finished: "done",
+  failed: "failed",
+  killed: "killed on its way",
+  timed_out: "ended by its time limit",
+  unknown: "started, end unknown",
+  not_started: "not run",
+  denied: "not allowed, not run",
+};
