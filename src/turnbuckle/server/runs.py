@@ -114,8 +114,9 @@ class RunsApi:
             return json_answer(
                 queued_view(found.run, public_session(exchange.caller.owner, found.session), found.created)
             )
-        row, fold = await self._folded(exchange)
-        live = self._desk.runs.live(RunId(row.name)) is not None
+        row = await self._row(exchange)
+        run, fold = await self._folded(exchange)
+        live = self._desk.runs.live(run) is not None
         return json_answer(fold.view(row, exchange.caller.owner, live=live, now=time.time()))
 
     async def list(self, exchange: Exchange) -> Answer:
@@ -132,21 +133,26 @@ class RunsApi:
         return json_answer(page(rows, shown, limit))
 
     async def resume(self, exchange: Exchange) -> Answer:
-        """Take up a run that nobody drives. One that is under way, or has ended, stays as it is."""
-        row = await self._row(exchange)
-        run = RunId(row.name)
-        if row.status == RUNNING and self._desk.runs.live(run) is None:
-            await self._desk.go_on(row)
-        row = await self._row(exchange)
-        return json_answer(line_of(row, exchange.caller.owner, live=self._desk.runs.live(run) is not None), 202)
+        """Take up a run that nobody drives. One that is under way, waits for its turn, or has ended, stays as it is."""
+        owner = exchange.caller.owner
+        begun = await self._desk.found(exchange.params["run"], owner)
+        if await self._desk.journal.head(begun.run):
+            row = await self._row(exchange)
+            if row.status == RUNNING and self._desk.runs.live(begun.run) is None:
+                await self._desk.go_on(row)
+        return json_answer(await self._line(begun, owner), 202)
 
     async def delete(self, exchange: Exchange) -> Answer:
-        row = await self._row(exchange)
-        await self._desk.settled(RunId(row.name))
-        await self._desk.once.deleted(RunId(row.name))
-        if not await self._desk.journal.drop(row.name):
-            raise Problem(409, f"the run {row.name} is under way; stop it first", code="run_active", should_retry=False)
-        return json_answer({"id": row.name, "object": "run", "deleted": True})
+        run = (await self._desk.found(exchange.params["run"], exchange.caller.owner)).run
+        if not await self._desk.journal.head(run):
+            raise Problem(
+                409, f"the run {run} waits for its turn; stop it first", code="run_active", should_retry=False
+            )
+        await self._desk.settled(run)
+        await self._desk.once.deleted(run)
+        if not await self._desk.journal.drop(run):
+            raise Problem(409, f"the run {run} is under way; stop it first", code="run_active", should_retry=False)
+        return json_answer({"id": run, "object": "run", "deleted": True})
 
     # Following and stopping
 
@@ -190,7 +196,7 @@ class RunsApi:
         return json_answer(Page(waiting))
 
     async def answer(self, exchange: Exchange) -> Answer:
-        row, fold = await self._folded(exchange)
+        run, fold = await self._folded(exchange)
         name = exchange.params["approval"]
         asked = next((one for one in fold.approvals if one.id == name), None)
         if asked is None:
@@ -199,36 +205,36 @@ class RunsApi:
         if (body.decision == "answer") != (asked.kind == "question"):
             fitting = "answer" if asked.kind == "question" else "allow or deny"
             raise Problem(400, f"this is a {asked.kind}: decision must be {fitting}", param="decision")
-        running = self._desk.runs.live(RunId(row.name))
+        running = self._desk.runs.live(run)
         who = exchange.caller.key or exchange.caller.owner
         if running is None or not await running.answer(name, _VERDICTS[body.decision], who, body.text):
             raise Problem(
                 409,
-                f"nobody waits for this answer any more: it is {await self._how_settled(row, name)}",
+                f"nobody waits for this answer any more: it is {await self._how_settled(run, name)}",
                 code="approval_settled",
                 should_retry=False,
             )
-        settled = await self._fold(RunId(row.name))
+        settled = await self._fold(run)
         return json_answer(next(one for one in settled.approvals if one.id == name))
 
-    async def _how_settled(self, row: StreamRow, name: str) -> str:
-        fold = await self._fold(RunId(row.name))
+    async def _how_settled(self, run: RunId, name: str) -> str:
+        fold = await self._fold(run)
         found = next((one.status for one in fold.approvals if one.id == name), "unknown")
         return "kept until its run is taken up again" if found == "pending" else found
 
     # What is left of it
 
     async def drafts(self, exchange: Exchange) -> Answer:
-        row, fold = await self._folded(exchange)
-        shown = [draft_of(row.name, draft) for draft in fold.drafts.values()]
+        run, fold = await self._folded(exchange)
+        shown = [draft_of(run, draft) for draft in fold.drafts.values()]
         return json_answer(Page(shown))
 
     async def draft(self, exchange: Exchange) -> Answer:
-        row, fold = await self._folded(exchange)
+        run, fold = await self._folded(exchange)
         name = exchange.params["draft"]
         if name not in fold.drafts:
             raise unknown("draft", name)
-        return json_answer(draft_of(row.name, fold.drafts[name], with_text=True))
+        return json_answer(draft_of(run, fold.drafts[name], with_text=True))
 
     async def ledger(self, exchange: Exchange) -> Answer:
         _, fold = await self._folded(exchange)
@@ -239,9 +245,10 @@ class RunsApi:
     async def _row(self, exchange: Exchange) -> StreamRow:
         return await self._desk.row(exchange.params["run"], exchange.caller.owner)
 
-    async def _folded(self, exchange: Exchange) -> tuple[StreamRow, RunFold]:
-        row = await self._row(exchange)
-        return row, await self._fold(RunId(row.name))
+    async def _folded(self, exchange: Exchange) -> tuple[RunId, RunFold]:
+        """A run, and all that is stored of it: nothing, while it waits for its turn in a session."""
+        run = (await self._desk.found(exchange.params["run"], exchange.caller.owner)).run
+        return run, await self._fold(run)
 
     async def _fold(self, run: RunId) -> RunFold:
         fold = RunFold(self._desk.runs.policy, self._price)

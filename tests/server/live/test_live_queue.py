@@ -65,3 +65,25 @@ def test_a_client_that_leaves_while_its_message_waits_takes_it_back_if_it_asked_
         return states
 
     assert played(scene, tmp_path, stages()) == ["injected", "refused"]
+
+
+@pytest.mark.requirement("F5", "G1")
+def test_a_run_that_waits_has_left_nothing_yet_and_says_so_instead_of_not_being_there(tmp_path: Path):
+    async def scene(stage: Stage):
+        await begin(stage, "text")
+        await stage.behind.asked(1)
+        path = f"/v1/runs/{await begin(stage, 'whole')}"
+        lists = [(await stage.get(f"{path}/{what}")).json for what in ("approvals", "drafts")]
+        ledger, resumed = await stage.get(f"{path}/ledger"), await stage.post(f"{path}/resume")
+        deleted = await stage.ask("DELETE", path)
+        answered = await stage.post(f"{path}/approvals/a", {"decision": "allow"})
+        stage.behind.doors.open(1)
+        return lists, ledger, resumed, deleted, answered, await stage.ended(path.rpartition("/")[2])
+
+    lists, ledger, resumed, deleted, answered, ended = played(scene, tmp_path, stages())
+    assert [one["data"] for one in lists] == [[], []]
+    assert ledger.json["entries"] == []
+    assert (resumed.status, resumed.json["status"]) == (202, "queued")
+    assert (deleted.status, deleted.json["error"]["code"]) == (409, "run_active")
+    assert answered.status == 404
+    assert ended["status"] == "completed"
