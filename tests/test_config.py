@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from turnbuckle.config import Settings, load, rehearses, route_name, routes_of
+from turnbuckle.config import load, rehearses, route_name, routes_of
 from turnbuckle.errors import ConfigError
+from turnbuckle.settings import Settings
 
 FILE = """
 workspace = "work"

@@ -18,9 +18,10 @@ MAX_FILE = 500
 LAYERS = (
     ("cli",),
     ("lab",),
-    ("hosting",),
+    ("hosting", "agent"),
     ("app",),
     ("config",),
+    ("settings",),
     ("server", "gateway", "console"),
     ("runtime",),
     ("call", "tools", "journal", "observe", "session"),
@@ -77,7 +78,10 @@ Rule = Callable[[Source], Iterator[str]]
 
 def python_files() -> list[Source]:
     return [
-        _source(file) for folder in ("src", "tests", "benchmarks") for file in _inside(folder) if file.suffix == ".py"
+        _source(file)
+        for folder in ("src", "tests", "benchmarks", "scripts")
+        for file in _inside(folder)
+        if file.suffix == ".py"
     ]
 
 

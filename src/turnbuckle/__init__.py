@@ -1,3 +1,132 @@
-"""Turnbuckle: an LLM agent runtime and server for streams that break."""
+"""Turnbuckle: an LLM agent runtime and server for streams that break.
+
+    from turnbuckle import Agent, tool
+
+    @tool(effect="read")
+    def word_count(text: str) -> str:
+        "Count the words of a text."
+        return str(len(text.split()))
+
+    with Agent("rehearsal", tools=[word_count]) as agent:
+        print(agent.run_sync("write hello.txt").text)
+
+What is named here is meant for other programs, and keeps its meaning. It is loaded when it is first used, so that to
+import the package costs nothing. `docs/embedding.md` and `docs/tools.md` tell more.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from turnbuckle.agent.agent import Agent
+    from turnbuckle.agent.events import (
+        ApprovalAnswered,
+        ApprovalAsked,
+        Begun,
+        Ended,
+        Event,
+        Notice,
+        Reasoning,
+        Text,
+        ToolFinished,
+        ToolSaid,
+        ToolStarted,
+        Waiting,
+    )
+    from turnbuckle.agent.result import Result
+    from turnbuckle.agent.sessions import SessionLine
+    from turnbuckle.errors import (
+        ClaimLost,
+        ConfigError,
+        CursorGone,
+        KeyReused,
+        RunHeld,
+        RunUnfinished,
+        RunUnknown,
+        SessionBusy,
+        SessionUnknown,
+        TurnbuckleError,
+    )
+    from turnbuckle.journal.port import InUse, JournalError
+    from turnbuckle.tools.spec import Tool, ToolContext, ToolError, foreign_tool, tool
+    from turnbuckle.tools.workspace import read_text, was_written, write_text
+    from turnbuckle.vocab.messages import FilePart, ImagePart, Message, TextPart
+    from turnbuckle.vocab.tooling import ToolOutcome
+
+_PLACES = {
+    "agent.agent": "Agent",
+    "agent.events": (
+        "ApprovalAnswered ApprovalAsked Begun Ended Event Notice Reasoning Text ToolFinished ToolSaid ToolStarted"
+        " Waiting"
+    ),
+    "agent.result": "Result",
+    "agent.sessions": "SessionLine",
+    "errors": (
+        "ClaimLost ConfigError CursorGone KeyReused RunHeld RunUnfinished RunUnknown SessionBusy SessionUnknown"
+        " TurnbuckleError"
+    ),
+    "journal.port": "InUse JournalError",
+    "tools.spec": "Tool ToolContext ToolError foreign_tool tool",
+    "tools.workspace": "read_text was_written write_text",
+    "vocab.messages": "FilePart ImagePart Message TextPart",
+    "vocab.tooling": "ToolOutcome",
+}
+_PLACE = {name: place for place, names in _PLACES.items() for name in names.split()}
+
+__all__ = [
+    "Agent",
+    "ApprovalAnswered",
+    "ApprovalAsked",
+    "Begun",
+    "ClaimLost",
+    "ConfigError",
+    "CursorGone",
+    "Ended",
+    "Event",
+    "FilePart",
+    "ImagePart",
+    "InUse",
+    "JournalError",
+    "KeyReused",
+    "Message",
+    "Notice",
+    "Reasoning",
+    "Result",
+    "RunHeld",
+    "RunUnfinished",
+    "RunUnknown",
+    "SessionBusy",
+    "SessionLine",
+    "SessionUnknown",
+    "Text",
+    "TextPart",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolFinished",
+    "ToolOutcome",
+    "ToolSaid",
+    "ToolStarted",
+    "TurnbuckleError",
+    "Waiting",
+    "__version__",
+    "foreign_tool",
+    "read_text",
+    "tool",
+    "was_written",
+    "write_text",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_PLACE[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,7 +6,7 @@ import difflib
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.transport import Connections
-from turnbuckle.config import Loaded, RouteSettings, Settings, rehearses, route_name, routes_of
+from turnbuckle.config import Loaded, rehearses, route_name, routes_of
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import Journal, Wanted
 from turnbuckle.journal.sqlite import doctor
@@ -41,11 +41,12 @@ from turnbuckle.runtime.runs import Running, Runs
 from turnbuckle.runtime.saying import LaneRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.session.reset import ResetRule
+from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.background import Process, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
-from turnbuckle.tools.registry import Registry
-from turnbuckle.tools.spec import ToolContext
+from turnbuckle.tools.modules import registry_of
+from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
@@ -70,15 +71,22 @@ class App(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_app(
-    loaded: Loaded, environment: Mapping[str, str] | None = None, *, attended: bool = False, watch: Watch | None = None
+    loaded: Loaded,
+    environment: Mapping[str, str] | None = None,
+    *,
+    attended: bool = False,
+    watch: Watch | None = None,
+    tools: Sequence[Tool] = (),
+    journal_given: Journal | None = None,
 ) -> AsyncIterator[App]:
     """Put everything together over the journal in the data folder, and take it apart again. Raises ConfigError, and
-    InUse if another process has the journal. `attended`: somebody is there who can answer what a run asks."""
+    InUse if another process has the journal. `attended`: somebody is there who can answer what a run asks. `tools`
+    come behind those of the settings; `journal_given` takes the place of the one in the data folder."""
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
     routes = routes_of(settings, environment)
-    dispatcher = Dispatcher(Registry(tool for family in settings.tools.enable for tool in FAMILIES[family]))
+    dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools))
     policy = replace(policy_of(settings, environment, facts_of(dispatcher)), attended=attended)
     # Keys that stand in the file are kept from tools and results as those of the environment are.
     in_file = {f"TURNBUCKLE_ROUTE_KEY_{number}": route.api_key.reveal() for number, route in enumerate(routes)}
@@ -105,7 +113,7 @@ async def open_app(
         made = Toolbox(dispatcher, context)
         return made if fault is None else FaultyTools(made, fault)
 
-    store = SqliteJournal(Path(settings.data))
+    store: Journal = SqliteJournal(Path(settings.data)) if journal_given is None else journal_given
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     try:
         async with Connections() as connections:
@@ -251,15 +259,16 @@ def policy_of(
         stream_retries=recovery.stream_retries,
         continuations=recovery.continuations,
         max_recoveries=recovery.max_recoveries,
-        consent=consent_of(settings),
+        consent=consent_of(settings, tools or ()),
         answer_seconds=settings.tools.answer_seconds or None,
     )
 
 
-def consent_of(settings: Settings) -> tuple[ConsentRule, ...]:
-    """The rules of consent. Raises ConfigError for one that names no tool: it would protect nothing."""
+def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule, ...]:
+    """The rules of consent. `own` names tools beside the built-in ones. Raises ConfigError for a rule that names no
+    tool: it would protect nothing."""
     rules = written(settings.tools.approval)
-    known = [tool.name for family in FAMILIES.values() for tool in family]
+    known = list(dict.fromkeys((*(tool.name for family in FAMILIES.values() for tool in family), *own)))
     for rule in rules:
         if rule.tool not in (*known, "*"):
             near = difflib.get_close_matches(rule.tool, known, 1, 0.5)

@@ -14,17 +14,15 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
-from turnbuckle.server.settings import ServerSettings
-from turnbuckle.session.reset import Surface
-from turnbuckle.turn.consent import Rule
+from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.quirks import Quirks
 
 FILE = "turnbuckle.toml"
@@ -32,78 +30,6 @@ PREFIX = "TURNBUCKLE_"
 REHEARSAL = "rehearsal"
 
 Where = tuple[str | int, ...]
-RouteProtocol = Literal["openai_chat", "openai_responses", "anthropic", "rehearsal"]
-
-
-class RouteSettings(Struct, frozen=True, omit_defaults=True):
-    """A route as it is written. `call.routes.resolve` fills in the preset."""
-
-    name: str = ""
-    preset: str = ""
-    protocol: RouteProtocol | None = None
-    base_url: str = ""
-    api_key: str | None = None
-    model: str = ""
-    effort: str | None = None
-    max_output_tokens: int | None = None
-    most_output_tokens: int | None = None
-    headers: dict[str, str] = {}
-    quirks: dict[str, Any] = {}
-    stall: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    local: bool | None = None
-
-    def __repr__(self) -> str:
-        return f"RouteSettings({route_name(self)!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r})"
-
-
-class RecoverySettings(Struct, frozen=True):
-    stream_retries: int = 2
-    continuations: int = 3
-    max_recoveries: int = 2
-
-
-class TurnSettings(Struct, frozen=True):
-    max_calls: int = 90
-    max_tool_calls: int = 300
-    max_seconds: float = 3600.0
-    max_tokens: int | None = None
-    max_money: float | None = None
-    same_call: int = 5
-
-
-class SessionSettings(Struct, frozen=True):
-    reset: Literal["none", "idle", "daily", "both"] = "none"
-    idle_minutes: float = 1440.0
-    daily_hour: int = 4
-    busy: Literal["queue", "steer", "interrupt", "refuse"] = "queue"
-    after_crash: Literal["resume", "suspend"] = "resume"
-    stale_after: float = 43_200.0
-    time_zone: str = ""
-    quiet: tuple[Surface, ...] = ()
-    keep_deltas_days: Annotated[float, Meta(ge=0)] = 0.0
-    keep_relays_hours: Annotated[float, Meta(ge=0)] = 24.0
-
-
-class ToolSettings(Struct, frozen=True):
-    enable: tuple[Literal["files", "shell", "web", "ask"], ...] = ("files", "shell", "web", "ask")
-    approval: dict[str, Rule] = {}
-    answer_seconds: float = 3600.0
-    private_addresses: bool = False
-
-
-class Settings(Struct, frozen=True):
-    """All settings. Paths are absolute once they are loaded."""
-
-    workspace: str = "."
-    data: str = ".turnbuckle"
-    server: ServerSettings = ServerSettings()
-    routes: tuple[RouteSettings, ...] = ()
-    stall: StallSettings = StallSettings()
-    recovery: RecoverySettings = RecoverySettings()
-    turn: TurnSettings = TurnSettings()
-    session: SessionSettings = SessionSettings()
-    tools: ToolSettings = ToolSettings()
 
 
 DEFAULT = "default"
@@ -143,9 +69,10 @@ def load(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     changes: Mapping[str, Any] | None = None,
+    changed_by: str = "command line",
 ) -> Loaded:
     """Read the settings. `file` must be there if it is given; else `turnbuckle.toml` in `folder` is taken, if it is
-    there. `changes` are dotted keys with values from a command line. Raises ConfigError."""
+    there. `changes` are dotted keys with values from a command line, or from elsewhere. Raises ConfigError."""
     folder = folder or Path.cwd()
     environment = os.environ if environment is None else environment
     path = file or folder / FILE
@@ -159,8 +86,9 @@ def load(
         sources[where] = f"environment, {variable}"
     for key, value in (changes or {}).items():
         where = _where(key)
+        _check(_nested(where, value), Settings, (), lambda _: changed_by)
         _set(given, where, value)
-        sources[where] = "command line"
+        sources[where] = changed_by
     settings = _converted(given, sources)
     home = path.parent if text else folder
     return Loaded(_with_absolute_paths(settings, home.resolve(), sources, folder.resolve()), sources, name)
@@ -375,12 +303,19 @@ def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
 def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, str], folder: Path) -> Settings:
     """Paths in the file are relative to it, all others to the folder where the command was given."""
 
-    def absolute(key: str, written: str) -> str:
-        from_file = ", line " in sources.get((key,), "")
+    def absolute(written: str, *where: str) -> str:
+        from_file = ", line " in sources.get(where, "")
         return str((home if from_file else folder) / Path(written).expanduser())
 
+    modules = tuple(
+        absolute(entry, "tools", "modules") if entry.endswith(".py") or "/" in entry else entry
+        for entry in settings.tools.modules
+    )
     return msgspec.structs.replace(
-        settings, workspace=absolute("workspace", settings.workspace), data=absolute("data", settings.data)
+        settings,
+        workspace=absolute(settings.workspace, "workspace"),
+        data=absolute(settings.data, "data"),
+        tools=msgspec.structs.replace(settings.tools, modules=modules),
     )
 
 

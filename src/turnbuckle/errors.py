@@ -4,6 +4,9 @@
     ├── ConfigError      the settings are wrong; the message names the place and the way out
     ├── RunUnknown       there is no run with that id
     ├── RunHeld          another process drives that run at this moment
+    ├── RunUnfinished    the run has no end, and nobody drives it; it can be resumed
+    ├── CursorGone       events behind a cursor were merged since; the run can be read from its beginning
+    ├── KeyReused        that key was used for another task
     ├── SessionUnknown   there is no session with that id
     ├── SessionBusy      a run of that session is under way
     ├── ImportRefused    a file is no session that can be imported; the message names the line
@@ -29,6 +32,18 @@ class RunUnknown(TurnbuckleError):
 
 class RunHeld(TurnbuckleError):
     """Somebody else drives the run."""
+
+
+class RunUnfinished(TurnbuckleError):
+    """The run has no end, and nobody goes on with it."""
+
+
+class CursorGone(TurnbuckleError):
+    """Events around that cursor were merged, so what follows it can not be told apart."""
+
+
+class KeyReused(TurnbuckleError):
+    """That key was used for another task."""
 
 
 class SessionUnknown(TurnbuckleError):

@@ -83,11 +83,13 @@ def test_it_breaks_in_a_call_when_it_is_asked_to_and_finishes_the_draft(word: st
     whole = _reply(_user("write a.txt with 40 lines")).calls[0].arguments
     assert whole.startswith(broken.calls[0].arguments)
     content: str = msgspec.json.decode(whole)["content"]
-    draft = Draft(DraftId("d1"), "write_file", "content", content[:900], {"path": "a.txt"})
+    arrived: str = msgspec.json.decode(broken.calls[0].arguments + '"}')["content"]
+    size = len(arrived)
+    draft = Draft(DraftId("d1"), "write_file", "content", arrived, {"path": "a.txt"})
     finished = _reply(task, prompts.finish_draft(draft, 1))
     (call,) = verdict(finished).calls
     assert call.name == "finish_call"
-    assert call.arguments == {"draft": "d1", "after": content[840:900], "rest": content[900:]}
+    assert call.arguments == {"draft": "d1", "after": content[size - 60 : size], "rest": content[size:]}
 
 
 def test_it_goes_on_behind_what_it_has_said() -> None:

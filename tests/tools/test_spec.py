@@ -112,6 +112,7 @@ def sound(path: str, size: int) -> None:
     "function, settings",
     [
         (no_words, {}),
+        (lambda path: None, {}),
         (no_type, {}),
         (star, {}),
         (sound, {"draftable": "content"}),
@@ -149,6 +150,22 @@ def test_a_foreign_schema_that_is_none_or_points_elsewhere_is_refused(schema: di
 
     with pytest.raises(ValueError):
         foreign_tool("weather", "Tell the weather.", schema, call)
+
+
+def test_a_tool_is_still_the_function_that_it_was_made_of():
+    assert simple("a")() is None
+
+    @tool(effect="read")
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    assert (double(4), double(number=5)) == (8, 10)
+
+    async def call(arguments: dict[str, Any], context: ToolContext) -> None: ...
+
+    with pytest.raises(TypeError, match="weather was not made of a function"):
+        foreign_tool("weather", "Tell the weather.", FOREIGN, call)()
 
 
 @pytest.mark.requirement("B8")

@@ -25,12 +25,12 @@ class StallSettings(Struct, frozen=True):
     """Seconds, or "auto". `gap_in_call` holds while a call's arguments are open, since some providers hold them back;
     `thinking` is the longest time behind pings alone. Both follow `gap` where only that is set."""
 
-    connect: Setting = 10.0
-    first_event: Setting = "auto"
-    gap: Setting = "auto"
-    gap_in_call: Setting = "auto"
-    thinking: Setting = "auto"
-    silence: Setting = "auto"
+    connect: Annotated[Setting, Meta(description="Seconds until there is a connection.")] = 10.0
+    first_event: Annotated[Setting, Meta(description="Seconds until the first event; grows with the prompt.")] = "auto"
+    gap: Annotated[Setting, Meta(description="Seconds without progress.")] = "auto"
+    gap_in_call: Annotated[Setting, Meta(description="The same while a call's arguments come.")] = "auto"
+    thinking: Annotated[Setting, Meta(description="The longest time behind signs of life alone.")] = "auto"
+    silence: Annotated[Setting, Meta(description="Seconds without any byte.")] = "auto"
 
 
 class Limit(Struct, frozen=True):

@@ -1,8 +1,10 @@
 """The rehearsal model: a small script that answers in the place of a model, so that everything can be tried without a
 key or a network. It says what it is, and it can break on purpose.
 
-It looks at the newest words of the user and at what came since. A reply follows from the task alone, so when it was
-cut it can go on from where it stands, and it finishes drafts as a good model does.
+It looks at the newest words of the user and at what came since. A reply follows from the task and from the results so
+far, so when it was cut it goes on exactly from where it stands, and it finishes drafts as a good model does. Where it
+breaks follows from the same: the next place behind what has arrived. Only a break before the first word leaves no
+trace in the request, so those are counted here.
 """
 
 import asyncio
@@ -12,8 +14,11 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.runtime.ports import Stopper
+from turnbuckle.runtime.rehearsal_plan import Break, Plan, Step, plan_of
+from turnbuckle.runtime.rehearsal_words import REFUSAL, WHO
 from turnbuckle.vocab.events import (
     BlockClosed,
     CallArgs,
@@ -23,40 +28,68 @@ from turnbuckle.vocab.events import (
     Ended,
     Event,
     FinishNoted,
+    ReasoningDelta,
+    RefusalDelta,
     Started,
     TextDelta,
+    Usage,
+    UsageNoted,
 )
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
-from turnbuckle.vocab.messages import Message, ResultPart, TextPart, text_of
+from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.tooling import FINISH_CALL
 
 NAME = "rehearsal"
-WHO = "I am the rehearsal model: a script, not a language model. "
-HELP = (
-    "I understand `write FILE`, `write FILE with N lines`, `read FILE`, `list` and `run COMMAND`. Add `and cut` or "
-    "`and stall` to a write, and the stream breaks on the way, as real ones do. For a real model, put a route into "
-    "turnbuckle.toml."
-)
+CHARACTERS_PER_TOKEN = 4
+SLOW_PACE = 0.065
+"""Seconds for a piece when it goes slowly: the 200 pieces of a long text then take 13 seconds."""
+BUSY_FOR = 1.0
 _PIECE = 24
+_SLOW_PIECE = 10
 _MOST_PIECES = 200
 _STALL = 2.0
-_WRITE = re.compile(r"\bwrite (?:a file |the file )?(?P<path>[^\s,]+)(?: with (?P<count>\d{1,5}) lines?)?", re.I)
-_READ = re.compile(r"\bread (?:the file )?(?P<path>[^\s,]+)", re.I)
-_RUN = re.compile(r"\brun `?(?P<command>[^`]+)`?", re.I)
-_LIST = re.compile(r"\blist\b", re.I)
-_BREAK = re.compile(r"\b(?P<how>cut|stall)\b", re.I)
-_DRAFT = re.compile(r"kept (?:whole )?as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.S)
+_SLOW_STALL = 3.0
+_ANCHOR = 60
+_MOST_REMEMBERED = 256  # requests that were turned away and may come again within seconds; each is two numbers
+_DRAFT = re.compile(r"first (?P<count>[\d,]+) characters.*? kept as draft `(?P<id>[^`]+)`", re.S)
+_WHOLE_DRAFT = re.compile(r"kept whole as draft `(?P<id>[^`]+)` \((?P<count>[\d,]+) characters\)", re.S)
+_CUT_CALL = re.compile(r"Your call of \S+ was cut (?:on its way|again \((?P<times>\d+) times)")
+
+
+class _Call(Struct, frozen=True):
+    tool: str
+    arguments: dict[str, Any]
 
 
 class _Reply(Struct, frozen=True):
-    """One reply: text, then at most one call. `breaks` is how it ends before it is whole."""
+    """One whole reply, and what of it is there already: characters of `text`, characters of the last call's last
+    argument in a draft, and how often that call was cut without one."""
 
-    text: str
-    tool: str = ""
-    arguments: dict[str, Any] = {}
-    breaks: Failure | None = None
-    waits: float = 0.0
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[_Call, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    every: bool = False
+    slowly: bool = False
+    said: int = 0
+    held: int = 0
+    cuts: int = 0
+    draft: str = ""
+    draft_is_whole: bool = False
+
+    @property
+    def is_first(self) -> bool:
+        """Nothing of it has arrived yet."""
+        return not (self.said or self.draft or self.cuts)
+
+
+class _Ending(Struct, frozen=True):
+    """How a reply breaks, and behind how many characters of its text or of its last argument."""
+
+    how: Break
+    place: int
 
 
 class Rehearsal:
@@ -65,21 +98,27 @@ class Rehearsal:
     def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, pace: float = 0.0) -> None:
         self._sleep = sleep
         self._pace = pace
+        self._turned_away: dict[int, int] = {}
 
     async def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
         reply = _reply_to(request)
-        broken = reply.breaks
-        for event in _events(reply, len(request.messages)):
+        refused = self._turn_away(reply, request)
+        if refused is not None:
+            yield [Cut(refused)]
+            return
+        pace = max(self._pace, SLOW_PACE) if reply.slowly else self._pace
+        ending = _ending(reply)
+        for event in _within(_events(reply, ending, request), request.max_output_tokens):
             if stop.is_set():
                 yield [Cut(failure("cancelled", "stopped"))]
                 return
             yield [event]
-            if self._pace:
-                await self._sleep(self._pace)
-        if broken is not None:
-            if reply.waits:
-                await self._sleep(reply.waits)
-            yield [Cut(broken)]
+            if isinstance(event, Ended):
+                return
+            if pace:
+                await self._sleep(pace)
+        assert ending is not None
+        yield [Cut(await self._broken(ending, reply, stop))]
 
     def choose(self, wanted: RouteName) -> RouteName:
         return wanted
@@ -90,94 +129,249 @@ class Rehearsal:
     def note(self, route: RouteName, events: list[Event]) -> None:
         return None
 
+    def _turn_away(self, reply: _Reply, request: ModelRequest) -> Failure | None:
+        """A provider that fails or is busy says so before anything else, once or as often as it was asked to."""
+        early = [how for how in reply.breaks if how in ("fail", "busy")]
+        if not early or not reply.is_first:
+            return None
+        key = hash(msgspec.json.encode(request.messages))
+        count = self._turned_away.pop(key, 0)
+        if count >= len(early) and not reply.every:
+            return None
+        self._turned_away[key] = count + 1
+        if len(self._turned_away) > _MOST_REMEMBERED:
+            del self._turned_away[next(iter(self._turned_away))]
+        if early[min(count, len(early) - 1)] == "fail":
+            return Failure("server", "the rehearsal was asked to fail", True, status=500)
+        return Failure("rate_limited", "the rehearsal was asked to be busy", True, BUSY_FOR, 429)
 
-def _events(reply: _Reply, number: int) -> Iterator[Event]:
-    yield Started(f"rehearsal-{number}", NAME)
-    yield from (TextDelta(0, piece) for piece in _pieces(reply.text))
-    if reply.text:
-        yield BlockClosed(0)
-    if reply.tool:
-        text = msgspec.json.encode(reply.arguments).decode()
-        yield CallStarted(1, f"call_{number}", reply.tool)
-        cut = len(text) * 2 // 3 if reply.breaks else len(text)
-        yield from (CallArgs(1, piece) for piece in _pieces(text[:cut]))
-        if not reply.breaks:
-            yield CallClosed(1)
-    if not reply.breaks:
-        yield FinishNoted("calls" if reply.tool else "stop", "")
-        yield Ended(NAME)
+    async def _broken(self, ending: _Ending, reply: _Reply, stop: Stopper) -> Failure:
+        if ending.how == "cut":
+            return failure("reset", "the rehearsal was asked to cut the stream")
+        seconds = _SLOW_STALL if reply.slowly else _STALL
+        if await self._silent(seconds, stop):
+            return failure("cancelled", "stopped")
+        where = f" in the arguments of {reply.calls[-1].tool}" if reply.calls else ""
+        words = f"no progress for {seconds:g} s{where} (the rehearsal was asked to stall)"
+        return failure("stalled", words, clock="gap")
+
+    async def _silent(self, seconds: float, stop: Stopper) -> bool:
+        """Say nothing for so long; whether somebody wants it to stop."""
+        waits = [asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(stop.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return stop.is_set()
 
 
-def _pieces(text: str) -> Iterator[str]:
-    size = max(_PIECE, len(text) // _MOST_PIECES)
-    return (text[start : start + size] for start in range(0, len(text), size))
+# What it says
 
 
 def _reply_to(request: ModelRequest) -> _Reply:
     at = next((n for n in range(len(request.messages) - 1, -1, -1) if _is_task(request.messages[n])), -1)
     task = text_of(request.messages[at].parts) if at >= 0 else ""
-    since = request.messages[at + 1 :]
-    if results := _results(since):
-        return _Reply(_told(results[-1]))
+    results, since = _since(request.messages[at + 1 :])
+    offered = {tool.name for tool in request.tools} if request.tool_choice != "none" else set()
+    reply = _wanted(plan_of(task), results, offered)
     note = next((text_of(message.parts) for message in reversed(since) if message.note), "")
-    if found := _DRAFT.search(note):
-        rest = _content(task).partition(found["tail"])[2]
-        return _Reply("", "finish_call", {"draft": found["id"], "after": found["tail"][-60:], "rest": rest})
-    reply = _first_reply(task, {tool.name for tool in request.tools})
+    if found := _DRAFT.search(note) or _WHOLE_DRAFT.search(note):
+        held, is_whole = int(found["count"].replace(",", "")), found.re is _WHOLE_DRAFT
+        reply = replace(reply, held=held, draft=found["id"], draft_is_whole=is_whole)
+    elif cut := _CUT_CALL.search(note):
+        reply = replace(reply, cuts=int(cut["times"] or 1))
     said = "".join(text_of(message.parts) for message in since if message.role == "assistant")
-    if note:  # the first try was broken; from here on nothing is
-        rest = reply.text.removeprefix(said) if reply.text.startswith(said) else reply.text
-        return msgspec.structs.replace(reply, text=rest, breaks=None, waits=0.0)
-    return reply
+    return replace(reply, said=len(said)) if said and reply.text.startswith(said) else reply
 
 
-def _first_reply(task: str, tools: set[str]) -> _Reply:
-    reply = _wanted(task)
-    if reply.tool and reply.tool not in tools:
-        return _Reply(f"{WHO}I would call {reply.tool}, but that tool is not enabled.")
-    return reply
+def _since(messages: tuple[Message, ...]) -> tuple[list[tuple[ResultPart, ...]], tuple[Message, ...]]:
+    """The results since the task, by the reply that asked for them, and the messages behind the last of them."""
+    groups: list[tuple[ResultPart, ...]] = []
+    last = -1
+    for number, message in enumerate(messages):
+        results = tuple(part for part in message.parts if isinstance(part, ResultPart))
+        if results and last == number - 1 and groups and number:
+            groups[-1] = (*groups[-1], *results)  # protocols may tell each result by a message of its own
+        elif results:
+            groups.append(results)
+        if results:
+            last = number
+    return groups, messages[last + 1 :]
 
 
-def _wanted(task: str) -> _Reply:
-    if found := _WRITE.search(task):
-        broken, waits = _break(task)
-        arguments = {"path": found["path"].rstrip(".;:!`"), "content": _content(task)}
-        return _Reply(f"{WHO}I will write {arguments['path']}.\n", "write_file", arguments, broken, waits)
-    if found := _READ.search(task):
-        path = found["path"].rstrip(".;:!`")
-        return _Reply(f"{WHO}I will read {path}.\n", "read_file", {"path": path})
-    if found := _RUN.search(task):
-        command = found["command"].strip()
-        return _Reply(f"{WHO}I will run a command.\n", "shell", {"command": command})
-    if _LIST.search(task):
-        return _Reply(f"{WHO}I will look at the files.\n", "list_files", {})
-    return _Reply(WHO + HELP)
+def _wanted(plan: Plan, results: list[tuple[ResultPart, ...]], offered: set[str]) -> _Reply:
+    """The next reply: what became of the last calls, what is to be said, and the next calls."""
+    told = _told(results[-1]) if results else WHO
+    steps = _left(plan, sum(map(len, results)))
+    if results and any(result.failed for result in results[-1]):
+        left = sum(bool(step.tool) for step in steps)
+        return _Reply(told + (f"So I leave the rest, {left} more, undone.\n" if left else ""))
+    now = _now(steps, at_once=plan.at_once)
+    missing = [step.tool for step in now if step.tool and step.tool not in offered]
+    if missing:
+        return _Reply(f"{told}I would call {missing[0]}, but that tool is not enabled.")
+    return _Reply(
+        told + "".join(step.text for step in now),
+        "".join(step.reasoning for step in now),
+        tuple(_Call(step.tool, step.arguments) for step in now if step.tool),
+        tuple(how for step in now for how in step.breaks),
+        any(step.every for step in now),
+        any(step.slowly for step in plan.steps),
+    )
 
 
-def _break(task: str) -> tuple[Failure | None, float]:
-    found = _BREAK.search(task)
-    if found is None:
-        return None, 0.0
-    if found["how"].lower() == "cut":
-        return failure("reset", "the rehearsal was asked to cut the stream"), 0.0
-    return failure("stalled", f"stream stalled {_STALL:.0f} s", clock="gap"), _STALL
+def _left(plan: Plan, done: int) -> list[Step]:
+    """The steps behind those whose calls have their results."""
+    left = list(plan.steps)
+    while done and left:
+        done -= bool(left.pop(0).tool)
+    return left
 
 
-def _content(task: str) -> str:
-    found = _WRITE.search(task)
-    count = int(found["count"] or 1) if found is not None else 1
-    return "".join(f"line {number} of {count}, written by the rehearsal model\n" for number in range(1, count + 1))
+def _now(steps: list[Step], *, at_once: bool) -> list[Step]:
+    """The steps of one reply: up to a call, or all of them. A reply without a call ends the turn."""
+    first = next((number for number, step in enumerate(steps) if step.tool), len(steps))
+    return steps if at_once else steps[: first + 1]
+
+
+def _told(results: tuple[ResultPart, ...]) -> str:
+    told = []
+    for result in results:
+        text = "".join(part.text for part in result.content if isinstance(part, TextPart)).strip()
+        told.append(f"{'That did not work' if result.failed else 'Done'}. The tool says:\n{text}\n")
+    return "".join(told)
 
 
 def _is_task(message: Message) -> bool:
     return message.role == "user" and not message.note
 
 
-def _results(messages: tuple[Message, ...]) -> list[ResultPart]:
-    return [part for message in messages for part in message.parts if isinstance(part, ResultPart)]
+# How it says it
 
 
-def _told(result: ResultPart) -> str:
-    text = "".join(part.text for part in result.content if isinstance(part, TextPart)).strip()
-    how = "That did not work" if result.failed else "Done"
-    return f"{how}. The tool says:\n{text}\n"
+def _ending(reply: _Reply) -> _Ending | None:
+    """Where this attempt breaks; None if it goes through."""
+    kinds = [how for how in reply.breaks if how in ("cut", "stall", "lie")]
+    if not kinds or "refuse" in reply.breaks:
+        return None
+    last = next(reversed(reply.calls[-1].arguments.values()), "") if reply.calls else reply.text
+    size, there = len(last) if isinstance(last, str) else 0, reply.held if reply.calls else reply.said
+    places = [size * (number + 2) // (len(kinds) + 2) for number in range(len(kinds))]
+    if not reply.calls:
+        places = [len(reply.text[:place].rstrip()) for place in places]
+    if reply.every:
+        return _Ending(kinds[0], max(places[0], there))
+    if reply.calls and not reply.draft:
+        return _Ending(kinds[reply.cuts], places[reply.cuts]) if reply.cuts < len(kinds) else None
+    return next((_Ending(how, place) for how, place in zip(kinds, places, strict=True) if place > there), None)
+
+
+def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Iterator[Event]:
+    """The events of an attempt. A cut and a stall have no last word here."""
+    number, given = len(request.messages), _tokens(sum(map(_size, request.messages)))
+    yield Started(f"rehearsal-{number}", NAME)
+    yield UsageNoted(Usage(given, 0))
+    thought = reply.reasoning if reply.is_first and "refuse" not in reply.breaks else ""
+    if "refuse" in reply.breaks:
+        yield RefusalDelta(1, REFUSAL)
+        yield BlockClosed(1)
+        yield UsageNoted(Usage(given, _tokens(len(REFUSAL))))
+        yield FinishNoted("refused", "refusal")
+        yield Ended(NAME)
+        return
+    if thought:
+        yield from (ReasoningDelta(0, piece) for piece in _pieces(thought, len(thought), reply.slowly))
+        yield BlockClosed(0)
+    in_text = ending.place if ending is not None and not reply.calls else len(reply.text)
+    text = reply.text[reply.said : in_text]
+    yield from (TextDelta(1, piece) for piece in _pieces(text, len(reply.text), reply.slowly))
+    if text:
+        yield BlockClosed(1)
+    size = len(thought) + len(text)
+    for block, (call, arguments, is_cut) in enumerate(_spoken(reply, ending), 2):
+        yield CallStarted(block, f"call_{number}_{block - 1}", call)
+        whole = len(_json(reply.calls[block - 2].arguments))
+        yield from (CallArgs(block, piece) for piece in _pieces(arguments, whole, reply.slowly))
+        size += len(arguments)
+        if not is_cut:
+            yield CallClosed(block)
+    if ending is None or ending.how == "lie":
+        yield UsageNoted(Usage(given, _tokens(size), reasoning=_tokens(len(thought))))
+        # A text that is a part can not be told from a whole one, so the lie there is that a call came with it.
+        yield FinishNoted("calls" if reply.calls or ending is not None else "stop", "")
+        yield Ended(NAME)
+
+
+def _spoken(reply: _Reply, ending: _Ending | None) -> Iterator[tuple[str, str, bool]]:
+    """The calls as they are made: name, arguments, and whether they break off. A draft is finished, and what was to
+    run before it is called again, since nothing of a broken reply ran."""
+    for call in reply.calls[:-1]:
+        yield call.tool, _json(call.arguments), False
+    if not reply.calls:
+        return
+    name, arguments = reply.calls[-1].tool, reply.calls[-1].arguments
+    if reply.draft:
+        *others, last = arguments
+        content = arguments[last]
+        name = FINISH_CALL
+        also = {"also": {other: arguments[other] for other in others}} if reply.draft_is_whole else {}
+        after = content[: reply.held][-_ANCHOR:]
+        arguments = {**also, "draft": reply.draft, "after": after, "rest": content[reply.held :]}
+    if ending is None:
+        yield name, _json(arguments), False
+        return
+    yield name, _broken_off(arguments, max(ending.place - reply.held, 0)), True
+
+
+def _broken_off(arguments: dict[str, Any], place: int) -> str:
+    """The text of a call that ends behind so many characters of its last argument."""
+    if not arguments or not isinstance(next(reversed(arguments.values())), str):
+        text = _json(arguments)
+        return text[: max(len(text) * 2 // 3, 1)]
+    last = next(reversed(arguments))
+    return _json({**arguments, last: arguments[last][:place]}).removesuffix('"}')
+
+
+def _within(events: Iterator[Event], cap: int | None) -> Iterator[Event]:
+    """The events up to the output cap, and there the end that a cap makes."""
+    left = None if cap is None else cap * CHARACTERS_PER_TOKEN
+    for event in events:
+        if left is not None and isinstance(event, TextDelta | ReasoningDelta | RefusalDelta | CallArgs):
+            if len(event.text) > left:
+                yield replace(event, text=event.text[:left])
+                yield FinishNoted("length", "length")
+                yield Ended(NAME)
+                return
+            left -= len(event.text)
+        yield event
+
+
+def _pieces(text: str, whole: int, slowly: bool) -> Iterator[str]:
+    """A text in pieces whose size follows from the whole that it is a part of, so that a rest is no slower."""
+    size = max(_SLOW_PIECE if slowly else _PIECE, whole // _MOST_PIECES)
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)
+
+
+def _size(message: Message) -> int:
+    """Characters of a message that a model would read."""
+    size = 0
+    for part in message.parts:
+        match part:
+            case TextPart() | ReasoningPart():
+                size += len(part.text)
+            case CallPart():
+                size += len(part.arguments)
+            case ResultPart():
+                size += sum(len(inner.text) for inner in part.content if isinstance(inner, TextPart))
+            case _:
+                pass
+    return size

@@ -130,7 +130,7 @@ class KeyFile:
     def _changing(self) -> Iterator[tuple[Key, ...]]:
         """The keys as they are, while nobody else changes them."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unusable(error.strerror) from None

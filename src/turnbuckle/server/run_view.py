@@ -21,6 +21,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, Price, Waste, total
 from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
 from turnbuckle.turn.waiting import Waiting, WaitingOn
 from turnbuckle.vocab.events import TextDelta, UsageNoted
 from turnbuckle.vocab.outcome import Outcome
@@ -123,6 +124,10 @@ class RunFold:
         self._usage: dict[int, Tokens] = {}
         self._approvals: dict[str, ApprovalView] = {}
         self._handed: tuple[HandedCall, ...] = ()
+
+    @property
+    def turn(self) -> Turn:
+        return self._turn.turn
 
     @property
     def drafts(self) -> dict[Any, Draft]:

@@ -7,26 +7,50 @@ from msgspec import Meta, Struct
 
 ANY = "*"
 
-Seconds = Annotated[float, Meta(gt=0)]
-
 
 class ServerSettings(Struct, frozen=True):
-    """Limits that hold for one owner are for all keys of that owner together. Numbers of seconds unless said."""
+    """What `turnbuckle serve` listens on, and how much it takes. A limit of one owner is for all keys of that owner."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8765
-    api_keys: tuple[str, ...] = ()
-    origins: tuple[str, ...] = ()
-    keepalive: Seconds = 15.0
-    noop: Seconds = 30.0
-    send_timeout: Seconds = 60.0
-    drain: Annotated[float, Meta(ge=0)] = 10.0
-    max_body: Annotated[int, Meta(ge=1024)] = 32 << 20  # a long conversation with pictures stays below
-    requests_per_minute: Annotated[int, Meta(ge=0)] = 1200
-    max_runs: Annotated[int, Meta(ge=1)] = 500
-    max_runs_per_owner: Annotated[int, Meta(ge=1)] = 200
-    idempotency_hours: Annotated[float, Meta(gt=0)] = 24.0
-    log: Literal["text", "json"] = "text"
+    host: Annotated[
+        str, Meta(description="The address to listen on; any other than this machine's own needs a key.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes any free one.")] = 8765
+    api_keys: Annotated[
+        tuple[str, ...],
+        Meta(description="Keys of the owner `owner`, best as `env:NAME`, beside those of `turnbuckle keys`."),
+    ] = ()
+    origins: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Origins of web pages that may use the server: scheme, host and port; "
+            "`*` for all, which needs a key."
+        ),
+    ] = ()
+    keepalive: Annotated[float, Meta(gt=0, description="Seconds of silence after which a stream gets a comment.")] = (
+        15.0
+    )
+    noop: Annotated[
+        float, Meta(gt=0, description="Seconds without a frame after which it gets one that says nothing.")
+    ] = 30.0
+    send_timeout: Annotated[
+        float, Meta(gt=0, description="Seconds after which a client that takes nothing is dropped.")
+    ] = 60.0
+    drain: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds that runs get to end when the server stops; the others go on after the next start.",
+        ),
+    ] = 10.0
+    # a long conversation with pictures stays below
+    max_body: Annotated[int, Meta(ge=1024, description="Bytes of a request's body.")] = 32 << 20
+    requests_per_minute: Annotated[int, Meta(ge=0, description="Requests of one owner; 0 for any number.")] = 1200
+    max_runs: Annotated[int, Meta(ge=1, description="Runs at once.")] = 500
+    max_runs_per_owner: Annotated[int, Meta(ge=1, description="Runs of one owner at once.")] = 200
+    idempotency_hours: Annotated[
+        float, Meta(gt=0, description="Hours for which an `Idempotency-Key` is remembered.")
+    ] = 24.0
+    log: Annotated[Literal["text", "json"], Meta(description="How the log is written.")] = "text"
 
     def __post_init__(self) -> None:
         for origin in self.origins:

@@ -103,15 +103,13 @@ class ToolContext:
 
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
 Probe = Callable[[Mapping[str, Any], ToolContext], ProbeAnswer]
-Touches = Callable[[Mapping[str, Any]], frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments whose
-    defaults must not be assumed after one. `touches` tells what a call works on, so that others may run beside it.
-    `subject` names the argument that consent rules look at, a whole shell command if it `is_command`. A tool that
-    `asks` is a question to a person."""
+    defaults must not be assumed after one. `subject` names the argument that consent rules look at, a whole shell
+    command if it `is_command`. A tool that `asks` is a question to a person."""
 
     name: str
     description: str
@@ -123,10 +121,17 @@ class Tool:
     draftable: str | None = None
     guarded: frozenset[str] = frozenset()
     probe: Probe | None = None
-    touches: Touches | None = None
     subject: str = ""
     is_command: bool = False
     asks: bool = False
+    function: Callable[..., Any] | None = None
+    """What it was made of."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """The function itself, for a test or another function: nothing is checked, limited or written down."""
+        if self.function is None:
+            raise TypeError(f"{self.name} was not made of a function that can be called by itself")
+        return self.function(*arguments, **named)
 
     @property
     def spec(self) -> ToolSpec:
@@ -144,7 +149,6 @@ def tool(
     timeout: Limit = DEFAULT_TIMEOUT,
     probe: Probe | None = None,
     guarded: tuple[str, ...] = (),
-    touches: Touches | None = None,
     name: str = "",
     subject: str = "",
     is_command: bool = False,
@@ -153,6 +157,7 @@ def tool(
     """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
 
     def made(function: Callable[..., Any]) -> Tool:
+        description = _first_paragraph(function)
         shape = TypedShape(function, ToolContext)
         known = shape.parameters.get("properties", {})
         for argument in (*guarded, *filter(None, (draftable, subject))):
@@ -167,7 +172,7 @@ def tool(
 
         return Tool(
             name=name or function.__name__,
-            description=_first_paragraph(function),
+            description=description,
             shape=shape,
             invoke=invoke,
             blocking=not inspect.iscoroutinefunction(function),
@@ -176,10 +181,10 @@ def tool(
             draftable=draftable,
             guarded=frozenset(guarded),
             probe=probe,
-            touches=touches,
             subject=subject,
             is_command=is_command,
             asks=asks,
+            function=function,
         )
 
     return made

@@ -20,6 +20,8 @@ class ProviderState(Struct, frozen=True):
 
 
 class TextPart(Struct, frozen=True, tag_field="kind", tag="text"):
+    """Plain words."""
+
     text: str
     state: ProviderState | None = None
 

@@ -4,7 +4,7 @@ import difflib
 from typing import Annotated
 
 from turnbuckle.tools.atomic import replace_file, stat_of, write_all
-from turnbuckle.tools.builtin.files import path_touched, read_bytes, write_was_done
+from turnbuckle.tools.builtin.files import read_bytes, write_was_done
 from turnbuckle.tools.confine import place_of
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 
@@ -14,7 +14,7 @@ MOST_PLACES = 5
 LINE_SHOWN = 160
 
 
-@tool(effect="write", probe=write_was_done, touches=path_touched, subject="path")
+@tool(effect="write", probe=write_was_done, subject="path")
 def edit_file(
     path: Annotated[str, "Relative to the workspace."],
     old: Annotated[str, "The text to replace, exactly as it stands in the file. It must occur there exactly once."],

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import posixpath
 import stat
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -21,17 +20,12 @@ SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 APPEND_TRIES = 3
 
 
-def path_touched(arguments: Mapping[str, Any]) -> frozenset[str]:
-    """What a file tool works on, for telling whether two calls are in each other's way."""
-    return frozenset({posixpath.normpath(str(arguments.get("path", ".")))})
-
-
 def write_was_done(arguments: Mapping[str, Any], context: ToolContext) -> ProbeAnswer:
     """The probe of every tool that replaces one file."""
     return replaced(context, str(arguments["path"]))
 
 
-@tool(effect="read", touches=path_touched, subject="path")
+@tool(effect="read", subject="path")
 def read_file(
     path: Annotated[str, "Relative to the workspace."],
     context: ToolContext,
@@ -46,7 +40,7 @@ def read_file(
     return _shown(data.decode("utf-8", "replace"), start or 1, lines, context.output_cap)
 
 
-@tool(effect="idempotent", draftable="content", probe=write_was_done, touches=path_touched, subject="path")
+@tool(effect="idempotent", draftable="content", probe=write_was_done, subject="path")
 def write_file(
     path: Annotated[str, "Relative to the workspace. Folders on the way are made."],
     content: Annotated[str, "The whole new content."],
@@ -60,7 +54,7 @@ def write_file(
         return f"{'Wrote' if before is None else 'Replaced'} {place.shown}: {_measured(content, data)}."
 
 
-@tool(effect="write", draftable="content", probe=write_was_done, touches=path_touched, subject="path")
+@tool(effect="write", draftable="content", probe=write_was_done, subject="path")
 def append_file(
     path: Annotated[str, "Relative to the workspace. The file is made if it is not there."],
     content: Annotated[str, "What to put behind its end. No line break is added before it."],

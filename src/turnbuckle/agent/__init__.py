@@ -1,0 +1,1 @@
+"""Turnbuckle inside another Python program: the same runs and sessions as the server's, without HTTP."""

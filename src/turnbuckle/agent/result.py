@@ -1,0 +1,70 @@
+"""How a run ended, as one value."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.reply.draft import Draft
+from turnbuckle.server.names import LOCAL
+from turnbuckle.server.run_view import RunFold, Tokens
+from turnbuckle.turn.ledger import Waste, total
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import OutcomeKind
+
+
+class Result(Struct, frozen=True):
+    """One run that has its end.
+
+    `text` is the answer: what the model said behind its last tool. `outcome` is `completed`, `partial` (it gave up, and
+    what it has is kept), `cancelled` or `failed`, and `why` says so in a sentence. `usage` is what the providers
+    counted, `wasted` what cuts and stalls have cost, by cause in `wastes`. `drafts` are calls that were cut and never
+    finished, with all that arrived. `messages` is what was said in this run, from the task on, with calls and results.
+    """
+
+    run: str
+    session: str
+    outcome: OutcomeKind
+    why: str
+    text: str
+    usage: Tokens
+    wasted: Waste
+    wastes: tuple[Waste, ...]
+    drafts: tuple[Draft, ...]
+    messages: tuple[Message, ...]
+    model_calls: int = 0
+    tool_calls: int = 0
+    failure: Failure | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it came to its own end."""
+        return self.outcome == "completed"
+
+    def __str__(self) -> str:
+        return self.text or self.why
+
+
+def result_of(fold: RunFold, row: StreamRow) -> Result:
+    """The result of a run from all its facts, of which its end is one."""
+    view, turn, started = fold.view(row, LOCAL, live=False, now=row.updated), fold.turn, fold.started
+    assert view.outcome is not None
+    before = 0 if started is None else len(started.messages) - started.fresh
+    entries = fold.ledger.entries
+    kept: dict[Any, Draft] = fold.drafts
+    return Result(
+        run=view.id,
+        session=view.session,
+        outcome=view.outcome.kind,
+        why=view.outcome.why,
+        text=view.output,
+        usage=view.usage,
+        wasted=total(entries),
+        wastes=entries,
+        drafts=tuple(kept.values()),
+        messages=tuple(one for one in turn.messages[before:] if not one.note and one.role != "system"),
+        model_calls=view.model_calls,
+        tool_calls=view.tool_calls,
+        failure=view.outcome.failure,
+    )
