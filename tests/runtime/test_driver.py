@@ -351,3 +351,37 @@ def test_a_stop_during_a_tool_tells_killed_from_never_started():
     ends = {fact.call_id: fact.outcome.status for fact in facts if isinstance(fact, ToolFinished)}
     assert ends == {"c0": "killed", "c1": "not_started"}
     assert outcome.kind == "cancelled"
+
+
+class Resting(Replies):
+    """A model whose health book rests some routes: one that is fit is taken instead, the last of all if none is."""
+
+    def __init__(self, reply, order, resting):
+        super().__init__(reply)
+        self.order = order
+        self.resting = resting
+
+    def choose(self, wanted):
+        start = self.order.index(wanted)
+        turned = self.order[start:] + self.order[:start]
+        return next((name for name in turned if name not in self.resting), self.order[-1])
+
+
+def routes_asked(names, resting):
+    model = Resting(DOWN, names, resting)
+    policy = Policy(tuple(RouteFacts(RouteName(name), "openai_chat", "m") for name in names), TOOLS)
+    _, outcome, facts = play(model, policy=policy)
+    assert outcome.kind == "failed"
+    return [fact.route for fact in facts if isinstance(fact, ModelAsked)]
+
+
+@pytest.mark.requirement("B2")
+@pytest.mark.parametrize("resting", [(), ("a",), ("b",), ("a", "b")])
+def test_two_dead_routes_do_not_hand_a_turn_to_each_other_for_ever(resting):
+    asked = routes_asked(["a", "b"], resting)
+    assert sorted(asked) == ["a", "a", "a", "b", "b", "b"]
+
+
+@pytest.mark.requirement("B2")
+def test_a_route_that_rests_is_asked_behind_those_that_do_not():
+    assert routes_asked(["a", "b", "c"], ("a",)) == ["b", "b", "b", "c", "c", "c", "a", "a", "a"]

@@ -39,6 +39,7 @@ from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.failure import Failure, failure
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import ModelRequest
@@ -277,7 +278,7 @@ class Driver:
             await self._wait_unless_stopped(ask.after)
         if await self._stop_is_noted():
             return
-        route = self._policy.route(self._model.choose(ask.route))
+        route = self._policy.route(self._usable(ask.route))
         asked = ModelAsked(
             self._wall(),
             command.attempt,
@@ -311,6 +312,14 @@ class Driver:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
             await self._log.append([Streamed(self._wall(), command.attempt, speech.take(heard))])
         self._model.note(route.name, heard)
+
+    def _usable(self, wanted: RouteName) -> RouteName:
+        """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead ones would
+        stand in for each other until all calls are spent."""
+        failed = self.turn.failed_routes
+        left = (route.name for route in self._policy.routes if route.name not in failed)
+        chosen = (self._model.choose(name) for name in (wanted, *left))
+        return next((name for name in chosen if name not in failed), wanted)
 
     def _why_halt(self, speech: Speech) -> Failure | None:
         """Why this attempt is not worth its time any more."""
