@@ -98,6 +98,26 @@ def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
     assert kept == drafting.Kept("write_file", (DraftGrown(5.0, D1, 23, " six"),), D1, 4, 27)
 
 
+@pytest.mark.requirement("C8")
+@pytest.mark.parametrize(
+    "turn, calls, lost",
+    [
+        (TURN, [("write_file", r'{"path": "a", "content": "one\ntwo\n\"three')], 0),
+        (TURN, [("shell", '{"command": "ls"}'), ("write_file", '{"path": "a", "content": "one')], 17),
+        (TURN, [("shell", '{"command": "rm')], 15),
+        (OPEN, [("write_file", '{"path": "a", "content": "one two')], 33),
+        (OPEN, [("write_file", r'{"path": "a", "content": "one two three four five\nsix')], 49),
+        (OPEN, [("write_file", '{"path": "b", "content": "quite another text here!!')], 49),
+        (OPEN, [("finish_call", r'{"draft": "d1", "after": "four five", "rest": "\nsix')], 47),
+        (OPEN, [("finish_call", '{"dr')], 4),
+    ],
+    ids=["all kept", "a call before it", "no draft", "again", "again and more", "another", "a rest", "no rest"],
+)
+def test_what_a_draft_takes_in_is_not_lost_with_its_escapes_and_all_around_it(turn, calls, lost):
+    cut = reply(*calls)
+    assert drafting.lost(cut, drafting.keep(turn, cut, POLICY)) == lost
+
+
 @pytest.mark.parametrize(
     "arguments", ['{"draft": "d1", "after": "fo', '{"draft": "d9", "after": "x", "rest": "y', '{"dr']
 )

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft, draft_of, text_argument
@@ -66,6 +67,30 @@ def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
     if not isinstance(found, Draft) or not found.text:
         return Kept(call.name)
     return _restarted(turn, found) or _begun(turn, found)
+
+
+def lost(reply: Reply, kept: Kept | None) -> int:
+    """Characters of the reply's calls that are of no use, counted as they came. What a draft took in is of use, with
+    its escapes and with the arguments around it."""
+    arguments = [len(call.arguments) for call in reply.calls]
+    return max(sum(arguments) - (0 if kept is None else _used(kept, arguments[-1])), 0)
+
+
+def _used(kept: Kept, arrived: int) -> int:
+    match kept.facts:
+        case (DraftKept(draft=draft),) if kept.gained == len(draft.text):
+            return arrived  # all of it is new
+        case (DraftKept(draft=draft),):
+            return _as_written(draft.text[len(draft.text) - kept.gained :])
+        case (DraftGrown(added=added),):
+            return _as_written(added)
+        case _:
+            return 0
+
+
+def _as_written(text: str) -> int:
+    """How many characters a text has in JSON."""
+    return len(msgspec.json.encode(text).decode()) - len('""')
 
 
 def _restarted(turn: Turn, found: Draft) -> Kept | None:

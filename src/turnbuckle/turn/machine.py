@@ -311,7 +311,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         notice=drafting.notice(choice, broken, kept),
         tool=tool,
         gained=gained,
-        lost=sum(len(call.arguments) for call in reply.calls) - (kept.gained if kept is not None else 0),
+        lost=drafting.lost(reply, kept),
     )
     return Record((*(kept.facts if kept is not None else ()), decided))
 
