@@ -41,3 +41,21 @@ def test_what_can_not_be_done_is_told_with_its_exit_code(tmp_path):
     assert (none.code, none.out) == (0, "")
     made = command(tmp_path, "keys", "create", "x", "--json")
     assert msgspec.json.decode(made.out)["key"].startswith("tb-")
+
+
+@pytest.mark.process
+@pytest.mark.requirement("F9", "H2")
+def test_a_key_is_revoked_by_a_name_that_only_one_good_key_has(tmp_path):
+    for name in ("laptop", "phone", "phone"):
+        command(tmp_path, "keys", "create", name)
+    file = KeyFile(tmp_path / ".turnbuckle")
+    made = file.keys()
+    laptop, phone, other = (key.id for key in made)
+    assert f"{laptop}, laptop, is revoked" in command(tmp_path, "keys", "revoke", "laptop").err
+    several = command(tmp_path, "keys", "revoke", "phone")
+    assert (several.code, phone in several.err, other in several.err) == (2, True, True)
+    assert command(tmp_path, "keys", "revoke", phone).code == 0
+    assert f"{other}, phone, is revoked" in command(tmp_path, "keys", "revoke", "phone").err
+    assert command(tmp_path, "keys", "revoke", "phone").code == 2
+    after = file.keys()
+    assert all(key.revoked is not None for key in after)

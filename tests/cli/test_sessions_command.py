@@ -295,3 +295,11 @@ def test_a_session_that_runs_on_a_server_is_shown_as_running_and_stopped_by_it(t
             done = turnbuckle.json("sessions", "stop", "live", "--server", server.url)
             assert (done["did"], done["run"]) == ("stopped", run)
             assert turnbuckle.json("sessions", "show", "live")["suspended"] == "stopped"
+
+
+@pytest.mark.requirement("G7", "H2")
+def test_the_columns_of_a_list_of_sessions_stand_below_each_other(turnbuckle):
+    turnbuckle("run", "hello", "--session", "a")
+    turnbuckle("run", "hello", "--session", "a-much-longer-name")
+    assert turnbuckle("sessions", "list") == 0
+    assert len({line.index("idle") for line in turnbuckle.out.splitlines()}) == 1

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,7 @@ _SHOWN = 1_000
 
 def ask_on_terminal(screen: Screen) -> Callable[[str], Awaitable[str]] | None:
     """How to ask; None if nobody sits there."""
-    if not (sys.stdin.isatty() and screen.live):
+    if not (sys.stdin.isatty() and screen.is_terminal):
         return None
 
     async def ask(question: str) -> str:
@@ -52,12 +53,25 @@ async def _put(running: Running, asked: ApprovalAsked, ask: Callable[[str], Awai
     if asked.kind == "question":
         await running.answer(asked.approval, "answered", "terminal", await ask(asked.question))
         return
-    whole = msgspec.json.encode(asked.arguments).decode()
-    shown = whole if len(whole) <= _SHOWN else f"{whole[:_SHOWN]} … ({len(whole):,} characters in all)"
-    question = f"{asked.name} {shown}: {asked.question}" if asked.question else f"May {asked.name} run with {shown}?"
-    answer = await ask(f"{question} [y/N]")
+    answer = await ask(f"{question_text(asked)} [y/N]")
     says_yes = answer.strip().lower() in ("y", "yes")
     await running.answer(asked.approval, "allowed" if says_yes else "denied", "terminal")
+
+
+def question_text(asked: ApprovalAsked) -> str:
+    """What a person is asked, with the arguments that a yes would be for."""
+    if asked.kind == "question":
+        return asked.question
+    shown = arguments_text(asked.arguments, _SHOWN)
+    return f"{asked.name} {shown}: {asked.question}" if asked.question else f"May {asked.name} run with {shown}?"
+
+
+def arguments_text(arguments: dict[str, Any], most: int | None = None) -> str:
+    """Exact arguments; of long ones the beginning, and how long they are."""
+    whole = msgspec.json.encode(arguments).decode()
+    if most is None or len(whole) <= most:
+        return whole
+    return f"{whole[:most]} … ({len(whole):,} characters in all)"
 
 
 async def _one_line() -> str:

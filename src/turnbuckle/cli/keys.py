@@ -79,16 +79,27 @@ def revoke(key: str, /, *, config: Path | None = None) -> int:
     Parameters
     ----------
     key
-        Its id, as `turnbuckle keys list` shows it.
+        Its id, as `turnbuckle keys list` shows it, or its name if no other good key has the same.
     config
         The settings; turnbuckle.toml in this folder if left out.
     """
     try:
-        gone = _file(config).revoke(key, time.time())
+        file = _file(config)
+        gone = file.revoke(_id_of(file.keys(), key), time.time())
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     print(f"{gone.id}, {gone.name}, is revoked", file=sys.stderr)
     return OK
+
+
+def _id_of(keys: tuple[Key, ...], text: str) -> str:
+    """The id of the key with this id or name. Raises ConfigError if several good keys have the name."""
+    if any(key.id == text for key in keys):
+        return text
+    fits = [key.id for key in keys if key.name == text and key.revoked is None]
+    if len(fits) > 1:
+        raise ConfigError(f"{text} is the name of {len(fits)} keys: say which by its id, {', '.join(fits)}")
+    return fits[0] if fits else text
 
 
 def _file(config: Path | None) -> KeyFile:

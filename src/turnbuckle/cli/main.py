@@ -14,14 +14,16 @@ CANCELLED = 130
 
 app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
 app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
+app.command("turnbuckle.cli.chat:app", name="chat", help="Talk with the model in this terminal.")
 app.command("turnbuckle.cli.serve:app", name="serve", help="Serve the OpenAI-compatible API, runs and sessions.")
 app.command("turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash.")
 app.command(
     "turnbuckle.cli.sessions:app", name="sessions", help="Conversations: list, search, fork, export, stop, undo …"
 )
 app.command("turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save.")
+app.command("turnbuckle.cli.init:app", name="init", help="Set up a provider: choose, try, write turnbuckle.toml.")
 app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
-app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is all well? Journal, sessions, keys, disk, settings.")
+app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is all well? Set-up, journal, keys, disk, settings.")
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 

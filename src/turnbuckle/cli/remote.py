@@ -10,44 +10,57 @@ from turnbuckle.errors import TurnbuckleError
 
 PATIENCE = 60.0
 """Seconds for one answer. A stop waits for the end of what it stops, which takes a second."""
+_COME_BACK = (429, 502, 503, 504)
 MOST = 16 << 20  # bytes of an answer; what is asked for here has a few hundred
 
 
 class ServerRefused(TurnbuckleError):
-    """The server can not be reached, or does not do it."""
+    """The server can not be reached, or does not do it. `status` is that of its answer, if there was one."""
+
+    status = 0
+
+
+class ServerGone(ServerRefused):
+    """There was no answer, or one that says to come back: nobody knows whether it was done."""
 
 
 class Remote:
     """A server at an address, with a key if it wants one."""
 
     def __init__(self, address: str, key: str = "") -> None:
-        self._address = address.rstrip("/")
-        self._key = key
+        self.address = address.rstrip("/")
+        self.headers = {"authorization": f"Bearer {key}"} if key else {}
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
         """The answer as plain values. Raises ServerRefused."""
-        headers = {"content-type": "application/json"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
+        headers = {"content-type": "application/json", **self.headers, **(headers or {})}
         data = None if body is None else msgspec.json.encode(body)
         try:
             async with (
                 aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as client,
-                client.request(method, self._address + path, data=data, headers=headers) as answer,
+                client.request(method, self.address + path, data=data, headers=headers) as answer,
             ):
                 text = await answer.content.read(MOST)
                 if answer.status >= 400:
-                    raise ServerRefused(f"the server says {answer.status}: {_reason(text)}")
+                    raise refusal(answer.status, text)
                 return msgspec.json.decode(text)
         except msgspec.DecodeError:
-            raise ServerRefused(f"what listens at {self._address} is no turnbuckle") from None
+            raise ServerRefused(f"what listens at {self.address} is no turnbuckle") from None
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise ServerRefused(f"no answer from {self._address}: {error or type(error).__name__}") from None
+            raise ServerGone(f"no answer from {self.address}: {error or type(error).__name__}") from None
 
 
 def session_path(session: str, verb: str = "") -> str:
     """Where a session is, or what can be done to it."""
     return f"/v1/sessions/{quote(session, safe='')}{f'/{verb}' if verb else ''}"
+
+
+def refusal(status: int, text: bytes) -> ServerRefused:
+    """What an answer that is no good means."""
+    kind = ServerGone if status in _COME_BACK else ServerRefused
+    made = kind(f"the server says {status}: {_reason(text)}")
+    made.status = status
+    return made
 
 
 def _reason(text: bytes) -> str:

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from turnbuckle.cli.story import Break, Line, Piece, Text, Tone
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and what turns text around
 _COLORS: dict[Tone, str] = {"tool": "\x1b[36m", "notice": "\x1b[33m", "quiet": "\x1b[2m", "bad": "\x1b[31m"}
 _DIM = "\x1b[2m"
 _PLAIN = "\x1b[0m"
@@ -29,10 +29,11 @@ class Screen:
         self._out = out
         self._err = err
         self._turn = threading.RLock()
-        self.live = err.isatty()
-        """Whether a status line can be shown."""
+        self.is_terminal = err.isatty()
+        self.live = self.is_terminal and os.environ.get("TERM") != "dumb"
+        """Whether a status line can be shown, and taken away again."""
         self._out_terminal = out.isatty()
-        self._shared = (self.live and self._out_terminal) or _same_file(out, err)
+        self._shared = (self.is_terminal and self._out_terminal) or _same_file(out, err)
         self._color = color
         self._column = 0  # of the text on stdout
         self._status_shown = False
@@ -96,12 +97,12 @@ class Screen:
         if reasoning:
             # Reasoning is for the eyes of a person; a pipe wants the answer alone.
             where = self._out if self._shared else self._err
-            shown = _CONTROL.sub("", text) if where.isatty() else text
+            shown = without_control(text) if where.isatty() else text
             where.write(f"{_DIM}{shown}{_PLAIN}" if self._color and where.isatty() else shown)
             if where is self._out:
                 self._moved(shown)
             return
-        shown = _CONTROL.sub("", text) if self._out_terminal else text
+        shown = without_control(text) if self._out_terminal else text
         self._out.write(shown)
         self._moved(shown)
 
@@ -124,10 +125,15 @@ class Screen:
 
     def _clean(self, text: str) -> str:
         line = text.replace("\n", " ").replace("\t", " ")
-        return _CONTROL.sub("", line) if self.live else line
+        return without_control(line) if self.is_terminal else line
 
     def _width(self) -> int:
         return max(shutil.get_terminal_size().columns, 20)
+
+
+def without_control(text: str) -> str:
+    """Text that can not steer a terminal."""
+    return _CONTROL.sub("", text)
 
 
 def _same_file(out: TextIO, err: TextIO) -> bool:

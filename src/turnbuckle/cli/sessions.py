@@ -326,9 +326,10 @@ async def _listed(making: Awaitable[list[Line]], as_json: bool) -> int:
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(list(work.rows_of(made)))).decode())
         return OK
+    wide = max((len(line.session) for line in made), default=0)
     for line in made:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-        print(f"{line.session}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
+        print(f"{line.session:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
         if line.snippet:
             print(f"    {shortened(line.snippet, 100)}")
     if not made:

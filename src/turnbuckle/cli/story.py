@@ -49,7 +49,7 @@ class Story:
     """Turns facts into pieces. `started_at` and tool names are all that it remembers."""
 
     def __init__(self, reasoning: bool = False) -> None:
-        self._reasoning = reasoning
+        self.reasoning = reasoning
         self._thinking = False
         self._began = 0.0
 
@@ -85,7 +85,7 @@ class Story:
                     self._thinking = False
                     pieces.append(Break())
                 pieces.append(Text(event.text))
-            elif isinstance(event, ReasoningDelta) and self._reasoning:
+            elif isinstance(event, ReasoningDelta) and self.reasoning:
                 if not self._thinking:
                     self._thinking = True
                     pieces.append(Break())

@@ -58,6 +58,8 @@ class Commands:
                 return await self._retried(lane, said)
             case _:
                 running = lane.running
+                if running is not None and running.turn.outcome is not None:
+                    running = None  # it has its end, and is only not let go of yet
                 since = "" if running is None else _calls(running.turn.tally.asks)
                 return Told(status_text(lane.state, running.run if running is not None else "", since))
 

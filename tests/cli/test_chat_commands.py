@@ -1,0 +1,65 @@
+"""What is a command of a chat, and what is for the model."""
+
+import pytest
+
+from turnbuckle.cli.chat_commands import WORDS, Command, Message, Wrong, about, help_text, parse
+from turnbuckle.session.commands import HELP
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("hello", Message("hello")),
+        ("/stop", Command("stop")),
+        ("/STOP ", Command("stop")),
+        ("/new", Command("new")),
+        ("/new york is a city", Message("/new york is a city")),
+        ("/etc/hosts", Message("/etc/hosts")),
+        ("/^a+$/ matches what?", Message("/^a+$/ matches what?")),
+        ("/quit", Command("quit")),
+        ("/exit", Command("quit")),
+        ("/session other", Command("session", "other")),
+        ("/sessions", Command("sessions")),
+        ("/sessions two words", Command("sessions", "two words")),
+        ("/steer look at b.txt first", Command("steer", "look at b.txt first")),
+        ("/interrupt no", Command("interrupt", "no")),
+        ("/queue then this", Command("queue", "then this")),
+        ("/busy steer", Command("busy", "steer")),
+        ("/busy", Command("busy")),
+        ("/reasoning on", Command("reasoning", "on")),
+        ("/drafts", Command("drafts")),
+        ("/drafts show r1:d1", Command("drafts", "show r1:d1")),
+        ("/drafts save r1:d1 a.txt", Command("drafts", "save r1:d1 a.txt")),
+    ],
+)
+def test_a_line_is_a_command_or_a_message(text, meant):
+    assert parse(text) == meant
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("/statsu", "did you mean /status?"),
+        ("/session", "/session NAME"),
+        ("/session two words", "has no spaces"),
+        ("/steer", "/steer TEXT"),
+        ("/busy sometimes", "queue, steer, interrupt, refuse"),
+        ("/reasoning maybe", "on or off"),
+        ("/drafts show", "show ID"),
+        ("/drafts burn r1:d1", "show ID"),
+    ],
+)
+def test_a_slip_is_answered_with_a_way_out(text, words):
+    told = parse(text)
+    assert isinstance(told, Wrong)
+    assert words in told.why
+
+
+def test_the_help_names_every_command_of_the_chat_and_of_sessions():
+    text = help_text()
+    for word in WORDS:
+        assert word in text
+        assert about(word)
+    assert {f"/{name}" for name in HELP} <= set(WORDS)

@@ -1,0 +1,310 @@
+"""A chat in one process with its journal: what is typed, what is left behind, and a real line to type on."""
+
+import asyncio
+import os
+import re
+import stat
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from chat_stage import eventually, play, talk_of
+from commands import ENVIRONMENT, command
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from turnbuckle.app import open_app
+from turnbuckle.cli.chat_history import LONGEST, MOST, ChatHistory
+from turnbuckle.cli.chat_line import TerminalFront
+from turnbuckle.cli.chat_local import LocalPlace
+from turnbuckle.config import load
+
+SHELL = "[tools]\napproval = { shell = 'ask' }\n"
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@asynccontextmanager
+async def local(folder, settings="", attended=True):
+    file = folder / "turnbuckle.toml"
+    file.write_text(f"workspace = '{folder}'\ndata = '{folder / 'data'}'\n{settings}")
+    async with open_app(load(file, environment={}), {"PATH": os.environ["PATH"]}, attended=attended) as opened:
+        place = LocalPlace(opened)
+        try:
+            yield place
+        finally:
+            await place.leave()
+
+
+@pytest.mark.requirement("H1", "H2")
+def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
+    async def scene():
+        async with local(tmp_path) as place:
+            talk, front = talk_of(place)
+            await talk.open()
+            talk.entered("write a.txt with 50 lines and cut")
+            await talk.settled()
+            talk.entered("read a.txt")
+            await talk.settled()
+            assert front.said == ["write a.txt with 50 lines and cut", "read a.txt"]
+            assert "stream broke (reset) in write_file" in front.screen
+            assert "wasted: " in front.screen
+            assert "line 50 of 50" in front.text
+            for line in ("/runs", "/sessions", "/status", "/ledger", "/model", "/drafts", "/undo", "/undo", "/undo"):
+                talk.entered(line)
+            await talk.settled()
+            runs, sessions, status, ledger, model, drafts, *undone = front.replies[-9:]
+            assert runs.count("completed") == 2
+            assert sessions.startswith("* work")
+            assert status.startswith("Nothing runs.")
+            assert ledger == "nothing was wasted"
+            assert model == "rehearsal: rehearsal"
+            assert drafts == "no open drafts"
+            assert [words.split()[0] for words in undone] == ["Taken", "Taken", "There"]
+            await talk.close()
+
+    play(scene)
+
+
+@pytest.mark.requirement("D8", "H2")
+@pytest.mark.parametrize("typed, shown", [("y", "✓ shell"), ("n", "✗ shell did not run: The user said no.")])
+def test_a_local_run_asks_in_the_chat(typed, shown, tmp_path):
+    async def scene():
+        async with local(tmp_path, SHELL) as place:
+            talk, front = talk_of(place)
+            await talk.open()
+            talk.entered("run echo hi")
+            await eventually(lambda: talk.question is not None)
+            assert talk.entered(typed, talk.question.approval) == "answer"
+            await talk.settled()
+            assert shown in front.screen
+            await talk.close()
+
+    play(scene)
+
+
+@pytest.mark.requirement("E2", "G6", "H2")
+def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_one(tmp_path):
+    async def scene():
+        async with local(tmp_path, SHELL) as place:
+            talk, front = talk_of(place)
+            await talk.open()
+            talk.entered("run echo hi >> done.txt")
+            await eventually(lambda: talk.question is not None)
+            talk.entered("list files")
+            await eventually(lambda: len(talk.view().queued) == 1)
+            await talk.close()
+        async with local(tmp_path, SHELL) as place:
+            talk, front = talk_of(place)
+            assert await place.latest() == "work"
+            await talk.open()
+            assert "a run is under way here:" in front.replies
+            await eventually(lambda: talk.question is not None)
+            talk.entered("y", talk.question.approval)
+            await eventually(lambda: front.said == ["run echo hi >> done.txt", "list files"])
+            await eventually(lambda: front.lines[-1].startswith("completed"))
+            assert "taken up again after its process died" in front.lines
+            assert (tmp_path / "done.txt").read_text() == "hi\n"
+            await talk.close()
+
+    play(scene)
+
+
+@pytest.mark.requirement("G2", "H2")
+def test_a_stop_ends_the_run_and_the_next_message_is_told_that_it_begins_anew(tmp_path):
+    async def scene():
+        async with local(tmp_path) as place:
+            talk, front = talk_of(place)
+            await talk.open()
+            talk.entered("run sleep 1000")
+            await eventually(lambda: "→ shell sleep 1000" in front.lines)
+            assert talk.interrupt() == "stopping"
+            await talk.settled()
+            assert talk.code == 130
+            assert "✗ shell killed after" in front.screen
+            talk.entered("list files")
+            await talk.settled()
+            assert talk.code == 0
+            assert any(line.startswith("Fresh start: the last run was stopped.") for line in front.lines)
+            await talk.close()
+
+    play(scene)
+
+
+class Output(DummyOutput):
+    """Remembers what was printed for good, and has a size."""
+
+    def __init__(self, columns=80):
+        self.printed = ""
+        self._columns = columns
+
+    def write_raw(self, data):
+        self.printed += data
+
+    def get_size(self):
+        return Size(24, self._columns)
+
+
+@asynccontextmanager
+async def typing(folder, settings="", columns=80):
+    """A chat with somebody at the keys."""
+    async with local(folder, settings) as place:
+        with create_pipe_input() as keys:
+            output = Output(columns)
+            front = TerminalFront(place, ChatHistory(folder / "data"), color=True, input=keys, output=output)
+            talk, _ = talk_of(place, front)
+            front.attach(talk)
+            await talk.open()
+            running = asyncio.ensure_future(front.run())
+            try:
+                yield talk, keys, output, running
+            finally:
+                running.cancel()
+                await asyncio.wait({running})
+                await talk.close()
+
+
+def live(front):
+    return "".join(text for _, text in front._message())
+
+
+@pytest.mark.requirement("H2")
+def test_lines_are_typed_sent_and_answered_above_the_line(tmp_path):
+    async def scene():
+        async with typing(tmp_path) as (_talk, keys, output, running):
+            keys.send_text("list files\r")
+            await eventually(lambda: "completed after" in output.printed)
+            keys.send_text("one\\\rtwo\x1b\rlist\r")
+            await eventually(lambda: output.printed.count("completed after") == 2)
+            plain = ESCAPES.sub("", output.printed)
+            assert "› one\r\n  two\r\n  list\r\n" in plain
+            assert "\n" not in output.printed.replace("\r\n", "")
+            keys.send_text("/quit\r")
+            assert await asyncio.wait_for(running, 10) == "quit"
+
+    play(scene)
+
+
+@pytest.mark.requirement("H2")
+def test_pasted_lines_stay_together_and_ctrl_d_leaves(tmp_path):
+    async def scene():
+        async with typing(tmp_path, columns=40) as (_talk, keys, output, running):
+            keys.send_text("\x1b[200~one\ntwo list\x1b[201~")
+            keys.send_text("\r")
+            await eventually(lambda: "completed after" in output.printed)
+            assert "› one\r\n  two list\r\n" in ESCAPES.sub("", output.printed)
+            keys.send_text("\x04")
+            assert await asyncio.wait_for(running, 10) == "quit"
+
+    play(scene)
+
+
+@pytest.mark.requirement("D8", "H2")
+def test_a_line_begun_before_a_question_goes_to_the_model_and_the_next_one_answers(tmp_path):
+    async def scene():
+        async with typing(tmp_path, SHELL) as (talk, keys, output, _running):
+            keys.send_text("run echo hi\rlist fi")
+            await eventually(lambda: talk.question is not None)
+            keys.send_text("les\r")
+            await eventually(lambda: talk.view().queued == ("list files",))
+            keys.send_text("perhaps\r")
+            await eventually(lambda: "y allows it" in output.printed)
+            keys.send_text("\x15y\r")
+            await eventually(lambda: output.printed.count("completed after") == 2)
+            plain = ESCAPES.sub("", output.printed)
+            assert plain.index("allowed by terminal") < plain.index("› list files")
+
+    play(scene)
+
+
+@pytest.mark.requirement("G2", "H2")
+def test_ctrl_c_stops_a_run_then_leaves_at_once_and_clears_a_line_when_nothing_runs(tmp_path):
+    async def scene():
+        async with typing(tmp_path) as (talk, keys, output, running):
+            keys.send_text("half a line\x03list files\r")
+            await eventually(lambda: "completed after" in output.printed)
+            assert "half a line" not in output.printed
+            keys.send_text("run sleep 1000\r")
+            await eventually(lambda: talk.view().lines)
+            keys.send_text("\x03")
+            await eventually(lambda: "cancelled after" in output.printed)
+            keys.send_text("\x03")
+            await eventually(lambda: "Ctrl-C again leaves" in output.printed)
+            keys.send_text("\x03")
+            assert await asyncio.wait_for(running, 10) == "quit"
+
+    play(scene)
+
+
+@pytest.mark.requirement("H2")
+def test_what_was_typed_is_found_again_and_what_is_secret_is_not_kept(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    history = ChatHistory(folder)
+    for line in ("first", "two\nlines", "key sk-abcdefghijklmnopqrstuvwxyz012345", "x" * (LONGEST + 1), "last"):
+        history.append_string(line)
+    assert list(ChatHistory(folder).load_history_strings()) == ["last", "two\nlines", "first"]
+    assert stat.S_IMODE((folder / "chat_history").stat().st_mode) == 0o600
+    for number in range(MOST + 10):
+        history.store_string(f"line {number}")
+    assert len(list(ChatHistory(folder).load_history_strings())) == MOST // 2
+    assert next(iter(ChatHistory(folder).load_history_strings())) == f"line {MOST + 9}"
+    assert stat.S_IMODE((folder / "chat_history").stat().st_mode) == 0o600
+    (folder / "chat_history").write_bytes(b'"good"\nbroken\n"also"\n')
+    assert list(ChatHistory(folder).load_history_strings()) == ["also", "good"]
+    assert list(ChatHistory(tmp_path / "nowhere").load_history_strings()) == []
+
+
+def _piped(folder, text, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "turnbuckle.cli.main", "chat", *arguments],
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.process
+@pytest.mark.requirement("C6", "H2")
+def test_in_a_pipe_each_line_is_a_turn_and_the_last_one_is_the_exit_code(tmp_path):
+    ran = _piped(tmp_path, "write a.txt with 3 lines\n\nread a.txt\n/runs\n", "--session", "work", TERM="xterm")
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("I am the rehearsal model")
+    assert "line 3 of 3" in ran.stdout
+    assert "\x1b" not in ran.stdout + ran.stderr
+    lines = ran.stderr.splitlines()
+    assert lines[0].startswith("session work, rehearsal.")
+    assert [line for line in lines if line.startswith("›")] == ["› write a.txt with 3 lines", "› read a.txt"]
+    assert sum("completed  " in line for line in lines) == 2
+    again = _piped(tmp_path, "/status\n/statsu\n", "--continue")
+    assert again.returncode == 2
+    assert "Messages in this conversation: 2." in again.stderr
+    assert "did you mean /status?" in again.stderr
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--continue", "--session", "x"], "use one of them"),
+        (["--continue"], "there is no session to go on with"),
+        (["--server", "http://127.0.0.1:1", "--model", "m"], "leave those out"),
+        (["--session", "a b"], "the name of a session must have"),
+    ],
+)
+def test_a_chat_that_can_not_be_meant_is_answered_with_a_way_out(arguments, words, tmp_path):
+    ran = command(tmp_path, "chat", *arguments)
+    assert (ran.code, words in ran.err) == (2, True)
+
+
+@pytest.mark.process
+@pytest.mark.requirement("H2")
+def test_a_server_that_is_not_there_is_told_at_once(tmp_path):
+    ran = command(tmp_path, "chat", "--server", "http://127.0.0.1:1")
+    assert (ran.code, "no answer from http://127.0.0.1:1" in ran.err) == (1, True)

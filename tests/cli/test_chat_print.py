@@ -1,0 +1,116 @@
+"""A chat as text for a terminal."""
+
+import re
+
+import pytest
+
+from turnbuckle.cli.chat_print import Typesetter
+from turnbuckle.cli.chat_story import Reply, Said
+from turnbuckle.cli.story import Break, Line, Text
+
+MARKDOWN = """# Head
+
+Some **bold** words and `code`, and enough of them that a narrow window has to break the line somewhere.
+A second line.
+
+- one
+- two
+
+```python
+if x:
+    y = "a long line of code that is never broken, so that it can be copied as it is"
+```
+
+| name | value |
+|---|---|
+| a | 1 |
+
+The end.
+"""
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def printed(pieces, width=80, color=False):
+    return Typesetter(color=color).take([*pieces, Break()], width)
+
+
+def split(text, size):
+    return [Text(text[at : at + size]) for at in range(0, len(text), size)]
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize("width", [20, 40, 80, 132])
+def test_the_same_is_printed_however_the_text_comes(width):
+    whole = printed([Text(MARKDOWN)], width)
+    assert all(printed(split(MARKDOWN, size), width) == whole for size in (1, 2, 3, 7, 50))
+    assert "\x1b" not in whole
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize("width", [20, 40, 80])
+def test_nothing_is_wider_than_the_window_but_code(width):
+    lines = printed([Text(MARKDOWN)], width).splitlines()
+    code = [line for line in lines if "never broken" in line]
+    assert code == ['    y = "a long line of code that is never broken, so that it can be copied as it is"']
+    assert all(len(line) <= width for line in lines if line not in code)
+
+
+def test_markdown_is_set_with_colours_and_without():
+    lines = printed([Text(MARKDOWN)]).splitlines()
+    assert lines[0] == "Head"
+    assert "Some bold words and code, and enough" in lines[2]
+    assert "A second line." in lines
+    assert " • one" in lines
+    assert lines[lines.index(" • one") + 1] == " • two"
+    assert "── python ───" in printed([Text(MARKDOWN)])
+    colored = printed([Text(MARKDOWN)], color=True)
+    assert "\x1b[1mbold\x1b[0m" in colored
+    assert ESCAPES.sub("", colored) == printed([Text(MARKDOWN)])
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
+    "evil",
+    ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "a\rb", "\x08\x08", "\u202egnorw", "\x1b]52;c;aGk=\x07"],
+)
+def test_nothing_that_is_said_steers_the_terminal(evil):
+    pieces = [
+        Said(evil),
+        Text(evil),
+        Text(f"\n```\n{evil}\n```\n"),
+        Text(f"\n| {evil} |\n|---|\n"),
+        Text(evil, reasoning=True),
+        Line(evil, "tool"),
+        Reply(evil),
+    ]
+    shown = ESCAPES.sub("", printed(pieces, color=True))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+
+
+def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
+    pieces = [Text("half a sen"), Line("stream stalled", "notice"), Text("tence\n\nmore")]
+    assert printed(pieces).splitlines() == ["half a sentence", "stream stalled", "", "more"]
+    setter = Typesetter(color=False)
+    assert setter.take(pieces[:2], 80) == ""
+    assert [line.text for line in setter.held] == ["stream stalled"]
+    assert setter.tail(100) == ("half a sen", False)
+
+
+def test_an_answer_to_a_command_does_not_wait_and_tears_nothing():
+    setter = Typesetter(color=False)
+    setter.take([Text("half a sen")], 80)
+    assert setter.take([Reply("no sessions")], 80) == "no sessions\n"
+    assert setter.take([Text("tence"), Break()], 80) == "\nhalf a sentence\n"
+
+
+def test_a_tool_card_is_one_row_and_a_failure_is_told_whole():
+    long = "→ shell " + "x" * 200
+    assert printed([Line(long, "tool")], 40) == long[:38] + "…\n"
+    assert "".join(printed([Line(long, "bad")], 40).split("\n")).count("x") == 200
+
+
+def test_reasoning_is_printed_line_by_line_and_its_open_line_is_the_tail():
+    setter = Typesetter(color=False)
+    assert setter.take([Text("hm\nwell", reasoning=True)], 80) == "hm\n"
+    assert setter.tail(2) == ("ll", True)
+    assert setter.take([Text("So.", False), Break()], 80) == "well\n\nSo.\n"

@@ -1,0 +1,290 @@
+"""A chat with a real server on real sockets: lost connections, other people, and what waits."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from chat_stage import Shown, eventually, no_pause, talk_of
+from live_stage import PATIENCE, door, played, provider, run, served
+
+from turnbuckle.cli.chat_port import Lost, Refused
+from turnbuckle.cli.chat_remote import RemotePlace
+from turnbuckle.cli.remote import Remote
+from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.script import Call, Finish, Reason, Say
+
+FIRST = "# A plan\n\nI write it down, "
+LAST = "and now it is done:\n\n- one\n- two\n"
+
+
+def worker(request):
+    """Thoughts, text, two tools, and an answer in several pieces."""
+    if not results_brought(request):
+        calls = (Call("shell", {"command": "echo 1; echo 2"}), Call("read_file", {"path": "none.txt"}))
+        return (Reason("Hm."), Say(FIRST), *calls, Finish())
+    return (*(Say(LAST[at : at + 9]) for at in range(0, len(LAST), 9)), Finish())
+
+
+def remote(stage, port=None):
+    return RemotePlace(Remote(f"http://127.0.0.1:{stage.port if port is None else port}"))
+
+
+class Cutter:
+    """Stands between a client and the server, and cuts the first stream of events behind so many of them."""
+
+    def __init__(self, port, events):
+        self._port = port
+        self._left = events
+        self.cut = False
+        self._lines = set()
+
+    @asynccontextmanager
+    async def open(self):
+        server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+            for line in self._lines:
+                line.cancel()
+            await asyncio.gather(*self._lines, return_exceptions=True)
+
+    def _take(self, reader, writer):
+        self._lines.add(asyncio.ensure_future(self._serve(reader, writer)))
+
+    async def _serve(self, reader, writer):
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return
+        inside, outside = await asyncio.open_connection("127.0.0.1", self._port)
+        outside.write(head)
+        going = asyncio.ensure_future(self._pump(reader, outside))
+        try:
+            while (data := await inside.read(1 << 16)) and not self.cut_in(head, data, writer):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            going.cancel()
+            outside.transport.abort()
+            writer.close()
+
+    def cut_in(self, head, data, writer):
+        if b"/events" not in head or self.cut or self._left is None:
+            return False
+        parts = data.split(b"\n\n")
+        if len(parts) - 1 <= self._left:
+            self._left -= len(parts) - 1
+            return False
+        self.cut = True
+        writer.write(b"".join(part + b"\n\n" for part in parts[: self._left]) + parts[self._left][:7])
+        return True
+
+    async def _pump(self, reader, writer):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+
+
+async def _through(stage, cutter, session):
+    """One whole turn of a chat behind a cutter, and its screen."""
+    async with cutter.open() as port:
+        talk, front = talk_of(remote(stage, port), Shown(60), session, reasoning=True, new_key=lambda: session)
+        await talk.open()
+        talk.entered("do it")
+        async with asyncio.timeout(PATIENCE):
+            await talk.settled()
+        await talk.close()
+        return talk, front
+
+
+@pytest.mark.requirement("E4", "H2")
+def test_a_stream_that_is_cut_behind_any_event_gives_the_same_screen(tmp_path):
+    async def scene(stage):
+        whole = (await _through(stage, Cutter(stage.port, None), "whole"))[1]
+        assert whole.text == "Hm." + FIRST + LAST
+        assert whole.story[0] == "› do it"
+        cuts = 0
+        for events in range(1, 200):
+            cutter = Cutter(stage.port, events)
+            talk, front = await _through(stage, cutter, f"cut-{events}")
+            assert front.story == whole.story
+            assert talk.code == 0
+            if not cutter.cut:
+                break
+            assert "connected again" in front.replies
+            cuts += 1
+        assert cuts >= 8
+
+    played(scene, tmp_path, worker)
+
+
+def waiting(request):
+    task = last_user_text(request)
+    return (Say(f"Answer to {task}: "), door(1), Say("done."), Finish()) if task == "slow" else (Say(task), Finish())
+
+
+@pytest.mark.requirement("G6", "H2")
+def test_a_server_that_is_restarted_in_the_middle_goes_on_in_the_same_chat(tmp_path):
+    async def main():
+        async with provider(waiting) as behind:
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                place = remote(stage)
+                talk, front = talk_of(place)
+                await talk.open()
+                talk.entered("slow")
+                await eventually(lambda: front.text == "Answer to slow: ")
+            await eventually(lambda: talk.view().lost)
+            assert "connection lost, trying again" in front.replies[-1]
+            behind.doors.open(1)
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                place._remote.address = f"http://127.0.0.1:{stage.port}"
+                await talk.settled()
+                assert front.said == ["slow"]
+                assert front.text.count("Answer to slow") == 1
+                assert talk.code == 0
+                await talk.close()
+
+    run(main())
+
+
+@pytest.mark.requirement("G1", "G2", "H2")
+def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(tmp_path):
+    async def scene(stage):
+        talk, front = talk_of(remote(stage))
+        await talk.open()
+        talk.entered("slow")
+        await eventually(lambda: front.text)
+        talk.entered("second")
+        talk.entered("/interrupt first")
+        await talk.settled()
+        assert front.said == ["slow", "first", "second"]
+        ends = [line.split()[0] for line in front.lines if " after " in line]
+        assert ends == ["cancelled", "completed", "completed"]
+        assert talk.code == 0
+        talk.entered("/undo")
+        await eventually(lambda: front.replies[-1].startswith("Taken back"))
+        talk.entered("/stop")
+        await eventually(lambda: front.replies[-1] == "There is nothing to do.")
+        talk.entered("/status")
+        await eventually(lambda: front.replies[-1].startswith("Nothing runs."))
+        await talk.close()
+
+    played(scene, tmp_path, waiting)
+
+
+def asking(request):
+    if results_brought(request):
+        return (Say("Then not."), Finish())
+    return (Call("shell", {"command": "echo hi"}), Finish())
+
+
+@pytest.mark.requirement("D8", "H2")
+@pytest.mark.parametrize("typed, shown", [("n not now", "The user said no. not now"), ("y", "hi")])
+def test_a_server_asks_and_is_answered_in_the_chat(typed, shown, tmp_path):
+    async def scene(stage):
+        talk, front = talk_of(remote(stage))
+        await talk.open()
+        talk.entered("do it")
+        await eventually(lambda: talk.question is not None)
+        assert '? May shell run with {"command":"echo hi"}?' in front.replies
+        assert talk.entered(typed, talk.question.approval) == "answer"
+        await talk.settled()
+        assert any(shown in line for line in front.lines)
+        await talk.close()
+
+    played(scene, tmp_path, asking, tools='approval = { shell = "ask" }')
+
+
+@pytest.mark.requirement("D8")
+def test_an_answer_that_somebody_gives_elsewhere_takes_the_question_away(tmp_path):
+    async def scene(stage):
+        talk, front = talk_of(remote(stage))
+        await talk.open()
+        talk.entered("do it")
+        await eventually(lambda: talk.question is not None)
+        asked = talk.question.approval
+        current = (await stage.get("/v1/runs?session=work")).json["data"][0]["id"]
+        await stage.post(f"/v1/runs/{current}/approvals/{asked}", {"decision": "deny", "text": "no"})
+        await talk.settled()
+        assert talk.question is None
+        assert "denied by local: no" in front.lines
+        await talk.close()
+
+    played(scene, tmp_path, asking, tools='approval = { shell = "ask" }')
+
+
+@pytest.mark.requirement("H2")
+def test_a_chat_that_opens_later_shows_what_was_said_and_follows_what_runs(tmp_path):
+    async def scene(stage):
+        first, _ = talk_of(remote(stage))
+        await first.open()
+        first.entered("earlier")
+        await first.settled()
+        first.entered("slow")
+        await eventually(lambda: first.view().running)
+        await first.close()
+        second, front = talk_of(remote(stage))
+        await second.open()
+        assert front.said[:1] == ["earlier"]
+        assert front.text.startswith("earlier")
+        assert "a run is under way here:" in front.replies
+        await eventually(lambda: "Answer to slow: " in front.text)
+        stage.behind.doors.open(1)
+        await eventually(lambda: "done." in front.text)
+        assert await remote(stage).latest() == "work"
+        await second.close()
+
+    played(scene, tmp_path, waiting)
+
+
+def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
+    async def scene(stage):
+        place = remote(stage)
+        talk, front = talk_of(place)
+        await talk.open()
+        for line in ("/runs", "/drafts", "/sessions nothing", "/ledger", "/status"):
+            talk.entered(line)
+        await talk.settled()
+        nothing = ["no runs yet", "no open drafts", "no sessions", "nothing was run yet"]
+        assert front.replies[1:] == [*nothing, "Nothing was said in this session yet."]
+        talk.entered("a word")
+        await talk.settled()
+        for line in ("/runs", "/sessions word", "/sessions", "/ledger", "/model"):
+            talk.entered(line)
+        await talk.settled()
+        runs, found, listed, ledger, models = front.replies[-5:]
+        assert "completed  a word" in runs
+        assert "* work" in found
+        assert "* work" in listed
+        assert ledger == "nothing was wasted"
+        assert models.splitlines() == ["agent", "lab"]
+        with pytest.raises(Refused):
+            await place.draft("r1:d1")
+        await talk.close()
+
+    played(scene, tmp_path, waiting)
+
+
+def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused(tmp_path):
+    async def scene(stage):
+        stage.owner("ann")
+        with pytest.raises(Refused, match="401"):
+            await remote(stage).latest()
+        with pytest.raises(Refused, match="401"):
+            async for _ in remote(stage).follow("r1", 0):
+                pass
+        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        gone = remote(stage, port)
+        with pytest.raises(Lost):
+            await gone.latest()
+        with pytest.raises(Lost):
+            async for _ in gone.follow("r1", 0):
+                pass
+        await no_pause(0)
+
+    played(scene, tmp_path, waiting)
