@@ -19,7 +19,11 @@ export class ApprovalCard {
     this._now = now;
     this._timer = 0;
     this._sent = false;
-    this.title = el("strong", null, approval.isQuestion ? "The agent has a question for you" : `May it run ${approval.tool.name}?`);
+    this.title = el(
+      "strong",
+      null,
+      approval.isQuestion ? "The agent has a question for you" : `May it run ${approval.tool.name}?`,
+    );
     this.left = el("span.small.muted");
     this.question = el("p.question", { hidden: !approval.question }, approval.question);
     this.form = approval.isQuestion ? this._questionForm() : this._choice();
@@ -27,7 +31,11 @@ export class ApprovalCard {
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
     this.element = el(
       "section.approval",
-      { "aria-label": approval.isQuestion ? "Question" : `Approval of ${approval.tool.name}`, "data-approval": approval.id },
+      {
+        role: "group",
+        "aria-label": approval.isQuestion ? "Question" : `Approval of ${approval.tool.name}`,
+        "data-approval": approval.id,
+      },
       el("div.row", null, this.title, this.left),
       this.question,
       this.form,
@@ -49,9 +57,13 @@ export class ApprovalCard {
       return;
     }
     this.close();
+    setText(this.title, this._approval.isQuestion ? "A person was asked" : "A person was asked for permission");
     setText(this.left, "");
     const who = by ? ` by ${by}` : "";
-    const after = answeredAt === null || !["allowed", "denied", "answered"].includes(verdict) ? "" : ` after ${span(answeredAt - askedAt)}`;
+    const after =
+      answeredAt === null || !["allowed", "denied", "answered"].includes(verdict)
+        ? ""
+        : ` after ${span(answeredAt - askedAt)}`;
     setText(this.verdict, `${VERDICTS[verdict] || capital(verdict)}${who}${after}.${text ? ` “${text}”` : ""}`);
     this.problem.hidden = true;
   }
@@ -63,7 +75,12 @@ export class ApprovalCard {
 
   _choice() {
     const id = newId("word");
-    const word = el("input.word", { type: "text", id, autocomplete: "off", placeholder: "A word to the model, if you like" });
+    const word = el("input.word", {
+      type: "text",
+      id,
+      autocomplete: "off",
+      placeholder: "A word to the model, if you like",
+    });
     const send = (decision) => () => void this._send({ decision, text: word.value });
     return el(
       "div.choice",
@@ -78,7 +95,13 @@ export class ApprovalCard {
   _questionForm() {
     const id = newId("answer");
     const field = el("textarea", { id, rows: "2", required: true });
-    const form = el("form.choice", null, el("label.sr", { for: id }, "Your answer"), field, el("button.primary", { type: "submit" }, "Answer"));
+    const form = el(
+      "form.choice",
+      null,
+      el("label.sr", { for: id }, "Your answer"),
+      field,
+      el("button.primary", { type: "submit" }, "Answer"),
+    );
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
     });

@@ -49,7 +49,7 @@ export class ApprovalsPage {
     const problem = el("p.problem.small", { role: "alert" });
     const item = el("li.card", { "data-approval": row.id });
     const send = (body) => void this.#answer(row, body, item, problem);
-    const what = row.kind === "question" ? "A question" : `Permission for ${row.tool}`;
+    const what = row.kind === "question" ? "The agent has a question for you" : `May it run ${row.tool}?`;
     item.append(
       el("div.row", null, el("h2", null, what), el("span.when.small.muted"), el("span.grow"), el("a.small", { href: addressOf({ page: "run", id: row.run }) }, "Open run")),
     );
@@ -82,7 +82,7 @@ export class ApprovalsPage {
 function argumentsOf(given) {
   const text = JSON.stringify(given, null, 2) ?? "";
   const shown = text.length > MOST ? `${text.slice(0, MOST)}\n… ${text.length - MOST} more characters` : text;
-  return el("pre.arguments", { tabindex: "0", role: "region", "aria-label": "Arguments" }, shown);
+  return el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
 }
 
 function choice(send) {

@@ -18,7 +18,7 @@ export class ArgumentsReader {
   /** More of the text; `[{key, text}]` of what it brings. Members with the same key follow each other. */
   push(text) {
     const out = [];
-    for (let at = 0; at < text.length; ) at = STATES[this._state].call(this, text, at, out);
+    for (let at = 0; at < text.length;) at = STATES[this._state].call(this, text, at, out);
     return out;
   }
 

@@ -51,7 +51,8 @@ export class CallFold {
 
   /** More argument text; the card that it belongs to. */
   grew(event, at, attempt) {
-    const known = this._byBlock.get(event.block) || this.#open(event.block, this._nameless.get(event.block) || "", "", at, attempt);
+    const known =
+      this._byBlock.get(event.block) || this.#open(event.block, this._nameless.get(event.block) || "", "", at, attempt);
     const many = count(event.text);
     const part = known.tool.parts[known.tool.parts.length - 1];
     part.pieces.push(event.text);
@@ -129,6 +130,14 @@ export class CallFold {
     return tool;
   }
 
+  /** A call that nobody saw arrive under this id: the server made two of one, or events before it are not known. */
+  #unannounced(id, name, at) {
+    const tool = this.#card(name, at, 0);
+    tool.callId = id;
+    this._ofAttempt.push({ tool, id, joins: false });
+    return tool;
+  }
+
   #draftToFinish() {
     const taken = (draft) => this._ofAttempt.some((known) => known.tool === draft.card);
     const asked = this.drafts.get(this.asksRest);
@@ -150,7 +159,7 @@ export class CallFold {
   kept(event, at) {
     const found = event.draft;
     const last = this._ofAttempt[this._ofAttempt.length - 1];
-    const card = last ? last.tool : this.#card(found.tool, at, 0);
+    const card = last ? last.tool : this.#unannounced("", found.tool, at);
     const draft = {
       id: found.id,
       tool: found.tool,
@@ -203,7 +212,7 @@ export class CallFold {
   // As they run
 
   start(event, at) {
-    const tool = this.#found(event.call_id, event.name) || this.#card(event.name, at, 0);
+    const tool = this.#found(event.call_id, event.name) || this.#unannounced(event.call_id, event.name, at);
     tool.name = event.name;
     tool.arguments = event.arguments;
     tool.callId = event.call_id;
@@ -233,7 +242,7 @@ export class CallFold {
       this._touch(found);
       return null;
     }
-    const tool = found || this.#card(event.name, at, 0);
+    const tool = found || this.#unannounced(event.call_id, event.name, at);
     tool.outcome = event.outcome;
     tool.endedAt = at;
     tool.state = event.outcome.status;
@@ -242,7 +251,7 @@ export class CallFold {
   }
 
   ask(event, at) {
-    const tool = this.#found(event.call_id, event.name) || this.#card(event.name, at, 0);
+    const tool = this.#found(event.call_id, event.name) || this.#unannounced(event.call_id, event.name, at);
     const approval = {
       id: event.approval,
       tool,
@@ -277,7 +286,7 @@ export class CallFold {
 
   handOver(calls, at) {
     for (const call of calls) {
-      const tool = this.#found(call.inner, call.name) || this.#card(call.name, at, 0);
+      const tool = this.#found(call.inner, call.name) || this.#unannounced(call.inner, call.name, at);
       tool.name = call.name;
       tool.handed = call;
       tool.state = "handed";

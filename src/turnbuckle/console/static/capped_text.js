@@ -13,15 +13,29 @@ export class CappedText {
     this._pieces = [];
     this._shown = 0;
     this._whole = false;
+    this._follows = true;
+    this._frame = 0;
     this.length = 0;
-    this.box = el("pre", { tabindex: "0", role: "region", "aria-label": label }, this._text);
+    this.box = el("pre", { tabindex: "0", role: "group", "aria-label": label }, this._text);
+    this._top = 0;
+    this.box.addEventListener("scroll", () => this._scrolled(), { passive: true });
     this.more = el("button.small.more", { type: "button", hidden: true, onclick: () => this._showAll() });
     this.element = el("div.capped", null, this.more, this.box);
   }
 
+  /** More text. Its end stays in view unless a reader has scrolled up. */
   append(text) {
     if (!text) return;
-    const follows = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < NEAR;
+    this._put(text);
+    if (!this._frame) this._frame = requestAnimationFrame(() => this._follow());
+  }
+
+  _follow() {
+    this._frame = 0;
+    if (this._follows) this.box.scrollTop = this.box.scrollHeight;
+  }
+
+  _put(text) {
     this._pieces.push(text);
     this.length += text.length;
     this._shown += text.length;
@@ -36,16 +50,23 @@ export class CappedText {
       this._shown = KEPT;
     }
     this._tell();
-    if (follows) this.box.scrollTop = this.box.scrollHeight;
   }
 
+  /** Another text in its place, seen from its beginning. */
   set(text) {
     if (this.length === text.length && this._pieces.join("") === text) return;
     this._pieces = [];
     this._shown = this.length = 0;
     this._text.data = "";
-    this.append(text);
+    if (text) this._put(text);
     this._tell();
+  }
+
+  _scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.box;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this._follows = true;
+    else if (scrollTop < this._top - 1) this._follows = false; // only a reader goes up
+    this._top = scrollTop;
   }
 
   get text() {
@@ -54,7 +75,8 @@ export class CappedText {
 
   _tell() {
     this.more.hidden = this._shown >= this.length;
-    if (!this.more.hidden) setText(this.more, `Show all (${size(this.length)}; the first ${size(this.length - this._shown)} are left out)`);
+    if (!this.more.hidden)
+      setText(this.more, `Show all (${size(this.length)}; the first ${size(this.length - this._shown)} are left out)`);
   }
 
   _showAll() {

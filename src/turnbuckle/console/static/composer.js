@@ -54,7 +54,7 @@ export class Composer {
   /** Send what was on its way when the page was left, or when the connection was. */
   async resume() {
     const letter = this.wiring.outbox.letter(this.wiring.session);
-    if (letter && !this.#sending) await this.#deliver(letter);
+    if (letter && !letter.refused && !this.#sending) await this.#deliver(letter);
   }
 
   focus() {
@@ -145,6 +145,7 @@ export class Composer {
       this.instead.hidden = false;
       return;
     }
+    this.wiring.outbox.refused(this.wiring.session);
     this.#free();
     const later = problem.retryAfter ? ` Try again in ${Math.ceil(problem.retryAfter)} s.` : "";
     this.say(problem.message + later, "problem");
@@ -164,7 +165,7 @@ export class Composer {
   #busyChoice() {
     const id = newId("busy");
     const options = BUSY.map(([value, words]) => el("option", { value }, words));
-    return el("span.choice", { hidden: true }, el("label.small.muted", { for: id }, "While it runs"), el("select", { id }, ...options));
+    return el("span.picker", { hidden: true }, el("label.small.muted", { for: id }, "While it runs"), el("select", { id }, ...options));
   }
 
   #modelChoice() {
@@ -176,6 +177,6 @@ export class Composer {
     const options = models.map((name) => el("option", { value: name, selected: name === chosen }, name));
     const select = el("select", { id }, ...options);
     select.addEventListener("change", () => store?.setItem(MODEL, select.value));
-    return el("span.choice", null, el("label.small.muted", { for: id }, "Model"), select);
+    return el("span.picker", null, el("label.small.muted", { for: id }, "Model"), select);
   }
 }

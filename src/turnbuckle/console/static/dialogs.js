@@ -36,19 +36,20 @@ function openMenu(button, id, label, entries) {
     button.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
     window.removeEventListener("resize", gone);
-    document.removeEventListener("scroll", gone, true);
+    document.removeEventListener("scroll", moved, true);
     if (focus && button.isConnected) button.focus();
   };
   const gone = () => close(false);
+  const moved = (event) => event.target.contains(button) && close(false);
   const outside = (event) => !menu.contains(event.target) && !button.contains(event.target) && close(false);
   menu.addEventListener("keydown", (event) => menuKey(event, menu, close));
   menu.addEventListener("focusout", (event) => {
     if (event.relatedTarget && !menu.contains(event.relatedTarget)) close(false);
   });
   document.addEventListener("pointerdown", outside, true);
-  document.addEventListener("scroll", gone, true);
+  document.addEventListener("scroll", moved, true);
   window.addEventListener("resize", gone);
-  document.body.append(menu);
+  (button.closest("aside, header, main") ?? document.body).append(menu);
   place(menu, button);
   button.setAttribute("aria-expanded", "true");
   menu.firstElementChild?.focus();
@@ -98,7 +99,7 @@ function asked(title, content, yes, kind, answer, first = null) {
   const id = newId("title");
   const cancel = el("button", { type: "button" }, "Cancel");
   const accept = el(`button.${kind}`, { type: "submit" }, yes);
-  const form = el("form.question", null, el("h2", { id }, title), ...content, el("div.answers", null, cancel, accept));
+  const form = el("form.asking", null, el("h2", { id }, title), ...content, el("div.answers", null, cancel, accept));
   const dialog = el("dialog", { "aria-labelledby": id }, form);
   return new Promise((resolve) => {
     let given = null;

@@ -17,7 +17,7 @@ export class DraftView {
     this.copied = el("span.small.muted", { role: "status" });
     this.element = el(
       "section.draft",
-      { "aria-label": `Draft ${draft.id}`, "data-draft": draft.id },
+      { role: "group", "aria-label": `Draft ${draft.id}`, "data-draft": draft.id },
       el(
         "div.row",
         null,

@@ -17,14 +17,30 @@ export function usageWords(fold) {
 export function ledgerView({ entries, total }) {
   if (!entries.length) return null;
   const rows = entries.map((entry) =>
-    el("tr", null, el("th", { scope: "row" }, capital(entry.cause)), el("td", null, whole(entry.times)), el("td", null, span(entry.seconds)), el("td", null, tokens(entry)), el("td", null, money(entry.money) || "not known")),
+    el(
+      "tr",
+      null,
+      el("th", { scope: "row" }, capital(entry.cause)),
+      el("td", null, whole(entry.times)),
+      el("td", null, span(entry.seconds)),
+      el("td", null, tokens(entry)),
+      el("td", null, money(entry.money) || "not known"),
+    ),
   );
-  const head = el("tr", null, ...["Cause", "Times", "Time", "Tokens", "Money"].map((name) => el("th", { scope: "col" }, name)));
+  const head = el(
+    "tr",
+    null,
+    ...["Cause", "Times", "Time", "Tokens", "Money"].map((name) => el("th", { scope: "col" }, name)),
+  );
   return el(
     "details.ledger",
     null,
     el("summary", null, `Wasted: ${span(total.seconds)}, ${tokens(total)}`),
-    el("div.table", { tabindex: "0", role: "region", "aria-label": "What was wasted" }, el("table", null, el("thead", null, head), el("tbody", null, ...rows))),
+    el(
+      "div.table",
+      { tabindex: "0", role: "group", "aria-label": "What was wasted" },
+      el("table", null, el("thead", null, head), el("tbody", null, ...rows)),
+    ),
   );
 }
 

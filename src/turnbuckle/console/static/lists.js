@@ -44,11 +44,6 @@ export function waiting(inbox, begun) {
   return inbox.filter((one) => (one.state === "accepted" || one.state === "deferred") && !begun.has(one.run));
 }
 
-/** Messages that are handed to the run that is under way, and that it has not taken in yet. */
-export function steering(inbox, running) {
-  return inbox.filter((one) => one.state === "accepted" && one.run === running);
-}
-
 /**
  * A text in pieces, those that were searched for marked. Case and accents do not matter, as in the server's search.
  * @param {string} text @param {string} words @returns {{text: string, hit: boolean}[]}

@@ -40,7 +40,7 @@ export class Shell {
     this.side = document.getElementById("side");
     this.veil = document.getElementById("veil");
     this.banner = document.getElementById("banner");
-    this.notice = el("div.notice", { hidden: true });
+    this.toast = el("div.toast", { hidden: true });
   }
 
   /** Whether there is room for the list beside the page. */
@@ -51,7 +51,7 @@ export class Shell {
   async start() {
     this.#buildSide();
     this.#buildTop();
-    document.querySelector(".stage").append(this.notice);
+    document.querySelector(".stage").append(this.toast);
     document.getElementById("skip").addEventListener("click", () => this.main.focus());
     window.addEventListener("hashchange", () => this.#show());
     document.addEventListener("keydown", (event) => this.#key(event));
@@ -102,12 +102,12 @@ export class Shell {
     clearTimeout(this.#quiet);
     const close = el("button.plain.icon", { type: "button", "aria-label": "Close" }, icon("close"));
     const hide = () => {
-      this.notice.hidden = true;
+      this.toast.hidden = true;
     };
     close.addEventListener("click", hide);
-    this.notice.replaceChildren(el("p", { role: kind === "problem" ? "alert" : "status" }, text), close);
-    this.notice.classList.toggle("problem", kind === "problem");
-    this.notice.hidden = false;
+    this.toast.replaceChildren(el("p", { role: kind === "problem" ? "alert" : "status" }, text), close);
+    this.toast.classList.toggle("problem", kind === "problem");
+    this.toast.hidden = false;
     if (kind !== "problem") this.#quiet = setTimeout(hide, SAID_FOR);
   }
 
@@ -142,7 +142,7 @@ export class Shell {
   #show() {
     if (this.settings === NOTHING_KNOWN) return;
     const task = wantedTask(location.search, location.hash);
-    if (task && Object.hasOwn(TASKS, task)) {
+    if (task && this.settings.rehearsal && Object.hasOwn(TASKS, task)) {
       this.#place = "";
       beginSession(this, TASKS[task].text, "", true); // the address is the session's before anything is sent
       return;
@@ -291,7 +291,7 @@ function themeChoice() {
   const options = THEMES.map((word) => el("option", { value: word, selected: word === now }, names[word]));
   const select = el("select", { id }, ...options);
   select.addEventListener("change", () => chooseTheme(select.value));
-  return el("span.choice", null, el("label", { for: id }, "Theme"), select);
+  return el("span.picker", null, el("label", { for: id }, "Theme"), select);
 }
 
 function mark(link, open) {

@@ -20,6 +20,7 @@ export class MarkdownView {
     this._rest = []; // pieces of the line that has no end yet
     this._restLength = 0;
     this._list = null;
+    this._level = 1; // the page's own title
     this._open = []; // nodes that stand for the open block
     this._drawn = 0; // its size when it was last drawn
     this._fence = null;
@@ -89,7 +90,8 @@ export class MarkdownView {
       }
       units.closed = [];
     }
-    if (units.open && units.open.kind === "fence" && !(this._fence && this._fence.unit === units.open)) this._beginFence(units.open);
+    if (units.open && units.open.kind === "fence" && !(this._fence && this._fence.unit === units.open))
+      this._beginFence(units.open);
   }
 
   _clear() {
@@ -108,9 +110,18 @@ export class MarkdownView {
       return;
     }
     this._list = null;
-    const node = drawn(this.page, unit, 0);
+    const node = unit.kind === "heading" ? this._heading(unit, made === null) : drawn(this.page, unit, 0);
     this.element.append(node);
     if (made) made.push(node);
+  }
+
+  /** A heading never skips a level behind the one before it: those who hear the page go by them. */
+  _heading(unit, isFinal) {
+    const level = Math.min(unit.level + 1, this._level + 1, 6);
+    if (isFinal) this._level = level;
+    const node = withInline(this.page, `h${level}`, unit.lines.join(" "));
+    node.className = `l${unit.level}`;
+    return node;
   }
 
   _listFor(unit, made) {
@@ -165,7 +176,12 @@ export class MarkdownView {
     const fence = this._fence;
     const { lines } = fence.unit;
     if (fence.lines < lines.length) {
-      fence.text.appendData(lines.slice(fence.lines).map((line) => `${line}\n`).join(""));
+      fence.text.appendData(
+        lines
+          .slice(fence.lines)
+          .map((line) => `${line}\n`)
+          .join(""),
+      );
       fence.lines = lines.length;
       fence.tail.data = "";
       fence.pieces = 0;
@@ -241,7 +257,7 @@ function drawInto(page, parent, units, depth) {
 function drawn(page, unit, depth) {
   switch (unit.kind) {
     case "heading":
-      return withInline(page, `h${Math.min(unit.level + 2, 6)}`, unit.lines.join(" ")); // the page's own come first
+      return nestedHeading(page, unit);
     case "rule":
       return page.createElement("hr");
     case "fence": {
@@ -262,6 +278,13 @@ function drawn(page, unit, depth) {
   }
 }
 
+/** Inside of a list or a quote a heading is only strong words. */
+function nestedHeading(page, unit) {
+  const node = page.createElement("p");
+  node.append(withInline(page, "strong", unit.lines.join(" ")));
+  return node;
+}
+
 function fenceNode(page, unit) {
   const element = page.createElement("div");
   element.className = "code";
@@ -277,7 +300,7 @@ function fenceNode(page, unit) {
   head.append(label, copy);
   const block = page.createElement("pre");
   block.setAttribute("tabindex", "0");
-  block.setAttribute("role", "region");
+  block.setAttribute("role", "group");
   block.setAttribute("aria-label", unit.language ? `Code, ${unit.language}` : "Code");
   const code = page.createElement("code");
   block.append(code);
@@ -289,7 +312,7 @@ function tableNode(page, unit) {
   const frame = page.createElement("div");
   frame.className = "table";
   frame.setAttribute("tabindex", "0");
-  frame.setAttribute("role", "region");
+  frame.setAttribute("role", "group");
   frame.setAttribute("aria-label", "Table");
   const table = page.createElement("table");
   const head = page.createElement("thead");

@@ -68,9 +68,11 @@ export function unitsOf(lines) {
 
 function begun(line) {
   const fence = FENCE.exec(line);
-  if (fence) return { kind: "fence", mark: fence[1], language: fence[2].trim().split(/\s/, 1)[0].slice(0, 40), lines: [] };
+  if (fence)
+    return { kind: "fence", mark: fence[1], language: fence[2].trim().split(/\s/, 1)[0].slice(0, 40), lines: [] };
   const heading = HEADING.exec(line);
-  if (heading) return { kind: "heading", level: heading[1].length, lines: [headingText(line.slice(heading[0].length))] };
+  if (heading)
+    return { kind: "heading", level: heading[1].length, lines: [headingText(line.slice(heading[0].length))] };
   if (RULE.test(line)) return { kind: "rule", lines: [] };
   const quote = QUOTE.exec(line);
   if (quote) return { kind: "quote", lines: [line.slice(quote[0].length)] };

@@ -7,7 +7,8 @@
 const OPEN_AT_ONCE = 50; // marks that may be open at once; people nest two or three
 const LONGEST_LINK = 2000; // characters; the customary limit of addresses
 const SAFE = /^(?:https?:\/\/|mailto:)[^\s\u0000-\u0020]+$/i;
-const TARGET = /\([ \t\n]{0,9}<?([^\s<>()]{0,2000}(?:\([^\s<>()]{0,2000}\)[^\s<>()]{0,2000}){0,4})>?(?:[ \t\n]{1,9}(?:"[^"]{0,400}"|'[^']{0,400}'))?[ \t\n]{0,9}\)/y;
+const TARGET =
+  /\([ \t\n]{0,9}<?([^\s<>()]{0,2000}(?:\([^\s<>()]{0,2000}\)[^\s<>()]{0,2000}){0,4})>?(?:[ \t\n]{1,9}(?:"[^"]{0,400}"|'[^']{0,400}'))?[ \t\n]{0,9}\)/y;
 const BARE = /https?:\/\/[^\s<>"'`[\]]+/y;
 const POINTED = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/y;
 const BEHIND = /[.,;:!?*_~'"]+$/;
@@ -134,7 +135,8 @@ class Reading {
     const after = this.text[this.at + count] ?? " ";
     let opens = !/\s/.test(after) && (!PUNCTUATION.test(after) || /\s/.test(before) || PUNCTUATION.test(before));
     let closes = !/\s/.test(before) && (!PUNCTUATION.test(before) || /\s/.test(after) || PUNCTUATION.test(after));
-    if (mark === "_") [opens, closes] = [opens && (!closes || PUNCTUATION.test(before)), closes && (!opens || PUNCTUATION.test(after))];
+    if (mark === "_")
+      [opens, closes] = [opens && (!closes || PUNCTUATION.test(before)), closes && (!opens || PUNCTUATION.test(after))];
     if ((mark === "~" && count !== 2) || !(opens || closes)) {
       this.at += count;
       return false;

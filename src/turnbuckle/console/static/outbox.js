@@ -8,7 +8,7 @@
 const DRAFT = "turnbuckle.draft.";
 const LETTER = "turnbuckle.letter.";
 
-/** @typedef {{text: string, key: string, model: string, busy: string}} Letter */
+/** @typedef {{text: string, key: string, model: string, busy: string, refused?: boolean}} Letter */
 
 export class Outbox {
   #kept;
@@ -42,7 +42,7 @@ export class Outbox {
   post(session, text, model, busy) {
     const before = this.letter(session);
     const same = before && before.text === text && before.model === model && before.busy === busy;
-    const letter = same ? before : { text, key: this.newName("c"), model, busy };
+    const letter = { text, key: same ? before.key : this.newName("c"), model, busy };
     this.#set(LETTER + session, JSON.stringify(letter));
     this.keepDraft(session, text);
     return letter;
@@ -52,6 +52,12 @@ export class Outbox {
   stored(session) {
     this.#kept.removeItem(LETTER + session);
     this.#kept.removeItem(DRAFT + session);
+  }
+
+  /** The server said no. It is not sent again by itself, but under the same key if somebody wants it. */
+  refused(session) {
+    const letter = this.letter(session);
+    if (letter) this.#set(LETTER + session, JSON.stringify({ ...letter, refused: true }));
   }
 
   /** It is not to be sent after all; the words stay as a draft. */

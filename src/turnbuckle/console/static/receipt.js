@@ -8,21 +8,32 @@ export function receiptLines(receipt) {
     const end = receipt.outcome ? ` It had already ended: ${spaced(receipt.outcome.kind)}.` : " It has not ended yet.";
     return [`Nothing was stopped.${end}`];
   }
-  const lines = [`Stopped${receipt.by ? ` by ${receipt.by}` : ""}${receipt.seconds === null ? "" : ` within ${span(receipt.seconds)}`}.`];
+  const lines = [
+    `Stopped${receipt.by ? ` by ${receipt.by}` : ""}${receipt.seconds === null ? "" : ` within ${span(receipt.seconds)}`}.`,
+  ];
   if (receipt.model_call) {
-    lines.push(`The model call on ${receipt.model_call.route} was cut; ${many(receipt.model_call.characters_received, "character")} had arrived.`);
+    lines.push(
+      `The model call on ${receipt.model_call.route} was cut; ${many(receipt.model_call.characters_received, "character")} had arrived.`,
+    );
   }
   for (const tool of receipt.tools) {
     const killed = tool.killed.length ? ` Killed: ${tool.killed.join(", ")}.` : "";
     const left = tool.survivors.length ? ` May still be at work: ${tool.survivors.join(", ")}.` : "";
-    lines.push(`${tool.name}: ${TOOL_STATE[tool.status] || spaced(tool.status)} after ${span(tool.seconds)}.${killed}${left}`);
+    lines.push(
+      `${tool.name}: ${TOOL_STATE[tool.status] || spaced(tool.status)} after ${span(tool.seconds)}.${killed}${left}`,
+    );
   }
   for (const call of receipt.not_started) lines.push(`${call.name} never began.`);
-  if (receipt.approvals_withdrawn.length) lines.push(`${many(receipt.approvals_withdrawn.length, "question")} taken back.`);
+  if (receipt.approvals_withdrawn.length)
+    lines.push(`${many(receipt.approvals_withdrawn.length, "question")} taken back.`);
   if (receipt.drafts.length) lines.push(`${many(receipt.drafts.length, "draft")} kept.`);
   return lines;
 }
 
 export function receiptView(receipt) {
-  return el("section.receipt", { "aria-label": "Receipt of the stop" }, el("ul", null, ...receiptLines(receipt).map((line) => el("li", null, line))));
+  return el(
+    "section.receipt",
+    { role: "group", "aria-label": "Receipt of the stop" },
+    el("ul", null, ...receiptLines(receipt).map((line) => el("li", null, line))),
+  );
 }

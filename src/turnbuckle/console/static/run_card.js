@@ -29,7 +29,10 @@ export class RunCard {
     this._beat = null;
     this._follower = null;
     this._line = "connecting";
-    this._now = () => Date.now() / 1000 - this._offset;
+    this._opened = false;
+    this._frame = this._clock = this._looking = 0;
+    this._lostAt = null;
+    this._now = () => this._lostAt ?? Date.now() / 1000 - this._offset;
     this._build(compact);
     this._begin();
   }
@@ -39,29 +42,35 @@ export class RunCard {
     this.status = el("span.status");
     this.elapsed = el("span.elapsed.muted");
     this.waiting = el("span.waitingon.muted");
-    this.resume = el("button.small.primary", { type: "button", hidden: true, onclick: () => void this._goOn() }, "Go on");
+    this.resume = el(
+      "button.small.primary",
+      { type: "button", hidden: true, onclick: () => void this._goOn() },
+      "Go on",
+    );
     this.openLink = el("a.small", { href: `#/r/${encodeURIComponent(this._run)}`, hidden: !this._session }, "Open run");
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
     this.timeline = compact ? null : new Timeline(this._now);
     this.body = el("div.body");
     this.body.addEventListener("click", (event) => void this._copy(event));
     this.receipt = el("div.receiptpart");
-    this.outcome = el("p.outcome", { hidden: true });
+    this.outcome = el("span.outcome", { hidden: true });
     this.usage = el("span.usage.muted.small");
     this.ledger = el("div.ledgerpart");
     this.spoken = el("p.sr", { role: "status" });
     const head = el("header.runhead", null, this.status, this.elapsed, this.waiting, el("span.grow"), this.resume);
-    const foot = el("footer.runfoot", null, this.usage, el("span.grow"), this.openLink);
+    const foot = el("footer.runfoot", null, this.outcome, this.usage, el("span.grow"), this.openLink);
     this.element = el("article.run", { "data-run": this._run, "aria-label": "Run" });
     this.element.append(this.said, head, this.problem, ...(this.timeline ? [this.timeline.element] : []));
-    this.element.append(this.body, this.outcome, this.receipt, foot, this.ledger, this.spoken);
+    this.element.append(this.body, this.receipt, foot, this.ledger, this.spoken);
   }
 
   /** A new story, from its first event. */
   _begin() {
     this._fold = new RunFold();
     this._views = new Map();
+    this._text = null;
     this._fresh = false;
+    this._settled = false;
     this._ledgerAsked = false;
     this.body.replaceChildren();
     this.said.replaceChildren();
@@ -76,14 +85,18 @@ export class RunCard {
   // Following
 
   open() {
-    if (this._follower || this._fold.outcome) return;
+    if (this._opened) return;
+    this._opened = true;
     if (this.timeline) this.timeline.open(this._fold);
-    this._visible = () => this._schedule();
+    this._visible = () => this._wake();
     document.addEventListener("visibilitychange", this._visible);
-    this._follow();
+    if (!this._fold.outcome) this._follow();
+    this._schedule();
   }
 
   close() {
+    if (!this._opened) return;
+    this._opened = false;
     this._unfollow();
     for (const view of this._views.values()) view.close();
     if (this.timeline) this.timeline.close();
@@ -136,6 +149,8 @@ export class RunCard {
 
   _state(word, detail) {
     this._line = word;
+    if (word === "lost") this._lostAt ??= Math.max(this._now(), this._fold.at); // what happens since then is not known
+    if (word === "open") this._lostAt = null;
     if (word === "open") {
       clearTimeout(this._looking);
       this._looking = setTimeout(() => void this._look(), SOON);
@@ -218,6 +233,13 @@ export class RunCard {
 
   // Drawing
 
+  /** Somebody looks again: clocks that stood still go on. */
+  _wake() {
+    if (document.hidden) return;
+    for (const view of this._views.values()) view.update();
+    this._schedule();
+  }
+
   _schedule() {
     if (!this._frame) this._frame = requestAnimationFrame(() => this._draw());
   }
@@ -250,6 +272,8 @@ export class RunCard {
       return;
     }
     const view = this._viewOf(segment);
+    if (this._text) this._text.update(); // the text before it may be over now
+    this._text = segment.kind === "text" ? view : null;
     this._views.set(segment, view);
     this.body.append(view.element);
   }
@@ -264,7 +288,12 @@ export class RunCard {
       case "refusal":
         return new RefusalSegment(segment);
       case "tool":
-        return new ToolCard(segment, { answer: (approval, body) => this._answer(approval, body), now: this._now, over: () => fold.outcome !== null, fresh: this._fresh });
+        return new ToolCard(segment, {
+          answer: (approval, body) => this._answer(approval, body),
+          now: this._now,
+          over: () => fold.outcome !== null,
+          fresh: this._fresh,
+        });
       case "said":
         return new SaidSegment(segment);
       default:
@@ -297,7 +326,7 @@ export class RunCard {
 
   _waitingWords(now) {
     const fold = this._fold;
-    if (this._line === "lost") return "Connection lost, coming back…";
+    if (this._lostAt !== null) return "Connection lost, coming back…";
     if (fold.outcome || !fold.last) return "";
     if (fold.interrupted) return "Nobody drives it. It is kept, and can go on.";
     const on = fold.waitingOn(now);

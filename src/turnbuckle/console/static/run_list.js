@@ -34,7 +34,7 @@ export class RunList {
     this.element = el(
       "div.page",
       null,
-      el("div.row.bar", null, el("label", { for: id }, "Show"), this.filter),
+      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter),
       this.list,
       this.note,
       this.more,

@@ -73,7 +73,12 @@ export class RefusalSegment {
 
 export class NoticeSegment {
   constructor({ text, tone }) {
-    this.element = el("p.notice-line", { "data-tone": tone }, el("span.sign", { "aria-hidden": "true" }, SIGNS[tone] || "•"), el("span", null, text));
+    this.element = el(
+      "p.notice-line",
+      { "data-tone": tone },
+      el("span.sign", { "aria-hidden": "true" }, SIGNS[tone] || "•"),
+      el("span", null, text),
+    );
   }
 
   update() {}
@@ -86,7 +91,8 @@ export class SaidSegment {
   constructor({ input }, leftOut = 0) {
     this.element = el("div.said", { "aria-label": "You said", role: "group" });
     if (leftOut) this.element.append(el("p.small.muted", null, `${many(leftOut, "earlier message")} left out`));
-    for (const message of input) if (message.role !== "system") this.element.append(...(message.parts || []).map(part).filter(Boolean));
+    for (const message of input)
+      if (message.role !== "system") this.element.append(...(message.parts || []).map(part).filter(Boolean));
   }
 
   update() {}
@@ -98,11 +104,20 @@ function part(one) {
   if (one.kind === "text") return words(one.text || "", one.cut);
   if (one.kind === "image" || one.kind === "file") {
     const name = one.name || one.media_type || one.kind;
-    return el("p.attached.small", null, `${one.kind === "image" ? "Picture" : "File"}: ${name}${one.size ? `, ${size(one.size)}` : ""}`);
+    return el(
+      "p.attached.small",
+      null,
+      `${one.kind === "image" ? "Picture" : "File"}: ${name}${one.size ? `, ${size(one.size)}` : ""}`,
+    );
   }
   if (one.kind === "result") {
     const text = (one.content || []).map((inner) => inner.text || `[${inner.kind}]`).join("\n");
-    return el("div.attached", null, el("span.small.muted", null, one.failed ? "A tool's result (it failed)" : "A tool's result"), words(text, false));
+    return el(
+      "div.attached",
+      null,
+      el("span.small.muted", null, one.failed ? "A tool's result (it failed)" : "A tool's result"),
+      words(text, false),
+    );
   }
   return null;
 }

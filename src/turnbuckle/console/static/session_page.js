@@ -8,7 +8,7 @@
 
 import { Composer } from "./composer.js";
 import { el, icon, setText } from "./elements.js";
-import { grouped, steering, waiting } from "./lists.js";
+import { grouped, waiting } from "./lists.js";
 import { menuButton } from "./dialogs.js";
 import { storeOf } from "./outbox.js";
 import { RunCard } from "./run_card.js";
@@ -130,11 +130,12 @@ export class SessionPage {
 
   async #load() {
     const { api } = this.shell;
-    const [view, inbox] = await Promise.all([api.ask("GET", this.path), api.ask("GET", `${this.path}/inbox`)]);
-    const blocks = (this.#view && (await this.#tail())) || (await this.#all());
+    const view = await api.ask("GET", this.path);
+    const blocks = async () => (this.#view && (await this.#tail())) || this.#all();
+    const [inbox, said] = await Promise.all([api.ask("GET", `${this.path}/inbox`), blocks()]);
     if (this.#closed) return;
     this.#view = view;
-    this.#blocks = blocks;
+    this.#blocks = said;
     this.#draw();
     this.#drawWaiting(inbox.data);
     this.#setRunning(view.running);
@@ -171,7 +172,8 @@ export class SessionPage {
   #failed(problem) {
     if (problem.lost || problem.status === 401) return; // the banner or the login say so
     if (problem.status === 404) {
-      this.#gone(problem.message);
+      const isNew = this.shell.outbox.letter(this.id) !== null; // its first message was refused, and says so
+      this.#gone(isNew ? "" : problem.message);
       return;
     }
     setText(this.problem, problem.message);
@@ -181,7 +183,7 @@ export class SessionPage {
   /** There is no such session, or not any more; its next message would make a new one of that name. */
   #gone(sentence) {
     setText(this.problem, sentence);
-    this.problem.hidden = false;
+    this.problem.hidden = !sentence;
     this.#view = null; // nothing is asked for any more
     this.#blocks = [];
     for (const card of this.#cards.values()) card.close();
@@ -274,21 +276,16 @@ export class SessionPage {
 
   #drawWaiting(inbox) {
     const begun = new Set([...this.#cards.keys(), ...this.#blocks.map((block) => block.run), this.#view?.running]);
-    const steers = steering(inbox, this.#view?.running ?? "");
-    const told = steers.length ? (this.#words.get(steers[0].run) ?? []).slice(-steers.length) : [];
-    const rows = [
-      ...steers.map((_, at) => waitingRow("Told with the next model call", told[at])),
-      ...waiting(inbox, begun).map(({ run }) => this.#queuedRow(run)),
-    ];
+    const rows = waiting(inbox, begun).map(({ run }) => this.#waitingRow(run));
     this.waitingList.hidden = !rows.length;
     this.waitingList.replaceChildren(...rows);
   }
 
-  #queuedRow(run) {
-    const row = waitingRow("Waits for its turn", this.#words.get(run)?.[0]);
+  #waitingRow(run) {
     const act = () => void this.shell.perform(() => this.shell.api.ask("POST", `/v1/runs/${encodeURIComponent(run)}/stop`));
-    row.append(el("button.small", { type: "button", onclick: act }, "Take back"));
-    return row;
+    const words = el("span.words", null, this.#words.get(run) ?? "A message that another page or client sent");
+    const back = el("button.small", { type: "button", onclick: act }, "Take back");
+    return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
   }
 
   #showEarlier() {
@@ -305,7 +302,7 @@ export class SessionPage {
     if (letter.model) body.model = letter.model;
     if (letter.busy) body.busy = letter.busy;
     const line = await this.shell.api.ask("POST", `${this.path}/messages`, body, { "idempotency-key": letter.key });
-    this.#words.set(line.id, [...(this.#words.get(line.id) ?? []), letter.text]);
+    this.#words.set(line.id, letter.text);
     this.#atEnd = true;
     if (line.status !== "queued" && !this.#cards.has(line.id)) {
       this.#begun.push({ run: line.id, after: this.#blocks[this.#blocks.length - 1]?.run ?? "" });
@@ -313,7 +310,7 @@ export class SessionPage {
       if (line.status === "running") this.#setRunning(line.id);
     }
     this.#toEnd();
-    if (this.#view) void this.refresh();
+    void this.refresh();
   }
 
   async #stop() {
@@ -390,8 +387,4 @@ export class SessionPage {
     this.#lastTop = this.scroller.scrollTop;
     this.newest.hidden = true;
   }
-}
-
-function waitingRow(state, words = "A message of another client") {
-  return el("li", null, el("span.small.muted", null, state), el("span.words", null, words));
 }

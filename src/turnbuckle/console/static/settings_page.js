@@ -20,7 +20,7 @@ export class SettingsPage {
       null,
       this.about,
       shell.api.key && el("div.row", null, logOut(shell)),
-      el("div.row.bar", null, el("h2", null, "In effect"), el("span.grow"), el("label.sr", { for: id }, "Search settings"), this.field),
+      el("div.row.toolbar", null, el("h2", null, "In effect"), el("span.grow"), el("label.sr", { for: id }, "Search settings"), this.field),
       el("table.settings", null, head(), this.body),
       this.note,
     );

@@ -3,7 +3,20 @@
 // `stepsOf` gives one entry per time span of the fold, in the order in which they began. `factsOf` are the rows of a
 // tooltip: what is known about one span, and nothing that is not.
 
-import { TOOL_STATE, WHY_ASKED, brokeWords, capital, didWords, many, money, shortArgument, shortened, spaced, span as spanWords, whole } from "./words.js";
+import {
+  TOOL_STATE,
+  WHY_ASKED,
+  brokeWords,
+  capital,
+  didWords,
+  many,
+  money,
+  shortArgument,
+  shortened,
+  spaced,
+  span as spanWords,
+  whole,
+} from "./words.js";
 
 const AMOUNT = 3; // phases that are named one by one in a sentence
 
@@ -19,10 +32,11 @@ export function wordsOf(span, now) {
 
 const WORDS = {
   model: modelWords,
-  stall: (span) => `Silence for ${lasted(span)}${whereIn(span.attempt)}, then the stream was given up (${span.failure.message}).`,
+  stall: (span) => `No word for ${lasted(span)}${whereIn(span.attempt)}.`,
   recovery: recoveryWords,
   tool: toolWords,
-  wait: (span, now) => `${span.end === null ? "Waits" : "Waited"} ${lasted(span, now)} before the next try${asWanted(span.event)}.`,
+  wait: (span, now) =>
+    `${span.end === null ? "Waits" : "Waited"} ${lasted(span, now)} before the next try${asWanted(span.event)}.`,
   approval: approvalWords,
   handed: (span) => `Handed to the client: ${span.calls.map((call) => call.name).join(", ")}.`,
   interrupted: interruptedWords,
@@ -46,7 +60,8 @@ function modelWords(span, now) {
 function phaseWords(span) {
   const sums = new Map();
   for (const phase of span.phases) {
-    const key = phase.kind === "arguments" ? `arguments of ${phase.name}` : phase.kind === "text" ? "text" : "reasoning";
+    const key =
+      phase.kind === "arguments" ? `arguments of ${phase.name}` : phase.kind === "text" ? "text" : "reasoning";
     sums.set(key, (sums.get(key) || 0) + phase.characters);
   }
   const parts = [...sums].map(([key, characters]) => `${whole(characters)} characters of ${key}`);
@@ -100,7 +115,9 @@ const ANSWERED = {
 
 function approvalWords(span, now) {
   const approval = span.approval;
-  const what = approval.question ? `“${shortened(approval.question)}”` : `${approval.tool.name} ${shortArgument(approval.arguments, 48)}`.trim();
+  const what = approval.question
+    ? `“${shortened(approval.question)}”`
+    : `${approval.tool.name} ${shortArgument(approval.arguments, 48)}`.trim();
   if (approval.verdict === "pending") return `A person is asked: ${what}. Waiting for ${lasted(span, now)}.`;
   const by = approval.by ? ` by ${approval.by}` : "";
   return `A person was asked: ${what}. ${capital(ANSWERED[approval.verdict] || approval.verdict)}${by} after ${lasted(span)}.`;
@@ -108,7 +125,9 @@ function approvalWords(span, now) {
 
 function interruptedWords(span, now) {
   const how = span.crash ? "Its process died" : `Its process let go of it${span.why ? ` (${span.why})` : ""}`;
-  return span.end === null ? `${how}; nobody drives the run.` : `${how}; the run was taken up again after ${lasted(span, now)}.`;
+  return span.end === null
+    ? `${how}; nobody drives the run.`
+    : `${how}; the run was taken up again after ${lasted(span, now)}.`;
 }
 
 function endWords(outcome) {
@@ -128,7 +147,10 @@ export function inputWords(input) {
 /** `{title, rows}` about a span, or about one phase of it. */
 export function factsOf(span, now, phase = null) {
   const facts = (FACTS[span.kind] || (() => ({ title: wordsOf(span, now), rows: [] })))(span, now, phase);
-  return { title: facts.title, rows: facts.rows.filter(([, value]) => value !== "" && value !== null && value !== undefined) };
+  return {
+    title: facts.title,
+    rows: facts.rows.filter(([, value]) => value !== "" && value !== null && value !== undefined),
+  };
 }
 
 const FACTS = {
@@ -146,7 +168,10 @@ const FACTS = {
   tool: toolFacts,
   wait: (span, now) => ({
     title: `Wait of ${lasted(span, now)}`,
-    rows: [["Why", span.event.failure ? span.event.failure.message : brokeWords(span.event)], ["Asked for", spanWords(span.seconds)]],
+    rows: [
+      ["Why", span.event.failure ? span.event.failure.message : brokeWords(span.event)],
+      ["Asked for", spanWords(span.seconds)],
+    ],
   }),
 };
 
@@ -201,7 +226,10 @@ function toolFacts(span, now) {
   return {
     title: `${tool.name} ${shortArgument(tool.arguments, 48)}`.trim(),
     rows: [
-      ["State", told ? TOOL_STATE[told.status] || spaced(told.status) : span.end === null ? "running" : "its end was not seen"],
+      [
+        "State",
+        told ? TOOL_STATE[told.status] || spaced(told.status) : span.end === null ? "running" : "its end was not seen",
+      ],
       ["Took", lasted(span, now)],
       ["Exit code", told && told.exit_code !== null ? String(told.exit_code) : ""],
       ["Result", told ? shortened(told.text || told.partial_output, 160) : ""],

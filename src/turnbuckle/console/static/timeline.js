@@ -19,7 +19,8 @@ const LEGEND = [
   ["arguments", "arguments"],
   ["tool", "tool"],
   ["stall", "stall"],
-  ["wait", "silence"],
+  ["wait", "wait"],
+  ["quiet", "silence"],
   ["approval", "a person is asked"],
   ["interrupted", "nobody at work"],
 ];
@@ -35,6 +36,7 @@ export class Timeline {
     this._frame = 0;
     this._inView = true;
     this._chosen = -1;
+    this._roomy = null;
     this._build();
     this._listen();
   }
@@ -104,7 +106,9 @@ export class Timeline {
   }
 
   get _live() {
-    return this._fold !== null && this._fold.last > 0 && this._fold.outcome === null && this._fold.status !== "interrupted";
+    return (
+      this._fold !== null && this._fold.last > 0 && this._fold.outcome === null && this._fold.status !== "interrupted"
+    );
   }
 
   _tick() {
@@ -123,10 +127,16 @@ export class Timeline {
     const fold = this._fold;
     if (!fold || !fold.last || this._width < 40) return;
     const now = Math.max(this._now(), fold.at);
-    const made = layout(fold, now, this._width);
+    this._roomy ??= fold.outcome === null; // a run that is watched keeps its rows; one that is over needs only its own
+    const made = layout(fold, now, this._width, this._roomy);
     this._made = made;
     this._drawnAt = now;
-    set(this.svg, { width: made.width, height: made.height, viewBox: `0 0 ${made.width} ${made.height}`, "aria-label": summaryOf(fold, now) });
+    set(this.svg, {
+      width: made.width,
+      height: made.height,
+      viewBox: `0 0 ${made.width} ${made.height}`,
+      "aria-label": summaryOf(fold, now),
+    });
     this._drawGrid(made);
     this._drawShapes(made, now);
     this._drawTexts(made);
@@ -140,7 +150,14 @@ export class Timeline {
     const { rows, grid, over } = this.layers;
     rows.begin();
     for (const row of made.rows) {
-      rows.put("rect", { class: "lane", x: made.left, y: row.y, width: made.width - 14 - made.left, height: row.height, rx: 3 });
+      rows.put("rect", {
+        class: "lane",
+        x: made.left,
+        y: row.y,
+        width: made.width - 14 - made.left,
+        height: row.height,
+        rx: 3,
+      });
       rows.put("text", { class: "row", x: 0, y: row.y + row.height / 2 + 4 }, row.name);
     }
     rows.end();
@@ -158,7 +175,16 @@ export class Timeline {
     }
     if (made.nowX !== null) over.put("line", { class: "now", x1: made.nowX, x2: made.nowX, y1: 18, y2: made.bottom });
     if (made.endX !== null) {
-      over.put("rect", { class: `endflag ${made.endKind}`, x: made.endX - 1, y: 2, width: 3, height: made.bottom - 2, rx: 1 });
+      over.put("rect", {
+        class: `endflag ${made.endKind}`,
+        x: made.endX - 1,
+        y: 10,
+        width: 3,
+        height: made.bottom - 10,
+        rx: 1,
+      });
+      over.put("circle", { class: `endflag ${made.endKind}`, cx: made.endX + 0.5, cy: 9, r: 8 });
+      over.put("text", { class: "endsign", x: made.endX + 0.5, y: 13 }, made.end);
     }
     over.end();
   }
@@ -167,22 +193,49 @@ export class Timeline {
     const { shapes, arcs } = this.layers;
     shapes.begin();
     for (const one of made.shapes) {
-      const fill = one.look === "stall" ? this.fills.stall : one.look === "quiet" ? this.fills.quiet : one.look === "band" ? this.fills.band : null;
+      const fill =
+        one.look === "stall"
+          ? this.fills.stall
+          : one.look === "quiet"
+            ? this.fills.quiet
+            : one.look === "band"
+              ? this.fills.band
+              : null;
       const radius = one.look === "phase" || one.w < 6 ? 1 : 3;
-      shapes.put("rect", { class: `shape ${one.look}`, "data-kind": one.kind, x: one.x, y: one.y, width: one.w, height: one.h, rx: radius, fill, "aria-label": shapeWords(one, now) });
+      shapes.put("rect", {
+        class: `shape ${one.look}`,
+        "data-kind": one.kind,
+        x: one.x,
+        y: one.y,
+        width: one.w,
+        height: one.h,
+        rx: radius,
+        fill,
+        "data-words": shapeWords(one, now),
+      });
     }
     shapes.end();
     arcs.begin();
     for (const arc of made.arcs) {
       const look = arc.gaveUp ? "arc bad" : "arc";
-      if (arc.gaveUp) {
+      if (arc.gaveUp || (arc.to === arc.from && !arc.waits)) {
         arcs.put("path", { class: look, d: `M${arc.from} ${arc.down}V${arc.y + 2}` });
         continue;
       }
       const from = arc.from - 3;
       const to = Math.max(arc.to, arc.from) + 3;
       const bend = Math.min((to - from) / 2, 8);
-      arcs.put("path", { class: look, d: `M${from} ${arc.down}V${arc.y + bend}q0 ${-bend} ${bend} ${-bend}H${to - bend}q${bend} 0 ${bend} ${bend}V${arc.down - 1}` });
+      if (arc.waits) {
+        arcs.put("path", {
+          class: `${look} waits`,
+          d: `M${from} ${arc.down}V${arc.y + bend}q0 ${-bend} ${bend} ${-bend}H${Math.max(to, from + bend)}`,
+        });
+        continue;
+      }
+      arcs.put("path", {
+        class: look,
+        d: `M${from} ${arc.down}V${arc.y + bend}q0 ${-bend} ${bend} ${-bend}H${to - bend}q${bend} 0 ${bend} ${bend}V${arc.down - 1}`,
+      });
       arcs.put("path", { class: "head", d: `M${to - 3.5} ${arc.down - 5}h7l-3.5 6z` });
     }
     arcs.end();
@@ -210,19 +263,23 @@ export class Timeline {
     });
     setText(this.count, String(steps.length));
     const troubled = fold.totals.recoveries > 0;
-    if (troubled && this._width < 480 && !this._opened) {
-      this._opened = true; // on a phone these words are easier to read than the drawing
+    if (troubled && this._width < 480 && !this._opened && !this._roomy) {
+      this._opened = true; // on a phone these words are easier to read than the drawing; never while it runs
       this.details.open = true;
     }
   }
 
   _drawLegend(made) {
-    const kinds = new Set(made.shapes.map((one) => (one.look === "quiet" ? "wait" : one.kind)));
-    const key = LEGEND.filter(([kind]) => kinds.has(kind)).map(([kind]) => kind).join();
+    const kinds = new Set(made.shapes.map((one) => (one.look === "quiet" ? "quiet" : one.kind)));
+    const key = LEGEND.filter(([kind]) => kinds.has(kind))
+      .map(([kind]) => kind)
+      .join();
     if (key === this._legendKey) return;
     this._legendKey = key;
     this.legend.replaceChildren(
-      ...LEGEND.filter(([kind]) => kinds.has(kind)).map(([kind, words]) => el("li", null, el(`span.swatch.${kind}`, { "aria-hidden": "true" }), words)),
+      ...LEGEND.filter(([kind]) => kinds.has(kind)).map(([kind, words]) =>
+        el("li", null, el(`span.swatch.k-${kind}`, { "aria-hidden": "true" }), words),
+      ),
     );
   }
 
@@ -258,7 +315,15 @@ export class Timeline {
     if (event.altKey || event.ctrlKey || event.metaKey || !order.length) return;
     if (event.key in moves) {
       const place = order.indexOf(this._chosen) + moves[event.key];
-      this._choose(order[this._chosen < 0 ? (moves[event.key] > 0 ? 0 : order.length - 1) : Math.min(Math.max(place, 0), order.length - 1)]);
+      this._choose(
+        order[
+          this._chosen < 0
+            ? moves[event.key] > 0
+              ? 0
+              : order.length - 1
+            : Math.min(Math.max(place, 0), order.length - 1)
+        ],
+      );
     } else if (event.key === "Home" || event.key === "End") {
       this._choose(order[event.key === "Home" ? 0 : order.length - 1]);
     } else if (event.key === "Escape" && this._chosen >= 0) {
@@ -273,7 +338,10 @@ export class Timeline {
   _order() {
     const { shapes } = this._made;
     const worth = (one) => one.look !== "cut";
-    return shapes.map((_, at) => at).filter((at) => worth(shapes[at])).sort((a, b) => shapes[a].x - shapes[b].x || a - b);
+    return shapes
+      .map((_, at) => at)
+      .filter((at) => worth(shapes[at]))
+      .sort((a, b) => shapes[a].x - shapes[b].x || a - b);
   }
 
   _choose(place) {
@@ -339,7 +407,17 @@ function set(node, attributes) {
 }
 
 function hatch(name, id) {
-  const pattern = shape("pattern", { id, class: `hatch ${name}`, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" });
-  pattern.append(shape("rect", { class: "ground", width: 7, height: 7 }), shape("rect", { class: "stroke", width: name === "stall" ? 3.5 : 2, height: 7 }));
+  const pattern = shape("pattern", {
+    id,
+    class: `hatch ${name}`,
+    width: 7,
+    height: 7,
+    patternUnits: "userSpaceOnUse",
+    patternTransform: "rotate(45)",
+  });
+  pattern.append(
+    shape("rect", { class: "ground", width: 7, height: 7 }),
+    shape("rect", { class: "stroke", width: name === "stall" ? 3.5 : 2, height: 7 }),
+  );
   return pattern;
 }

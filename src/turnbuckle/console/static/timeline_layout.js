@@ -5,27 +5,31 @@
 // per two pixels of a row, so a run of any length stays a drawing of some hundred shapes.
 
 import { recoveryLabel, wordsOf } from "./steps.js";
-import { Scale, endAhead } from "./timeline_scale.js";
-import { TOOL_STATE, WHY_ASKED, shortArgument, span as spanWords, waitingWords } from "./words.js";
+import { LONG, Scale, endAhead } from "./timeline_scale.js";
+import { TOOL_STATE, shortArgument, span as spanWords, waitingWords } from "./words.js";
 
 const FINEST = 2; // pixels between two shapes
 const LANES = 4; // rows of tools; more that overlap share the last one
 const SILENT = 1; // seconds without a word that are worth showing
+const PATIENT = 180; // seconds of a tool, a silence or a stall that are drawn as long as they are
+const IDLE = new Set(["approval", "interrupted", "wait"]);
 const LETTER = 6.1; // pixels, about, in the small type
+const BOLD = 6.7;
 const BAR = 20;
-const SLIM = 14;
+const SLIM = 15;
 const GAP = 8;
 const ENDS = { completed: "✓", partial: "◐", cancelled: "■", failed: "✕" };
 
-/** `{width, height, shapes, texts, arcs, ticks, breaks, rows}`. A shape is `{kind, x, y, w, h, span, phase, words}`. */
-export function layout(fold, now, width) {
-  return new Drawing(fold, now, width).made();
+/** `{width, height, shapes, texts, arcs, ticks, breaks, rows}`. A shape is `{kind, x, y, w, h, span, phase, words}`.
+ *  `roomy`: rows that are empty have their place already, so that nothing moves when something comes into them. */
+export function layout(fold, now, width, roomy = false) {
+  return new Drawing(fold, now, width).made(roomy);
 }
 
 class Drawing {
   constructor(fold, now, width) {
     this.fold = fold;
-    this.now = now;
+    this.now = fold.endedAt ?? now;
     this.width = width;
     this.left = width < 480 ? 44 : 54;
     this.shapes = [];
@@ -39,17 +43,17 @@ class Drawing {
     this.scale = this.scaled();
   }
 
-  made() {
+  made(roomy) {
     let y = 4;
-    if (this.of.recovery.length) y = this.recoveryWords(y);
+    if (roomy || this.of.recovery.length) y = this.recoveryWords(y);
     y = this.model(y);
-    if (this.of.tool.length) y = this.tools(y + GAP);
-    if (this.of.wait.length || this.quiet) y = this.waits(y + GAP);
+    if (roomy || this.of.tool.length) y = this.tools(y + GAP);
+    if (roomy || this.of.wait.length || this.quiet) y = this.waits(y + GAP);
     this.bottom = y + 6;
     this.bands();
     this.marks();
     const scale = this.scale;
-    const end = this.fold.outcome ? `${ENDS[this.fold.outcome.kind] || ""} ${this.fold.outcome.kind}` : "";
+    const end = this.fold.outcome ? ENDS[this.fold.outcome.kind] || "•" : "";
     return {
       width: this.width,
       left: this.left,
@@ -59,7 +63,7 @@ class Drawing {
       texts: this.texts,
       arcs: this.arcs,
       rows: this.rows,
-      ticks: scale.ticks(this.width < 480 ? 56 : 76).map((tick) => ({ x: tick.x, text: tick.seconds === 0 ? "0" : spanWords(tick.seconds) })),
+      ticks: scale.ticks(this.width < 480 ? 56 : 76),
       breaks: scale.breaks,
       nowX: this.live ? scale.x(this.now) : null,
       endX: this.fold.outcome ? scale.to : null,
@@ -80,14 +84,29 @@ class Drawing {
 
   scaled() {
     const { fold, now } = this;
-    const end = fold.endedAt ?? (this.live ? fold.startedAt + endAhead(now - fold.startedAt) : Math.max(fold.at, fold.startedAt + 1));
+    const end =
+      fold.endedAt ??
+      (this.live ? fold.startedAt + endAhead(now - fold.startedAt) : Math.max(fold.at, fold.startedAt + 1));
     const moments = [];
     for (const span of [...fold.spans, ...(this.quiet ? [this.quiet] : [])]) {
       moments.push(span.start, span.end ?? now);
       for (const phase of span.phases || []) moments.push(phase.start, phase.end);
     }
     if (this.live) moments.push(now);
-    return new Scale(fold.startedAt, end, moments, this.left, this.width - 14);
+    return new Scale(fold.startedAt, end, moments, this.left, this.width - 14, (from, to) =>
+      this.patience((from + to) / 2),
+    );
+  }
+
+  /** Seconds for which nothing may happen around this time before it is drawn shorter. */
+  patience(at) {
+    let idle = false;
+    for (const span of this.fold.spans) {
+      if (span.start > at || (span.end ?? this.now) < at) continue;
+      if ((span.phases || []).some((phase) => phase.start <= at && phase.end >= at)) return Infinity;
+      if (IDLE.has(span.kind)) idle = true;
+    }
+    return idle || at > this.now ? LONG : PATIENT;
   }
 
   place(span) {
@@ -122,17 +141,21 @@ class Drawing {
         this.texts.push({ x: begins, y: y - 4, text: label, look: "label" });
         labelEdge = begins + label.length * LETTER;
       }
-      if (broke && span.end !== null) this.shapes.push({ kind: "model", look: "cut", x: x + w - 1.5, y: y - 2, w: 3, h: BAR + 4, span, phase: null });
+      if (broke && span.end !== null)
+        this.shapes.push({ kind: "model", look: "cut", x: x + w - 1.5, y: y - 2, w: 3, h: BAR + 4, span, phase: null });
     });
     return y + BAR;
   }
 
   phases(span, y) {
     let last = null;
+    const seen = new Set();
     const found = span.merged ? spread(span) : span.phases;
     for (const phase of found) {
-      const x = this.scale.x(phase.start);
+      let x = this.scale.x(phase.start);
       const w = Math.max(this.scale.x(phase.end) - x, FINEST);
+      if (last && x < last.x + FINEST && !seen.has(phase.kind)) x = last.x + FINEST; // each kind is to be seen once
+      seen.add(phase.kind);
       if (last && last.kind === phase.kind && x - (last.x + last.w) < FINEST) {
         last.w = Math.max(last.w, x + w - last.x);
         continue;
@@ -146,16 +169,26 @@ class Drawing {
 
   recoveryWords(top) {
     const y = top + 11;
-    let edge = this.left - 4;
+    let edge = this.left - 20;
     for (const span of this.of.recovery) {
       const gaveUp = span.event.decision.type === "give_up";
       const from = this.scale.x(span.start);
-      const to = span.next ? this.scale.x(span.next.start) : from;
-      this.arcs.push({ from, to, y: y + 6, down: y + 20, gaveUp });
-      this.shapes.push({ kind: "recovery", look: "mark", x: from - 5, y: y + 3, w: Math.max(to - from, 0) + 10, h: 17, span, phase: null });
+      const waits = !span.next && !gaveUp && this.live;
+      const to = span.next ? this.scale.x(span.next.start) : waits ? this.scale.x(this.now) : from;
+      this.arcs.push({ from, to, y: y + 6, down: y + 20, gaveUp, waits });
+      this.shapes.push({
+        kind: "recovery",
+        look: "mark",
+        x: from - 5,
+        y: y + 3,
+        w: Math.max(to - from, 0) + 10,
+        h: 17,
+        span,
+        phase: null,
+      });
       const text = recoveryLabel(span);
-      const long = text.length * LETTER;
-      const x = Math.min(Math.max(from - 4, this.left), this.width - 8 - long);
+      const long = text.length * BOLD;
+      const x = Math.min(Math.max(from - 4, this.left), this.width - 20 - long);
       if (x < edge + 8) continue; // its words are in the list of steps, and in the tooltip
       this.texts.push({ x, y, text, look: gaveUp ? "recovery bad" : "recovery" });
       edge = x + long;
@@ -176,7 +209,17 @@ class Drawing {
       if (lane < 0) lane = Math.min(ends.length, LANES - 1);
       ends[lane] = Math.max(ends[lane] ?? 0, end);
       lowest = Math.max(lowest, lane);
-      this.shapes.push({ kind: "tool", look: toolLook(span), x, y: first + lane * (BAR + 3), w, h: BAR, span, phase: null, lane });
+      this.shapes.push({
+        kind: "tool",
+        look: toolLook(span),
+        x,
+        y: first + lane * (BAR + 3),
+        w,
+        h: BAR,
+        span,
+        phase: null,
+        lane,
+      });
     });
     this.toolLabels();
     const height = (lowest + 1) * (BAR + 3) - 3;
@@ -196,7 +239,12 @@ class Drawing {
         const names = [`${tool.name} ${shortArgument(tool.arguments, 40)}`.trim(), tool.name];
         const inside = fitting(names, shape.w - 10);
         if (inside) {
-          this.texts.push({ x: shape.x + 5, y: shape.y + 14, text: inside, look: "inside" });
+          this.texts.push({
+            x: shape.x + 5,
+            y: shape.y + 14,
+            text: inside,
+            look: PALE.has(shape.look) ? "label" : "inside",
+          });
           return;
         }
         const edge = row[at + 1] ? row[at + 1].x : this.width - 12;
@@ -214,22 +262,42 @@ class Drawing {
   waits(y) {
     const spans = this.quiet ? [...this.of.wait, this.quiet] : this.of.wait;
     this.row("Waits", y, SLIM);
-    let edge = -Infinity;
-    spans.forEach((span, at) => {
+    const taken = [];
+    const places = spans.map((span) => {
       const { x, w } = this.place(span);
-      const kind = span.kind === "quiet" ? "wait" : span.kind;
-      this.shapes.push({ kind, look: span.kind, x, y, w, h: SLIM, span, phase: null, words: span.kind === "quiet" ? `Silent for ${spanWords(this.now - span.start)}: ${waitingWords(span.on)}` : "" });
-      const next = spans[at + 1];
-      const room = (next ? this.scale.x(next.start) : this.width - 10) - x - w - 8;
-      const text = fitting([waitLabel(span, this.now), waitLabel(span, this.now).split(",")[0]], room);
-      if (text && x + w >= edge) {
-        this.texts.push({ x: x + w + 5, y: y + 11, text, look: "label" });
-        edge = x + w + 5 + text.length * LETTER;
-        return;
-      }
-      const before = fitting([waitLabel(span, this.now).split(",")[0]], x - Math.max(edge, this.left) - 8);
-      if (before) this.texts.push({ x: x - 5, y: y + 11, text: before, look: "label end" });
+      const words =
+        span.kind === "quiet" ? `Silent for ${spanWords(this.now - span.start)}: ${waitingWords(span.on)}` : "";
+      this.shapes.push({
+        kind: span.kind === "quiet" ? "wait" : span.kind,
+        look: span.kind,
+        x,
+        y,
+        w,
+        h: SLIM,
+        span,
+        phase: null,
+        words,
+      });
+      taken.push([x, x + w]);
+      return { span, x, w };
     });
+    const free = (from, to) =>
+      from >= this.left && to <= this.width - 12 && !taken.some(([start, end]) => from < end && to > start);
+    for (const { span, x, w } of places) {
+      const words = waitLabel(span, this.now);
+      for (const text of [words, words.split(",")[0]]) {
+        const long = text.length * LETTER;
+        const put = (at, look) => this.texts.push({ x: at, y: y + 11, text, look });
+        if (long + 12 <= w) put(x + w / 2, `within ${span.kind}`);
+        else if (free(x + w + 1, x + w + 8 + long)) put(x + w + 5, "label");
+        else if (free(x - 8 - long, x - 1)) put(x - 5, "label end");
+        else continue;
+        const last = this.texts[this.texts.length - 1];
+        if (last.look === "label") taken.push([x + w, x + w + 8 + long]);
+        if (last.look === "label end") taken.push([x - 8 - long, x]);
+        break;
+      }
+    }
     return y + SLIM;
   }
 
@@ -238,7 +306,16 @@ class Drawing {
   bands() {
     for (const span of this.of.band) {
       const { x, w } = this.place(span);
-      this.shapes.unshift({ kind: "interrupted", look: "band", x, y: 2, w: Math.max(w, 4), h: this.bottom - 2, span, phase: null });
+      this.shapes.unshift({
+        kind: "interrupted",
+        look: "band",
+        x,
+        y: 2,
+        w: Math.max(w, 4),
+        h: this.bottom - 2,
+        span,
+        phase: null,
+      });
     }
   }
 
@@ -251,12 +328,31 @@ class Drawing {
   }
 }
 
-const ROW = { model: "model", tool: "tool", stall: "wait", wait: "wait", approval: "wait", recovery: "recovery", interrupted: "band" };
+const PALE = new Set(["unknown", "not_started", "denied"]);
+const ROW = {
+  model: "model",
+  tool: "tool",
+  stall: "wait",
+  wait: "wait",
+  approval: "wait",
+  recovery: "recovery",
+  interrupted: "band",
+};
+
+const WHY = {
+  after_tools: "results",
+  steered: "more said",
+  retry: "again",
+  continue: "goes on",
+  finish_draft: "the rest",
+  fallback: "elsewhere",
+  reask: "changed",
+};
 
 function labels(attempt) {
   const name = attempt.route === attempt.model ? attempt.route : `${attempt.route} · ${attempt.model}`;
-  const why = attempt.why === "first" ? "" : WHY_ASKED[attempt.why] || attempt.why;
-  return why ? [`${name}, ${why}`, `${attempt.route}, ${why}`, why, attempt.route] : [name, attempt.route];
+  const why = WHY[attempt.why] || "";
+  return why ? [`${name}: ${why}`, `${attempt.route}: ${why}`, why] : [name, attempt.route];
 }
 
 function fitting(texts, room) {
@@ -267,15 +363,17 @@ function toolLook(span) {
   const { tool } = span;
   if (tool.span !== span) return "unknown";
   if (!tool.outcome) return span.end === null ? "running" : "unknown";
-  return tool.startedAt === null ? "not_started" : tool.outcome.status in TOOL_STATE ? tool.outcome.status : "failed";
+  return tool.outcome.status in TOOL_STATE ? tool.outcome.status : "failed";
 }
 
 function waitLabel(span, now) {
   const time = spanWords((span.end ?? now) - span.start);
   if (span.kind === "stall") return `stalled ${time}`;
   if (span.kind === "quiet") return `silent ${time}, ${span.on.detail}`;
-  if (span.kind === "approval") return `asked a person ${time}, ${span.approval.verdict}`;
-  return `waited ${time}`;
+  if (span.kind === "wait")
+    return span.end === null ? `waits ${time}, of ${spanWords(span.seconds)}` : `waited ${time}`;
+  const { verdict } = span.approval;
+  return verdict === "pending" ? `a person is asked, ${time}` : `a person was asked, ${time}, ${verdict}`;
 }
 
 /** Of a run that ended long ago the times of single pieces are gone: they are spread over the call by their length. */

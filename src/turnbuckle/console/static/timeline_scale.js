@@ -1,22 +1,25 @@
 // Time to places on a line. Pure.
 //
 // Most of a run is over in seconds, but somebody may answer after two hours, and a night may lie between a crash and the
-// next start. A stretch without any event that is long beside all the others is drawn shorter, with a mark that says so
-// and its true length. Everything else keeps its proportions.
+// next start. A stretch in which nothing was to be done, and that is long beside all the others, is drawn shorter, with
+// a mark that says so and its true length. Everything else keeps its proportions: a stall is as long as it was.
 
-const LONG = 8; // seconds; nothing below is ever shortened
+import { span } from "./words.js";
+
+export const LONG = 8; // seconds; nothing below is ever shortened
 const TOO_LONG = 0.6; // part of all the rest from which on a stretch crowds it out
 const DRAWN = 0.3; // part of all the rest that a shortened one gets
 const LEAST = 1.5; // seconds that it gets at least
 const STEPS = [1, 2, 5];
 
 export class Scale {
-  /** `moments` are the times at which something began or ended, in any order. */
-  constructor(start, end, moments, from, to) {
+  /** `moments` are the times at which something began or ended, in any order. `patience` says for two neighbours of
+   *  them how many seconds may lie between before the stretch may be shortened. */
+  constructor(start, end, moments, from, to, patience = () => LONG) {
     this.from = from;
     this.start = start;
     this.end = Math.max(end, start + 1e-3);
-    this.pieces = shortened(cuts(this.start, this.end, moments));
+    this.pieces = shortened(cuts(this.start, this.end, moments), patience);
     const drawn = this.pieces.reduce((sum, piece) => sum + piece.drawn, 0);
     this.perSecond = (to - from) / drawn;
     let x = from;
@@ -47,10 +50,15 @@ export class Scale {
   get breaks() {
     return this.pieces
       .filter((piece) => piece.short)
-      .map((piece) => ({ x: piece.x + (piece.drawn * this.perSecond) / 2, seconds: piece.end - piece.start, start: piece.start, end: piece.end }));
+      .map((piece) => ({
+        x: piece.x + (piece.drawn * this.perSecond) / 2,
+        seconds: piece.end - piece.start,
+        start: piece.start,
+        end: piece.end,
+      }));
   }
 
-  /** Marks in round steps: `{x, seconds}` since the start, none inside of what was shortened. */
+  /** Marks in round steps: `{x, seconds, text}` since the start, none inside of what was shortened. */
   ticks(apart) {
     const step = roundStep(apart / this.perSecond);
     const found = [];
@@ -62,13 +70,21 @@ export class Scale {
       for (let count = first; count <= most; count += 1) {
         const x = this.x(this.start + count * step);
         if (x - last >= apart * 0.6) {
-          found.push({ x, seconds: count * step });
+          found.push({ x, seconds: count * step, text: tickWords(count * step, step) });
           last = x;
         }
       }
     }
     return found;
   }
+}
+
+/** A time on the axis, with as many digits as tell two neighbours apart. */
+function tickWords(seconds, step) {
+  if (seconds === 0) return "0";
+  if (seconds >= 60) return span(seconds);
+  if (step < 0.01) return `${Math.round(seconds * 1000)} ms`;
+  return `${seconds.toFixed(step < 0.1 ? 2 : step < 1 ? 1 : 0)} s`;
 }
 
 /** The smallest round number of seconds, minutes or hours that is at least this. */
@@ -96,8 +112,10 @@ function cuts(start, end, moments) {
   return pieces;
 }
 
-function shortened(pieces) {
-  const long = pieces.filter((piece) => piece.drawn > LONG).sort((a, b) => b.drawn - a.drawn);
+function shortened(pieces, patience) {
+  const long = pieces
+    .filter((piece) => piece.drawn > LONG && piece.drawn > patience(piece.start, piece.end))
+    .sort((a, b) => b.drawn - a.drawn);
   let all = pieces.reduce((sum, piece) => sum + piece.drawn, 0);
   for (const piece of long) {
     const rest = all - piece.drawn;

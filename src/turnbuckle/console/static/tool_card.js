@@ -52,11 +52,22 @@ export class ToolCard {
     this.state = el("span.state");
     this.values = el("div.values");
     this.output = new CappedText("Output");
-    this.outputPart = el("div.outputpart", { hidden: true }, el("span.small.muted", null, "Output"), this.output.element);
+    this.outputPart = el(
+      "div.outputpart",
+      { hidden: true },
+      el("span.small.muted", null, "Output"),
+      this.output.element,
+    );
     this.notes = el("ul.notes", { hidden: true });
     this.slot = el("div.slot");
-    this.details = el("details", { open: fresh }, el("summary", null, this.sign, this.name, this.short, this.state), this.values, this.outputPart);
-    this.element = el("section.tool", null, this.details, this.notes, this.slot);
+    this.details = el(
+      "details",
+      { open: fresh },
+      el("summary", null, this.sign, this.name, this.short, this.state),
+      this.values,
+      this.outputPart,
+    );
+    this.element = el("section.tool", { role: "group" }, this.details, this.notes, this.slot);
   }
 
   update() {
@@ -69,6 +80,10 @@ export class ToolCard {
     if (exact && exact !== this._exact) this._showExact(exact);
     else if (!exact) this._showArriving();
     setText(this.short, exact ? shortArgument(exact) : this._shortSoFar());
+    const asks = tool.approval !== null && tool.approval.isQuestion;
+    for (const member of this._members.values()) {
+      member.element.hidden = member.head === this.short.textContent || (asks && member.key === "question"); // said once
+    }
     this._showOutput();
     this._showNotes();
     this._showSlot();
@@ -85,7 +100,11 @@ export class ToolCard {
 
   _showArriving() {
     const { parts, draft } = this._tool;
-    for (; this._part < parts.length; this._part += 1, this._piece = 0, this._reader = new ArgumentsReader(), this._rewritten = 0) {
+    for (
+      ;
+      this._part < parts.length;
+      this._part += 1, this._piece = 0, this._reader = new ArgumentsReader(), this._rewritten = 0
+    ) {
       const part = parts[this._part];
       if (part.rewritten !== this._rewritten) this._startOver(part);
       if (this._piece < part.pieces.length) {
@@ -147,7 +166,7 @@ export class ToolCard {
   // How it goes
 
   _showOutput() {
-    const { output, outcome, state } = this._tool;
+    const { output, outcome, state, approval } = this._tool;
     if (this._said < output.length) {
       this.output.append(output.slice(this._said).join(""));
       this._said = output.length;
@@ -157,16 +176,21 @@ export class ToolCard {
       const stopped = outcome.partial_output && outcome.text ? `${outcome.partial_output}\n${outcome.text}` : text;
       if (stopped) this.output.set(stopped);
     }
-    this.outputPart.hidden = !this.output.length || state === "handed";
+    const answered = approval !== null && approval.isQuestion; // its answer stands below
+    this.outputPart.hidden = !this.output.length || state === "handed" || answered;
   }
 
   _showNotes() {
     const { notes, parts, outcome } = this._tool;
     const lines = [...notes];
-    if (parts.length > 1) lines.unshift(`Its arguments came in ${parts.length} streams: ${parts.map((part) => whole(part.characters)).join(" + ")} characters.`);
+    if (parts.length > 1)
+      lines.unshift(
+        `Its arguments came in ${parts.length} streams: ${parts.map((part) => whole(part.characters)).join(" + ")} characters.`,
+      );
     if (outcome) {
       if (outcome.killed.length) lines.push(`Processes killed: ${outcome.killed.join(", ")}.`);
-      if (outcome.survivors.length) lines.push(`Could not be stopped and may still be at work: ${outcome.survivors.join(", ")}.`);
+      if (outcome.survivors.length)
+        lines.push(`Could not be stopped and may still be at work: ${outcome.survivors.join(", ")}.`);
       if (outcome.kept_at) lines.push(`The whole output is kept at ${outcome.kept_at}.`);
     }
     if (this._noteCount === lines.join("\n")) return;

@@ -35,14 +35,20 @@ export class Waiting {
         this.#decided(event, at);
         break;
       case "tool_started":
-        this.tools.set(event.call_id, { kind: "tool", detail: `${event.name} ${shortArgument(event.arguments)}`.trim(), since: at });
+        this.tools.set(event.call_id, {
+          kind: "tool",
+          detail: `${event.name} ${shortArgument(event.arguments)}`.trim(),
+          since: at,
+        });
         break;
       case "tool_finished":
         this.tools.delete(event.call_id);
         this.kind = null;
         break;
       case "approval_asked": {
-        const words = event.question ? shortened(event.question) : `${event.name} ${shortArgument(event.arguments)}`.trim();
+        const words = event.question
+          ? shortened(event.question)
+          : `${event.name} ${shortArgument(event.arguments)}`.trim();
         this.approvals.set(event.approval, { kind: "approval", detail: words, since: at });
         break;
       }

@@ -75,7 +75,10 @@ export function clock(at, now) {
 
 /** One line, with its end left out if it is long. */
 export function shortened(text, length = SHORT) {
-  const line = text.slice(0, 4 * length).replace(/\s+/g, " ").trim();
+  const line = text
+    .slice(0, 4 * length)
+    .replace(/\s+/g, " ")
+    .trim();
   return line.length <= length ? line : `${line.slice(0, length - 1)}…`;
 }
 
@@ -133,14 +136,32 @@ export function waitingWords(on) {
   return on ? (WAITS[on.kind] || ((detail) => detail))(on.detail) : "";
 }
 
+const BROKE = {
+  reset: "cut",
+  incomplete: "cut",
+  connect: "no connection",
+  garbage: "no proper answer",
+  oversize: "too much at once",
+  cancelled: "stopped",
+  repeated: "went round in circles",
+  budget: "limit of the turn",
+  server: "server error",
+  timeout: "provider timed out",
+  auth: "key refused",
+  permission: "not permitted",
+  billing: "no credit",
+  not_found: "not found there",
+  context: "prompt too long",
+  too_large: "request too large",
+  pairing: "history refused",
+  unstreamable: "does not stream",
+  invalid: "request refused",
+};
+
 /** Why an attempt broke, in two or three words. */
 export function brokeWords(decided) {
   const told = decided.failure;
-  if (told) {
-    if (told.kind === "stalled") return "stalled";
-    if (told.kind === "reset" || told.kind === "incomplete") return "cut";
-    return spaced(told.kind);
-  }
+  if (told) return BROKE[told.kind] || spaced(told.kind);
   const words = {
     cut_by_length: "output limit",
     cut_by_transport: "cut",
