@@ -1,4 +1,4 @@
-// A reader of a run comes back behind what it has, whatever cuts it off; and every answer of the server has its meaning.
+// A reader of a run comes back behind what it has, whatever cuts it off; every answer of the server has its meaning.
 import assert from "node:assert/strict";
 import test from "node:test";
 
@@ -119,7 +119,8 @@ test("one who begins behind an event gets only what follows", async () => {
 });
 
 test("an answer is its JSON, and a change is told to the page", async () => {
-  const asked = serving([() => json(200, { a: 1 }), () => json(202, { b: 2 }), () => new Response(null, { status: 204 })]);
+  const nothing = () => new Response(null, { status: 204 });
+  const asked = serving([() => json(200, { a: 1 }), () => json(202, { b: 2 }), nothing]);
   const api = new Api();
   const changes = [];
   api.addEventListener("changed", ({ detail }) => changes.push(detail));
@@ -133,7 +134,8 @@ test("an answer is its JSON, and a change is told to the page", async () => {
 });
 
 test("a refused change is a problem and changes nothing", async () => {
-  serving([() => json(409, { error: { message: "it is taken", code: "session_exists", param: "id" } }, { "retry-after": "3" })]);
+  const error = { message: "it is taken", code: "session_exists", param: "id" };
+  serving([() => json(409, { error }, { "retry-after": "3" })]);
   const api = new Api();
   api.addEventListener("changed", () => assert.fail("nothing has changed"));
   await assert.rejects(api.ask("POST", "/v1/x", {}), {

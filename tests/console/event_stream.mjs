@@ -5,8 +5,9 @@ import test from "node:test";
 import { EventSplitter } from "../../src/turnbuckle/console/static/event_stream.js";
 
 const STREAM =
-  ': open\n\nid: 1\nevent: run_started\ndata: {"seq":1}\n\n: keepalive\n\nid: 2\nevent: streamed\ndata: {"text":"é: x"}\n\n' +
-  'event: heartbeat\ndata: {"a":1}\n\nid: 3\ndata:first\ndata: second\n\nevent: nothing\n\nid: 4\r\nevent: run_ended\r\ndata: {}\r\n\r\n' +
+  ': open\n\nid: 1\nevent: run_started\ndata: {"seq":1}\n\n: keepalive\n\n' +
+  'id: 2\nevent: streamed\ndata: {"text":"é: x"}\n\nevent: heartbeat\ndata: {"a":1}\n\n' +
+  "id: 3\ndata:first\ndata: second\n\nevent: nothing\n\nid: 4\r\nevent: run_ended\r\ndata: {}\r\n\r\n" +
   "id: 5\rdata: old\r\rretry: 7\nunknown\ndata\n\n";
 const EVENTS = [
   { name: "run_started", data: '{"seq":1}', id: "1" },

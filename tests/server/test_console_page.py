@@ -61,6 +61,8 @@ def test_the_page_needs_no_key_but_all_that_it_shows_does(tmp_path: Path):
     "path, headers, status",
     [
         ("/", LINK, 200),
+        ("/?try=stall", {"sec-fetch-site": "none"}, 200),
+        ("/?try=stall", LINK, 403),
         ("/", {**LINK, "sec-fetch-dest": "iframe"}, 403),
         ("/", {**LINK, "sec-fetch-mode": "no-cors"}, 403),
         ("/", {**LINK, "origin": "https://evil.example"}, 403),

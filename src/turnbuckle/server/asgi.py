@@ -87,7 +87,8 @@ class Server:
     async def perform(self, request: "_Request") -> Answer | Streaming:
         """Find the endpoint, check, and let the handler work. Raises Problem."""
         headers, method = request.headers, request.method
-        to_page = method in ("GET", "HEAD") and request.path in self._pages
+        # Without a query: what stands there may ask the page to do something.
+        to_page = method in ("GET", "HEAD") and request.path in self._pages and not request.scope["query_string"]
         request.page = self._origins.check(headers, to_page=to_page)
         if method == "OPTIONS":
             return self._options(request)

@@ -10,8 +10,8 @@ protects nobody who also visits web pages. Four rules, for every endpoint and ev
    point here would otherwise be of "the same origin".
 4. Only named origins get the headers that let their scripts read answers.
 
-One exception: a link of any page may lead to one of our own pages. The browser then leaves the other page, which
-reads nothing of ours; what is marked as loaded into another page is refused.
+One exception: a link of any page may lead to one of our own pages, without a query. The browser then leaves the other
+page, which reads nothing of ours; what is marked as loaded into another page is refused.
 """
 
 import ipaddress

@@ -24,6 +24,7 @@ from turnbuckle.server.problems import refused, unknown
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.wire.openai_chat.asked import is_task_for_json
 from turnbuckle.wire.openai_responses.asked import ResponsesAsked, read_response
 from turnbuckle.wire.openai_responses.input_items import references
 
@@ -65,6 +66,8 @@ class ResponsesApi:
     async def _begin(self, exchange: Exchange, asked: ResponsesAsked) -> Begun:
         owner = exchange.caller.owner
         chosen = self._desk.catalog.choose(asked.model)
+        if chosen.own_tools and _is_small_job(asked) and not _session_named(exchange, asked):
+            chosen = replace(chosen, own_tools=False)
         wishes = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, max_tool_calls=asked.max_tool_calls
         )
@@ -209,6 +212,13 @@ def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDia
         created=int(found.created),
         starting_after=starting_after,
     )
+
+
+def _is_small_job(asked: ResponsesAsked) -> bool:
+    """A frontend's own request for a title, tags or the like, as on the chat surface. A wish for a form is not enough:
+    it may well be the agent's answer that is wanted in that form."""
+    alone = not (asked.stream or asked.background or asked.previous_response_id or asked.wishes.tools)
+    return alone and bool(asked.fresh) and is_task_for_json(asked.fresh)
 
 
 def _session_named(exchange: Exchange, asked: ResponsesAsked) -> str:

@@ -1,9 +1,9 @@
 /** What stands behind the `#` of the address, and back. Pure: the address alone says what a page shows. */
 
-/** @typedef {{page: "start"|"session"|"run"|"runs"|"approvals"|"settings"|"try"|"unknown", id?: string}} Place */
+/** @typedef {{page: "start"|"session"|"run"|"runs"|"approvals"|"settings"|"unknown", id?: string}} Place */
 
 const PLAIN = new Set(["runs", "approvals", "settings"]);
-const WITH_ID = { s: "session", r: "run", try: "try" };
+const WITH_ID = { s: "session", r: "run" };
 const TASK = /^[a-z]{1,20}$/;
 
 /** @param {string} hash @returns {Place} */
@@ -24,14 +24,15 @@ export function addressOf(place) {
   const id = encodeURIComponent(place.id ?? "");
   if (place.page === "session") return `#/s/${id}`;
   if (place.page === "run") return `#/r/${id}`;
-  if (place.page === "try") return `#/try/${id}`;
   return PLAIN.has(place.page) ? `#/${place.page}` : "#/";
 }
 
-/** The ready-made task that an address asks for: `/?try=stall` or `#/try/stall`; empty if none. */
+/**
+ * The ready-made task that an address asks for: `/?try=stall`; empty if none. It stands in front of the `#`, so that the
+ * server sees it: a link of another site may lead here, but not begin anything.
+ */
 export function wantedTask(search, hash) {
-  const place = placeOf(hash);
-  const word = place.page === "try" ? place.id : place.page === "start" ? new URLSearchParams(search).get("try") : "";
+  const word = placeOf(hash).page === "start" ? new URLSearchParams(search).get("try") : "";
   return TASK.test(word ?? "") ? word : "";
 }
 

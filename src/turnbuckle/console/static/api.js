@@ -22,7 +22,10 @@ const NOTED = new Set(["run_started", "run_ended", "approval_asked", "approval_a
 
 /** The server said no, or could not be reached (status 0). The message is a sentence for a person. */
 export class ApiProblem extends Error {
-  /** @param {string} message @param {{status?: number, code?: string, param?: string, retryAfter?: number|null}} [more] */
+  /**
+   * @param {string} message
+   * @param {{status?: number, code?: string, param?: string, retryAfter?: number|null}} [more]
+   */
   constructor(message, { status = 0, code = "", param = "", retryAfter = null } = {}) {
     super(message);
     this.name = "ApiProblem";
@@ -113,7 +116,9 @@ export class Api extends EventTarget {
    * Read a run's events after `after`, for as long as it takes. `state` is told 'connecting', 'open', 'lost', and at
    * last 'ended', or 'refused' with the server's sentence.
    * @param {string} run @param {number} after
-   * @param {{event: (name: string, data: any, id: number) => void, state: (word: string, detail?: string) => void}} told
+   * @param {object} told
+   * @param {(name: string, data: any, id: number) => void} told.event
+   * @param {(word: string, detail?: string) => void} told.state
    */
   follow(run, after, told) {
     const follower = new Follower(this, run, after, told);

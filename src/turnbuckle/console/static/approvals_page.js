@@ -50,9 +50,8 @@ export class ApprovalsPage {
     const item = el("li.card", { "data-approval": row.id });
     const send = (body) => void this.#answer(row, body, item, problem);
     const what = row.kind === "question" ? "The agent has a question for you" : `May it run ${row.tool}?`;
-    item.append(
-      el("div.row", null, el("h2", null, what), el("span.when.small.muted"), el("span.grow"), el("a.small", { href: addressOf({ page: "run", id: row.run }) }, "Open run")),
-    );
+    const link = el("a.small", { href: addressOf({ page: "run", id: row.run }) }, "Open run");
+    item.append(el("div.row", null, el("h2", null, what), el("span.when.small.muted"), el("span.grow"), link));
     if (row.question) item.append(el("p.words", null, row.question));
     if (row.kind === "question") item.append(answerForm(send));
     else item.append(argumentsOf(row.arguments), choice(send));
@@ -98,7 +97,8 @@ function choice(send) {
 function answerForm(send) {
   const id = newId("answer");
   const field = el("input", { type: "text", id, required: true, autocomplete: "off" });
-  const form = el("form.row", null, el("label.sr", { for: id }, "Answer"), field, el("button.primary", { type: "submit" }, "Answer"));
+  const button = el("button.primary", { type: "submit" }, "Answer");
+  const form = el("form.row", null, el("label.sr", { for: id }, "Answer"), field, button);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (field.value.trim()) send({ decision: "answer", text: field.value });

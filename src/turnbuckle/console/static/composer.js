@@ -110,7 +110,8 @@ export class Composer {
     const text = this.box.value.trim();
     if (!text || this.#sending || this.box.readOnly) return;
     const busy = this.#running ? this.busy.querySelector("select").value : "";
-    void this.#deliver(this.wiring.outbox.post(this.wiring.session, text, this.model.querySelector("select")?.value ?? "", busy));
+    const model = this.model.querySelector("select")?.value ?? "";
+    void this.#deliver(this.wiring.outbox.post(this.wiring.session, text, model, busy));
   }
 
   async #deliver(letter) {
@@ -165,7 +166,8 @@ export class Composer {
   #busyChoice() {
     const id = newId("busy");
     const options = BUSY.map(([value, words]) => el("option", { value }, words));
-    return el("span.picker", { hidden: true }, el("label.small.muted", { for: id }, "While it runs"), el("select", { id }, ...options));
+    const label = el("label.small.muted", { for: id }, "While it runs");
+    return el("span.picker", { hidden: true }, label, el("select", { id }, ...options));
   }
 
   #modelChoice() {

@@ -24,7 +24,7 @@ export function menuButton(label, entries) {
 function openMenu(button, id, label, entries) {
   const menu = el("div.menu", { id, role: "menu", "aria-label": label });
   for (const { text, act, danger } of entries) {
-    const item = el("button", { type: "button", role: "menuitem", tabindex: "-1", class: danger ? "danger" : "" }, text);
+    const item = el(danger ? "button.danger" : "button", { type: "button", role: "menuitem", tabindex: "-1" }, text);
     item.addEventListener("click", () => {
       close(true);
       act();

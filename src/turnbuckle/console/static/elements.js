@@ -15,7 +15,7 @@ const ICONS = {
 
 /**
  * @param {string} tag a tag, with classes behind dots: `p.small.muted`
- * @param {Record<string, any>|null} [set] attributes; `on…` is a listener, true is an empty attribute, false and null none
+ * @param {Record<string, any>|null} [set] attributes; `on…` is a listener, true an empty one, false and null are none
  * @param {...(Node|string|null|undefined|false)} children
  */
 export function el(tag, set, ...children) {

@@ -45,6 +45,7 @@ export class Login {
   open(sentence) {
     if (this.#dialog) return;
     const [title, field, keepBox] = [newId("title"), newId("key"), newId("keep")];
+    const command = el("code", null, "turnbuckle keys create NAME");
     this.#note = el("p.problem", { role: "alert" }, this.api.key ? sentence : "");
     const input = el("input", { type: "password", id: field, required: true, autocomplete: "current-password" });
     const box = el("input", { type: "checkbox", id: keepBox });
@@ -53,7 +54,7 @@ export class Login {
       "form.login",
       null,
       el("h2", { id: title }, "Log in to Turnbuckle"),
-      el("p.muted.small", null, "This server asks for a key. Whoever runs it makes one with ", el("code", null, "turnbuckle keys create NAME"), "."),
+      el("p.muted.small", null, "This server asks for a key. Whoever runs it makes one with ", command, "."),
       el("label", { for: field }, "API key"),
       input,
       el("div.keep", null, box, el("label", { for: keepBox }, "Keep me logged in on this machine")),

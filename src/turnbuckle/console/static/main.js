@@ -207,8 +207,8 @@ export class Shell {
   }
 
   #buildTop() {
-    this.drawerButton = el("button.plain.icon.onphone", { type: "button", "aria-label": "Sessions and pages", "aria-expanded": "false" });
-    this.drawerButton.append(icon("menu"));
+    const set = { type: "button", "aria-label": "Sessions and pages", "aria-expanded": "false" };
+    this.drawerButton = el("button.plain.icon.onphone", set, icon("menu"));
     this.drawerButton.addEventListener("click", () => this.#openDrawer());
     this.heading = el("h1", null, NAME);
     this.actions = el("div.actions");

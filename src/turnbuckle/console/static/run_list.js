@@ -84,7 +84,8 @@ export class RunList {
     this.#asked += 1;
     const [mine, status] = [this.#asked, this.filter.value];
     try {
-      const page = await this.shell.api.ask("GET", `/v1/runs?limit=${PAGE}${status ? `&status=${status}` : ""}${behind}`);
+      const only = status ? `&status=${status}` : "";
+      const page = await this.shell.api.ask("GET", `/v1/runs?limit=${PAGE}${only}${behind}`);
       return mine === this.#asked || (behind && status === this.filter.value) ? page : null;
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
@@ -115,7 +116,8 @@ export class RunList {
 }
 
 function made(row) {
-  const item = { status: el("span.status"), link: el("a", { href: addressOf({ page: "run", id: row.id }) }), when: el("span.when.muted.small") };
+  const link = el("a", { href: addressOf({ page: "run", id: row.id }) });
+  const item = { status: el("span.status"), link, when: el("span.when.muted.small") };
   const session = row.session && el("a.small.of", { href: addressOf({ page: "session", id: row.session }) }, "session");
   item.element = el("li", { "data-run": row.id }, item.status, item.link, session, item.when);
   return item;

@@ -20,7 +20,8 @@ export class RunPage {
     this.stopButton.addEventListener("click", () => void this.#stop());
     this.menu = menuButton("Run menu", () => [{ text: "Delete", danger: true, act: () => void this.#delete() }]);
     this.problem = el("p.problem", { role: "alert", hidden: true });
-    const bar = el("div.row.toolbar", null, el("code.small.muted", null, id), el("span.grow"), this.link, this.stopButton);
+    const name = el("code.small.muted", null, id);
+    const bar = el("div.row.toolbar", null, name, el("span.grow"), this.link, this.stopButton);
     this.element = el("div.page.one", null, bar, this.problem, this.card.element);
     this.onChanged = ({ detail }) => detail.run === id && void this.#look();
   }

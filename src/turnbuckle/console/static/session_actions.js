@@ -22,7 +22,8 @@ export function sessionEntries(shell, session) {
 }
 
 async function rename(shell, session, path) {
-  const title = await prompted({ title: "Rename the session", label: "Title", value: session.title, yes: "Rename", most: LONGEST_TITLE });
+  const question = { title: "Rename the session", label: "Title", value: session.title, yes: "Rename" };
+  const title = await prompted({ ...question, most: LONGEST_TITLE });
   if (title === null || title.trim() === session.title) return;
   await shell.api.ask("PATCH", path, { title: title.trim() });
 }

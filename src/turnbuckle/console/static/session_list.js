@@ -22,13 +22,15 @@ export class SessionList {
   constructor(shell) {
     this.shell = shell;
     const id = newId("search");
-    this.field = el("input", { type: "search", id, placeholder: "Search sessions", autocomplete: "off", maxlength: "500" });
+    this.field = el("input", { type: "search", id, placeholder: "Search sessions", autocomplete: "off" });
+    this.field.maxLength = 500; // the server's own limit
     this.field.setAttribute("aria-keyshortcuts", "/");
     this.list = el("ul.sessions");
     this.note = el("p.small.muted.listnote", { role: "status" });
     this.end = el("div.end");
     this.nav = el("nav", { "aria-label": "Sessions" }, this.list, this.note, this.end);
-    this.element = el("div.sessionpart", null, el("div.search", null, el("label.sr", { for: id }, "Search sessions"), icon("search"), this.field), this.nav);
+    const search = el("div.search", null, el("label.sr", { for: id }, "Search sessions"), icon("search"), this.field);
+    this.element = el("div.sessionpart", null, search, this.nav);
     this.field.addEventListener("input", () => this.#searchSoon());
     this.field.addEventListener("keydown", (event) => this.#key(event));
     this.current = "";
@@ -79,7 +81,8 @@ export class SessionList {
     if (this.#loading || this.#words || !this.#next) return;
     this.#loading = true;
     try {
-      const page = await this.shell.api.ask("GET", `/v1/sessions?limit=${PAGE}&after=${encodeURIComponent(this.#next)}`);
+      const after = encodeURIComponent(this.#next);
+      const page = await this.shell.api.ask("GET", `/v1/sessions?limit=${PAGE}&after=${after}`);
       if (this.#words) return;
       this.#shown = extended(this.#shown, page.data);
       this.#next = page.next;
@@ -158,7 +161,8 @@ export class SessionList {
     const item = { row: null, title: el("span.title"), when: el("span.when"), dot: el("span.dot", { hidden: true }) };
     item.snippet = el("span.snippet", { hidden: true });
     item.dot.append(el("span.sr", null, "running"));
-    item.link = el("a", { href: addressOf({ page: "session", id }) }, el("span.line", null, item.dot, item.title, item.when), item.snippet);
+    const line = el("span.line", null, item.dot, item.title, item.when);
+    item.link = el("a", { href: addressOf({ page: "session", id }) }, line, item.snippet);
     item.menu = menuButton("Session menu", () => sessionEntries(this.shell, item.row));
     item.element = el("li", { "data-session": id }, item.link, item.menu);
     mark(item, id === this.current);

@@ -65,7 +65,8 @@ export class SessionPage {
       send: (letter) => this.#send(letter),
       stop: () => this.#stop(),
     });
-    this.element = el("div.session", null, this.scroller, el("div.foot", null, el("div", null, this.newest, this.composer.element)));
+    const foot = el("div.foot", null, el("div", null, this.newest, this.composer.element));
+    this.element = el("div.session", null, this.scroller, foot);
   }
 
   #listen() {
@@ -73,7 +74,8 @@ export class SessionPage {
     this.newest.addEventListener("click", () => this.#toEnd());
     this.earlier.addEventListener("click", () => this.#showEarlier());
     this.sizes = new ResizeObserver(() => this.#resized());
-    this.sight = new IntersectionObserver((entries) => this.#seen(entries), { root: this.scroller, rootMargin: "400px 0px" });
+    const near = { root: this.scroller, rootMargin: "400px 0px" };
+    this.sight = new IntersectionObserver((entries) => this.#seen(entries), near);
     this.onSessions = ({ detail }) => void this.#compare(detail.data);
     this.onChanged = ({ detail }) => this.#changed(detail);
     this.onBack = () => void this.#comeBack();
@@ -269,7 +271,8 @@ export class SessionPage {
       return el("li", { "data-role": one.role }, el("strong.small.muted", null, who), el("p.words", null, one.text));
     });
     const part = el("section.shared", { "aria-label": "Shared with the session it was forked from" });
-    part.append(el("p.small.muted", null, "Shared with the session that this one was forked from"), el("ol", null, ...said));
+    const about = el("p.small.muted", null, "Shared with the session that this one was forked from");
+    part.append(about, el("ol", null, ...said));
     this.#shared.set(block.first, part);
     return part;
   }
@@ -282,7 +285,7 @@ export class SessionPage {
   }
 
   #waitingRow(run) {
-    const act = () => void this.shell.perform(() => this.shell.api.ask("POST", `/v1/runs/${encodeURIComponent(run)}/stop`));
+    const act = () => void this.#stopRun(run);
     const words = el("span.words", null, this.#words.get(run) ?? "A message that another page or client sent");
     const back = el("button.small", { type: "button", onclick: act }, "Take back");
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
@@ -317,7 +320,11 @@ export class SessionPage {
     const run = this.running;
     const card = run && this.#cards.get(run);
     if (card) await card.stop();
-    else if (run) await this.shell.perform(() => this.shell.api.ask("POST", `/v1/runs/${encodeURIComponent(run)}/stop`));
+    else if (run) await this.#stopRun(run);
+  }
+
+  #stopRun(run) {
+    return this.shell.perform(() => this.shell.api.ask("POST", `/v1/runs/${encodeURIComponent(run)}/stop`));
   }
 
   #setRunning(run) {

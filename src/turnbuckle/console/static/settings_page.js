@@ -12,6 +12,7 @@ export class SettingsPage {
     const id = newId("settings");
     this.field = el("input", { type: "search", id, placeholder: "Search settings", autocomplete: "off" });
     this.field.addEventListener("input", () => this.#draw());
+    const label = el("label.sr", { for: id }, "Search settings");
     this.body = el("tbody");
     this.note = el("p.muted", { role: "status" });
     this.about = el("dl.about");
@@ -20,7 +21,7 @@ export class SettingsPage {
       null,
       this.about,
       shell.api.key && el("div.row", null, logOut(shell)),
-      el("div.row.toolbar", null, el("h2", null, "In effect"), el("span.grow"), el("label.sr", { for: id }, "Search settings"), this.field),
+      el("div.row.toolbar", null, el("h2", null, "In effect"), el("span.grow"), label, this.field),
       el("table.settings", null, head(), this.body),
       this.note,
     );

@@ -43,7 +43,8 @@ export class StartPage {
   constructor(shell) {
     this.shell = shell;
     this.recent = el("ul.recent");
-    this.recentPart = el("section", { "aria-labelledby": "recent", hidden: true }, el("h2", { id: "recent" }, "Recent sessions"), this.recent);
+    const title = el("h2", { id: "recent" }, "Recent sessions");
+    this.recentPart = el("section", { "aria-labelledby": "recent", hidden: true }, title, this.recent);
     const { settings } = shell;
     this.composer = new Composer({
       outbox: shell.outbox,

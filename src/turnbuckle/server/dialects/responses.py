@@ -52,6 +52,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.ids import Protocol, RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
+from turnbuckle.wire.openai_responses.asked import grouped
 from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
 from turnbuckle.wire.openai_responses.shapes import response_body
@@ -87,6 +88,7 @@ class ResponsesDialect:
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
         self._hosted = tools == "hosted"
+        self._homes = grouped((echo or {}).get("tools"))
         self._run = run
         identity = {"id": response_id(run), "object": "response", "created_at": created, "model": model}
         base = {"completed_at": None, **(echo or {}), **identity}
@@ -99,6 +101,7 @@ class ResponsesDialect:
         self._where = (0, 0)  # attempt and block of its last words
         self._joined = False  # it was begun by another attempt
         self._blocks: dict[int, OpenItem] = {}  # reasoning and refusals of this attempt
+        self._past: set[int] = set()  # those of them that a text ended
         self._protocol: Protocol = "openai_chat"
         self._begun = False
         self._notice = ""
@@ -219,6 +222,7 @@ class ResponsesDialect:
         same_attempt = self._where[0] == attempt
         if same_attempt and self._protocol == "openai_responses":
             self._close_message()
+        self._end_thoughts()
         if self._message is None:
             self._message, self._joined = OpenItem("text"), False
             self._out.append(self._writer.begin(self._message))
@@ -227,12 +231,20 @@ class ResponsesDialect:
         self._where = (attempt, block)
         return self._message
 
+    def _end_thoughts(self) -> None:
+        """A text ends what was thought before it: clients know one open item, and chat providers do not say when a
+        thought is over. One that goes on all the same is an item of its own beside the text, which it does not end."""
+        if self._protocol != "openai_responses":
+            self._past.update(self._blocks)
+            self._close_open("completed")
+
     def _block(self, attempt: int, block: int, kind: str, text: str) -> None:
         if not text:
             return
         known = self._blocks.setdefault(block, OpenItem(kind))
         if not known.pieces:
-            self._before_block(attempt)
+            if block not in self._past:
+                self._before_block(attempt)
             self._out.append(self._writer.begin(known))
         if kind == "refusal":
             self._closing.refused = True
@@ -335,7 +347,10 @@ class ResponsesDialect:
         self._closing.handed = True
         self._close_message()
         for call in calls:
-            known = self._call("call", call.id, call.name, call.arguments or "{}")
+            group, name = self._homes.get(call.name, ("", call.name))
+            known = self._call("call", call.id, name, call.arguments or "{}")
+            if group:
+                known.state["namespace"] = group
             self._out.append(self._writer.done(known, "completed"))
 
     def _end(self, fact: RunEnded) -> None:
@@ -371,6 +386,10 @@ class ResponsesDialect:
             self._message = None
 
     def _close_blocks(self, status: str) -> None:
+        self._close_open(status)
+        self._past.clear()
+
+    def _close_open(self, status: str) -> None:
         for known in self._blocks.values():
             self._close(known, status)
         self._blocks.clear()
