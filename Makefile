@@ -3,7 +3,7 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-server lock format clean
+.PHONY: help run test check bench bench-server reference recordings pictures lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -20,8 +20,8 @@ endif
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-run: $(ready) ## start the server; without a configured route a rehearsal model answers
-	@exec .venv/bin/turnbuckle serve $(ARGS)
+run: $(ready) ## start the server and open its console; without a configured route a rehearsal model answers
+	@exec .venv/bin/turnbuckle serve --open $(ARGS)
 
 test: check $(clients) ## make check, then every test
 	@echo "tests"
@@ -47,6 +47,15 @@ bench-server: $(ready) ## measure the server beside its peers, which get venvs o
 format: $(ready) ## put the code into the house format
 	@$(python) -m ruff check --quiet --fix-only .
 	@$(python) -m ruff format .
+
+reference: $(ready) ## write the parts of the pages that follow from the code
+	@scripts/reference
+
+pictures: $(clients) ## take the pictures of the pages again, with a real browser
+	@scripts/picture
+
+recordings: $(ready) ## record the terminal sessions of the pages again
+	@scripts/record
 
 lock: ## write requirements.lock again, from the newest versions that the ranges allow
 	@scripts/lock

@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["client_stage"]
+pytest_plugins = ["client_stage", "served_folder", "browser_stage", "terminal_stage"]
 
 _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)

@@ -13,9 +13,10 @@ from msgspec.structs import fields
 from tidy import ROOT
 
 from turnbuckle.cli.exits import EXIT_CODES
-from turnbuckle.config import RouteSettings, Settings, load, routes_of
+from turnbuckle.config import load, routes_of
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.script_text import STEPS, parse_case
+from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.quirks import Quirks
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -105,7 +106,7 @@ def test_the_page_of_the_lab_has_every_step_and_scripts_that_can_be_played():
 
 def test_the_page_of_the_settings_has_every_setting_with_its_default():
     text = (ROOT / "docs/configuration.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| `(.*?)` \|", text, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([\w.]+)`<br>`\w+` \| `(.*?)` \|", text, re.MULTILINE))
     plain = msgspec.to_builtins(Settings())
     tables = {**plain, "routes": msgspec.structs.asdict(RouteSettings())}
     defaults = {}
@@ -118,11 +119,11 @@ def test_the_page_of_the_settings_has_every_setting_with_its_default():
 def test_the_settings_that_a_page_shows_can_be_read(tmp_path: Path):
     shown = [
         code
-        for page in ("README.md", "docs/configuration.md")
+        for page in ("README.md", "docs/configuration.md", "docs/operations.md", "docs/security.md")
         for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
         if kind == "toml"
     ]
-    assert len(shown) == 3
+    assert len(shown) >= 4
     for code in shown:
         (tmp_path / "turnbuckle.toml").write_text(code)
         routes = routes_of(load(folder=tmp_path, environment={}).settings, {})
