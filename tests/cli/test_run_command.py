@@ -55,7 +55,7 @@ def test_a_task_is_carried_out_without_a_key_and_without_a_network(
 def test_a_cut_is_told_in_one_quiet_line_and_counted_at_the_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("run", "write a.txt with 50 lines and cut") == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[1] == "stream broke (reset) in write_file, 1,520 characters kept, finishing the draft"
+    assert lines[1] == "stream broke (reset) in write_file, 1,527 characters kept, finishing the draft"
     assert lines[-1].startswith("wasted: ")
     assert lines[-1].endswith("money unknown (reset ×1)")
     assert len((here / "a.txt").read_text().splitlines()) == 50

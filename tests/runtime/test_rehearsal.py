@@ -12,7 +12,7 @@ from turnbuckle.reply.draft import Draft
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.turn import prompts
-from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.ids import DraftId, RouteName
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
 from turnbuckle.vocab.reply import Reply
@@ -96,3 +96,65 @@ def test_it_goes_on_behind_what_it_has_said() -> None:
     whole = _reply(_user("hello")).text
     said = Message("assistant", (TextPart(whole[:40]),), partial=True)
     assert _reply(_user("hello"), said, prompts.note(prompts.TEXT)).text == whole[40:]
+
+
+def test_a_stop_ends_the_silence_of_a_stall_at_once() -> None:
+    clock = VirtualClock()
+
+    async def main() -> tuple[list[Event], float]:
+        stop = asyncio.Event()
+        events = []
+        request = ModelRequest("m", (_user("write a.txt with 90 lines and stall"),), TOOLS)
+        stopping = asyncio.create_task(_set_after(clock, stop, 0.5))
+        async for batch in Rehearsal(clock.sleep).attempt(RouteName("r"), request, stop):
+            events += batch
+        await stopping
+        return events, clock.now()
+
+    events, seconds = clock.run(main)
+    last = events[-1]
+    assert isinstance(last, Cut)
+    assert (last.failure.kind, seconds) == ("cancelled", 0.5)
+
+
+async def _set_after(clock: VirtualClock, stop: asyncio.Event, seconds: float) -> None:
+    await clock.sleep(seconds)
+    stop.set()
+
+
+def test_an_output_cap_is_kept_and_told() -> None:
+    async def collect() -> list[Event]:
+        request = ModelRequest("m", (_user("tell a story with 90 lines"),), TOOLS, max_output_tokens=50)
+        bursts = Rehearsal(clock.sleep).attempt(RouteName("r"), request, asyncio.Event())
+        return [event async for events in bursts for event in events]
+
+    clock = VirtualClock()
+    reply = fold(clock.run(collect))
+    assert len(reply.text) == 200
+    assert verdict(reply).kind == "cut_by_length"
+
+
+def test_a_caller_that_wants_no_call_gets_none() -> None:
+    async def collect() -> list[Event]:
+        request = ModelRequest("m", (_user("list"),), TOOLS, tool_choice="none")
+        bursts = Rehearsal(clock.sleep).attempt(RouteName("r"), request, asyncio.Event())
+        return [event async for events in bursts for event in events]
+
+    clock = VirtualClock()
+    assert not fold(clock.run(collect)).calls
+
+
+def test_requests_that_were_turned_away_and_never_come_back_are_forgotten() -> None:
+    rehearsal = Rehearsal()
+
+    async def ask(number: int) -> list[Event]:
+        request = ModelRequest("m", (_user(f"say {number} and be busy"),), TOOLS)
+        bursts = rehearsal.attempt(RouteName("r"), request, asyncio.Event())
+        return [event async for events in bursts for event in events]
+
+    async def main() -> list[type]:
+        for number in range(300):
+            await ask(number)
+        return [type((await ask(number))[-1]) for number in (299, 0)]
+
+    assert asyncio.run(main()) == [Ended, Cut]  # the latest comes again and is let in, the first is unknown by now

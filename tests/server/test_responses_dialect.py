@@ -22,6 +22,8 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import result_part
 
+ENDED = (FinishNoted("stop", "stop"), Ended("e"))
+
 # Items
 
 
@@ -141,6 +143,29 @@ def test_calls_for_the_client_come_whole_and_without_an_output():
     output = final("handed over")["output"]
     assert outline(output) == [("says", "I edit it."), ("calls", "call_r_0"), ("calls", "call_r_1")]
     assert [(item["name"], item["status"]) for item in output[1:]] == [("edit", "completed"), ("now", "completed")]
+
+
+@pytest.mark.requirement("F4")
+def test_a_thought_is_done_before_the_text_behind_it_begins():
+    """Chat providers do not say that a thought is over, and clients know one open item."""
+    spoken = (burst(ReasoningDelta(0, "Hm.")), burst(TextDelta(1, "Yes")), burst(TextDelta(1, "."), *ENDED))
+    assert item_events(START, ask(), *spoken, DONE) == [("added", 0), ("done", 0), ("added", 1), ("done", 1)]
+
+
+@pytest.mark.requirement("F4")
+def test_a_thought_that_goes_on_beside_the_text_does_not_break_it_up():
+    spoken = [burst(ReasoningDelta(0, "Hm "), TextDelta(1, "Yes ")) for _ in range(4)]
+    run = (START, ask(), *spoken, burst(*ENDED), DONE)
+    assert item_events(*run) == [("added", 0), ("done", 0), ("added", 1), ("added", 2), ("done", 2), ("done", 1)]
+    output = events(whole(response(), items(*run)))[-1]["response"]["output"]
+    assert outline(output) == [("thinks", "Hm "), ("says", "Yes " * 4), ("thinks", "Hm " * 3)]
+
+
+def item_events(*facts):
+    """When items were added and done."""
+    seen = events(whole(response(), items(*facts)))
+    known = {"response.output_item.added": "added", "response.output_item.done": "done"}
+    return [(known[event["type"]], event["output_index"]) for event in seen if event["type"] in known]
 
 
 @pytest.mark.requirement("A3", "F4")

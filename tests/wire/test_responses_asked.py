@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from openai.types.responses import Response
 from openai.types.responses import response_create_params as official
 from pydantic import TypeAdapter
@@ -13,7 +14,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec, Wishes
-from turnbuckle.wire.openai_responses.asked import ResponsesAsked, read_response
+from turnbuckle.wire.openai_responses.asked import ResponsesAsked, grouped, read_response
 from turnbuckle.wire.openai_responses.request import build
 from turnbuckle.wire.openai_responses.shapes import response_body
 
@@ -22,6 +23,12 @@ SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}}
 READ = {"type": "function", "name": "read", "description": "Reads.", "parameters": SCHEMA, "strict": True}
 READ_SPEC = ToolSpec("read", "Reads.", SCHEMA, True)
 FLAT = {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}
+
+
+def group(*tools):
+    return {"type": "namespace", "name": "files", "description": "Files.", "tools": list(tools)}
+
+
 OFFICIAL = TypeAdapter(official.ResponseCreateParams)
 
 
@@ -110,6 +117,17 @@ def test_each_field_becomes_the_wish_that_it_is(fields, expected):
     assert asked(**fields).wishes == expected
 
 
+@pytest.mark.requirement("F4", "F11")
+def test_functions_of_a_namespace_are_offered_under_both_names_and_told_as_they_came():
+    made = asked(tools=[READ, group(READ, {**READ, "name": "write"})])
+    specs = [READ_SPEC, replace(READ_SPEC, name="files__read"), replace(READ_SPEC, name="files__write")]
+    assert made.wishes.tools == tuple(specs)
+    told = {"type": "namespace", "name": "files", "tools": [READ, {**READ, "name": "write"}]}
+    assert made.echo["tools"] == [READ, told]
+    assert grouped(made.echo["tools"]) == {"files__read": ("files", "read"), "files__write": ("files", "write")}
+    assert asked(tools=[group()]).wishes.tools == ()
+
+
 @pytest.mark.requirement("F4")
 def test_what_is_not_for_the_model_stands_beside_the_wishes():
     plain = asked()
@@ -192,7 +210,13 @@ def test_tools_that_nobody_here_runs_are_left_out_where_that_is_allowed():
         ({"metadata": {str(at): "b" for at in range(17)}}, "metadata", "object_above_max_properties"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type", "unsupported_value"),
         ({"tools": [{"type": "custom", "name": "f"}]}, "tools[0].type", "unsupported_value"),
-        ({"tools": [{"type": "namespace", "name": "f", "tools": []}]}, "tools[0].type", "unsupported_value"),
+        ({"tools": [{"type": "namespace", "tools": []}]}, "tools[0].name", "missing_required_parameter"),
+        ({"tools": [group({"type": "custom", "name": "f"})]}, "tools[0].tools[0].type", "unsupported_value"),
+        ({"tools": [group(READ, READ)]}, "tools[0].tools[1].name", "invalid_value"),
+        ({"tools": [group(READ), {**READ, "name": "files__read"}]}, "tools[1].name", "invalid_value"),
+        ({"tools": [group({**READ, "name": "bad name"})]}, "tools[0].tools[0].name", "invalid_value"),
+        ({"tools": [{**group(READ), "name": "bad name"}]}, "tools[0].tools[0].name", "invalid_value"),
+        ({"tools": [group({**READ, "name": "f" * 122})]}, "tools[0].tools[0].name", "invalid_value"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name", "missing_required_parameter"),
         ({"tools": [{**READ, "allowed_callers": ["programmatic"]}]}, "tools[0].allowed_callers", "invalid_value"),
         ({"tools": [READ, READ]}, "tools[1].name", "invalid_value"),

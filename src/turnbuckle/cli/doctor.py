@@ -1,7 +1,10 @@
-"""`turnbuckle doctor`: is all well? The journal, what is in it, who may use the server, the disk, and the settings."""
+"""`turnbuckle doctor`: is all well? The journal, what is in it, who may use the server, the disk, and the set-up, each
+thing that is not well with the way to mend it."""
 
+import os
 import shutil
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,8 +23,20 @@ from turnbuckle.app import (
     writer_of,
 )
 from turnbuckle.call.loop import run as run_loop
-from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
-from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.cli.doctor_setup import (
+    check_folders,
+    check_online,
+    check_program,
+    check_routes,
+    check_rules,
+    check_secrets,
+    check_server,
+    read_settings,
+    versions,
+)
+from turnbuckle.cli.exits import FAILED, OK
+from turnbuckle.cli.finding import Finding, all_well
+from turnbuckle.cli.setting import fail
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamRow, Wanted
@@ -35,7 +50,7 @@ from turnbuckle.server.keys import KeyFile
 from turnbuckle.tools.background import Process
 from turnbuckle.turn.labels import shortened
 
-app = App(name="doctor", help="Is all well? Journal, sessions, keys, disk, settings.")
+app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 _LISTED = 10
 
@@ -73,9 +88,11 @@ def doctor(
     config: Annotated[Path | None, Parameter(show_default=False)] = None,
     mend: Flag = False,
     compact: Flag = False,
+    online: Flag = False,
     as_json: Annotated[bool, Parameter("--json", negative="", show_default=False)] = False,
 ) -> int:
-    """Look for damage in the journal, and tell what is in it, who may use it and which settings are in effect.
+    """Look at everything: the journal and what is in it, who may use the server, the settings in effect and their
+    routes. Whatever is not well is told with what to do about it, and then the exit code is 1.
 
     Looking works beside a living process; mending and compacting need the journal to themselves.
 
@@ -88,11 +105,15 @@ def doctor(
     compact
         Do now what the settings say of keeping (session.keep_deltas_days, session.keep_relays_hours), and give the room
         back to the disk.
+    online
+        Also ask every route for a few words and one tool call.
     as_json
         As JSON, for programs.
     """
+    loaded = read_settings(config)
+    if isinstance(loaded, Finding):
+        return _told_alone([*check_program(), loaded], as_json=as_json)
     try:
-        loaded = load_for(config)
         report = mend_journal(loaded) if mend else check_journal(loaded)
         sound = report is None or report.sound or bool(report.kept)
         if compact and not sound:
@@ -101,18 +122,47 @@ def doctor(
         if compacted is not None:
             report = check_journal(loaded)
         contents = run_loop(_contents(loaded))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
     except InUse as error:
         return fail(f"{error}; stop it first", FAILED)
     except StorageError as error:
         return fail(f"the journal can not be looked at: {error}", FAILED)
-    found = _Found(loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded))
+    setup = _setup(loaded, online=online)
+    found = _Found(loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded), setup)
     if as_json:
         print(msgspec.json.encode(found.as_values()).decode())
     else:
         found.print_all(mend)
-    return OK if sound else FAILED
+    return OK if sound and all_well(setup) else FAILED
+
+
+def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
+    """Everything that can be found out about the set-up."""
+    settings, environment = loaded.settings, dict(os.environ)
+    routes, good = check_routes(settings, environment)
+    return (
+        *check_program(),
+        *check_folders(settings),
+        *check_rules(settings),
+        *routes,
+        *(run_loop(check_online(good, settings)) if online else ()),
+        *check_server(settings, environment),
+        *check_secrets(loaded),
+    )
+
+
+def _told_alone(findings: list[Finding], *, as_json: bool) -> int:
+    """The settings can not be read, so there is nothing else to look at."""
+    if as_json:
+        print(msgspec.json.encode({"well": False, "findings": findings, "versions": versions()}).decode())
+    else:
+        _print_findings(findings)
+    return FAILED
+
+
+def _print_findings(findings: Iterable[Finding]) -> None:
+    print("set-up:")
+    for finding in findings:
+        print("\n".join(finding.lines()))
 
 
 async def _contents(loaded: Loaded) -> Contents | None:
@@ -161,6 +211,7 @@ class _Found(Struct, frozen=True):
     keys: Keys | str
     compacted: Compacted | None
     processes: tuple[Process, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def as_values(self) -> dict[str, Any]:
         contents = self.contents
@@ -175,6 +226,9 @@ class _Found(Struct, frozen=True):
             "disk": msgspec.to_builtins(self.disk),
             "compacted": msgspec.to_builtins(self.compacted),
             "processes": msgspec.to_builtins(self.processes),
+            "well": (self.report is None or self.report.sound) and all_well(self.findings),
+            "findings": msgspec.to_builtins(self.findings),
+            "versions": versions(),
             "settings": [msgspec.to_builtins(value) for value in self.loaded.explain()],
         }
 
@@ -193,6 +247,7 @@ class _Found(Struct, frozen=True):
         parts = f"journal {disk.journal / 1e6:.1f} MB, outputs of tools {disk.outputs / 1e6:.1f} MB"
         print(f"disk: {disk.data / 1e6:.1f} MB in all ({parts}); {disk.free / 1e9:.1f} GB free")
         self._print_settings()
+        _print_findings(self.findings)
 
     def _print_report(self, mend: bool) -> None:
         report = self.report

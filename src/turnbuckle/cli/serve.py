@@ -1,17 +1,25 @@
 """`turnbuckle serve`: the runtime behind HTTP, until somebody stops it."""
 
 import gc
+import logging
 import os
+import sys
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
+from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
+from turnbuckle.cli.listener import is_turnbuckle
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError
+from turnbuckle.errors import CanNotListen, ConfigError
 from turnbuckle.hosting import open_server
+from turnbuckle.journal.port import InUse
+from turnbuckle.server.keys import KeyFile
 from turnbuckle.server.serving import Stopper, serve
 
 EPILOGUE = """Ctrl-C or SIGTERM stops it in good order: nothing new starts, runs get a moment to end, and the others go
@@ -29,6 +37,7 @@ def serve_it(
     workspace: Path | None = None,
     host: str | None = None,
     port: int | None = None,
+    open_page: Annotated[bool, Parameter(name="--open", show_default=False)] = False,
 ) -> int:
     """Serve the OpenAI-compatible API, and the runs and sessions behind it.
 
@@ -42,18 +51,30 @@ def serve_it(
         The address to listen on.
     port
         The port to listen on; 0 takes any free one.
+    open_page
+        Open the console in a browser, if there is a display here and somebody in front of it.
     """
     try:
         loaded = load_for(config, workspace=workspace, changes={"server.host": host, "server.port": port})
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
-    return guarded(_serve(loaded))
+    return guarded(_serve(loaded, open_page=open_page))
 
 
-async def _serve(loaded: Loaded) -> int:
-    async with open_server(loaded) as service:
-        _calm_collector()
-        await serve(service, Stopper(_leave_at_once), _announce)
+async def _serve(loaded: Loaded, *, open_page: bool) -> int:
+    server = loaded.settings.server
+    try:
+        async with open_server(loaded) as service:
+            _calm_collector()
+            await serve(service, Stopper(_leave_at_once), partial(_announce, loaded, open_page))
+    except (CanNotListen, InUse) as error:
+        if not is_turnbuckle(server.host, server.port):
+            return fail(error, FAILED)
+        near = reachable(f"http://{server.host}:{server.port}")
+        if isinstance(error, InUse):
+            return fail(f"{error}. It is a server, which listens on {near}", FAILED)
+        ways = "use that one, stop it, or start this one with --port 0 for any free port"
+        return fail(f"another turnbuckle listens on {near} already: {ways}", FAILED)
     return OK
 
 
@@ -66,8 +87,16 @@ def _calm_collector() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
-def _announce(address: str) -> None:
+def _announce(loaded: Loaded, open_page: bool, address: str) -> None:
     print(f"Turnbuckle listens on {address}", flush=True)
+    if not sys.stdout.isatty():
+        return
+    if sys.stderr.isatty():
+        logging.getLogger("turnbuckle.server").addFilter(Quieter())
+    needs_key = bool(loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
+    print("\n".join(first_screen(address, loaded, needs_key=needs_key)), flush=True)
+    if open_page:
+        open_browser(address)
 
 
 def _leave_at_once() -> None:

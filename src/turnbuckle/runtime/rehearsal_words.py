@@ -26,7 +26,9 @@ Each of them can break on the way, as real streams do. Put one of these behind i
 stand in backquotes. For a real model, run `turnbuckle init`.
 """
 REFUSAL = "I am the rehearsal model, and I was asked to refuse. So I do."
-MARKDOWN = """# A heading
+MARKDOWN = """This is what markdown looks like.
+
+# A heading
 
 Text with **bold** and *slanted* words, `code`, and a [link](#).
 

@@ -183,6 +183,19 @@ _TOOL = Shape(
         strict=MAYBE_FLAG,
     ),
 )
+_GROUP = Shape(
+    "ResponseToolGroup",
+    thing(
+        "type name",
+        "Tools of the client under one name. The model sees each as `name__tool`; a call of one is handed over with "
+        "both names, as `namespace` and `name`.",
+        type=kind_of("namespace"),
+        name=TOOL_NAME,
+        description=MAYBE_TEXT,
+        tools=maybe(listed(_TOOL.ref, MOST_TOOLS)),
+    ),
+    (_TOOL,),
+)
 _FORMAT = {
     "anyOf": [
         thing("type", type=kind_of("text", "json_object")),
@@ -225,7 +238,7 @@ RESPONSE_BODY = Shape(
             stream={**MAYBE_FLAG, "description": "Its events as they come."},
             background={**MAYBE_FLAG, "description": "Answer at once; fetch the response later. Needs `store`."},
             store={**MAYBE_FLAG, "description": "false: it can not be fetched once it has ended."},
-            tools=maybe(listed(_TOOL.ref, MOST_TOOLS)),
+            tools=maybe(listed({"anyOf": [_TOOL.ref, _GROUP.ref]}, MOST_TOOLS)),
             tool_choice={"anyOf": [CHOICES, thing("type name", type=kind_of("function"), name=SOME_TEXT)]},
             parallel_tool_calls=MAYBE_FLAG,
             max_output_tokens=count(1),
@@ -246,7 +259,7 @@ RESPONSE_BODY = Shape(
             stream_options=MAYBE_OBJECT,
         ),
     },
-    (ITEM, _TOOL),
+    (ITEM, _TOOL, _GROUP),
 )
 
 # What is given
@@ -293,6 +306,7 @@ _OUTPUT_ITEM = Shape(
                 status=_STATUS,
                 call_id=TEXT,
                 name=TEXT,
+                namespace=TEXT,
                 arguments=TEXT,
             ),
             thing(

@@ -14,9 +14,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")  # hosts differ; this is what the 
 _CHOICES: tuple[ToolChoice, ...] = ("auto", "none", "required")
 
 
-def function_tool(function: Fields) -> ToolSpec:
-    """One function, from the object that holds its name."""
-    name = function.need_text("name")
+def function_tool(function: Fields, prefix: str = "") -> ToolSpec:
+    """One function, from the object that holds its name. `prefix` goes before it in the name that is offered."""
+    name = prefix + function.need_text("name")
     if not _NAME.fullmatch(name):
         raise function.refused("name", "must be 1 to 128 letters, digits, underscores, dashes, dots or colons.")
     if name == FINISH_CALL:

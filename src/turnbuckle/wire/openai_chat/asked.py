@@ -67,7 +67,7 @@ def _read(body: Fields) -> ChatAsked:
         wishes,
         stream=bool(body.flag("stream")),
         include_usage=bool(options and options.flag("include_usage")),
-        wants_json=wishes.response_format is not None or _is_task_for_json(messages),
+        wants_json=wishes.response_format is not None or is_task_for_json(messages),
         user=body.text("user", most=_LONGEST_WORD) or "",
         metadata=body.kept("metadata") or {},
     )
@@ -145,7 +145,7 @@ def _response_format(body: Fields) -> dict[str, Any] | None:
     return wanted.whole()
 
 
-def _is_task_for_json(messages: tuple[Message, ...]) -> bool:
+def is_task_for_json(messages: tuple[Message, ...]) -> bool:
     """Chat frontends ask for titles, tags and follow-ups in plain words, of this form, and parse the answer."""
     last = messages[-1]
     text = text_of(last.parts) if last.role == "user" else ""

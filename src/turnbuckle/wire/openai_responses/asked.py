@@ -168,21 +168,49 @@ def _wishes(body: Fields, tools: tuple[ToolSpec, ...]) -> Wishes:
 
 
 def _tools(body: Fields, without: Collection[str]) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+    """All functions. Those of a namespace are offered under its name and theirs, since other protocols know none."""
     made: list[tuple[Fields, ToolSpec]] = []
     left_out: list[str] = []
     for tool in body.objects("tools", MOST_TOOLS):
         kind = tool.need_text("type")
         if kind == "function":
-            callers = tool.texts("allowed_callers", MOST_TOOLS)
-            if callers and "direct" not in callers:
-                raise tool.refused("allowed_callers", "must hold direct: nothing else calls tools here.")
-            made.append((tool, function_tool(tool)))
+            made.append((tool, _function(tool)))
+        elif kind == "namespace":
+            group = tool.need_text("name", most=_LONGEST_WORD)
+            for inner in tool.objects("tools", MOST_TOOLS - len(made)):
+                if (inner_kind := inner.need_text("type")) != "function":
+                    raise _no_function(inner, inner_kind)
+                made.append((inner, _function(inner, _grouped_name(group, ""))))
         elif kind in without:
             left_out.append(kind)
         else:
-            what = f"is {kind[:64]!r}; only functions can be offered, which the client runs itself."
-            raise tool.refused("type", what, "unsupported_value")
+            raise _no_function(tool, kind)
     return all_different(made), tuple(dict.fromkeys(left_out))
+
+
+def _function(tool: Fields, prefix: str = "") -> ToolSpec:
+    callers = tool.texts("allowed_callers", MOST_TOOLS)
+    if callers and "direct" not in callers:
+        raise tool.refused("allowed_callers", "must hold direct: nothing else calls tools here.")
+    return function_tool(tool, prefix)
+
+
+def _no_function(tool: Fields, kind: str) -> Refused:
+    what = f"is {kind[:64]!r}; only functions can be offered, which the client runs itself."
+    return tool.refused("type", what, "unsupported_value")
+
+
+def _grouped_name(group: str, name: str) -> str:
+    """What a function of a namespace is called where there are no namespaces."""
+    return f"{group}__{name}"
+
+
+def grouped(tools: Any) -> dict[str, tuple[str, str]]:
+    """The functions of namespaces among a request's tools, which were read before, by the names under which they are
+    offered: the namespace, and what they are called in it."""
+    groups = [tool for tool in tools or () if tool["type"] == "namespace"]
+    homes = [(group["name"], inner["name"]) for group in groups for inner in group.get("tools") or ()]
+    return {_grouped_name(*home): home for home in homes}
 
 
 def _response_format(body: Fields) -> dict[str, Any] | None:
@@ -256,7 +284,7 @@ def _echo(body: Fields, wishes: Wishes, metadata: dict[str, str], conversation: 
     return {
         "instructions": body.raw("instructions"),
         "metadata": metadata,
-        "tools": [_told_tool(tool) for tool in wishes.tools],
+        "tools": _told_tools(wishes.tools, grouped(body.raw("tools"))),
         "tool_choice": _told_choice(wishes),
         "parallel_tool_calls": wishes.parallel_calls is not False,
         "temperature": wishes.temperature,
@@ -278,10 +306,24 @@ def _echo(body: Fields, wishes: Wishes, metadata: dict[str, str], conversation: 
     }
 
 
-def _told_tool(tool: ToolSpec) -> dict[str, Any]:
+def _told_tools(tools: tuple[ToolSpec, ...], homes: dict[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    groups: dict[str, dict[str, Any]] = {}
+    for tool in tools:
+        if (home := homes.get(tool.name)) is None:
+            told.append(_told_tool(tool, tool.name))
+            continue
+        if home[0] not in groups:
+            groups[home[0]] = {"type": "namespace", "name": home[0], "tools": []}
+            told.append(groups[home[0]])
+        groups[home[0]]["tools"].append(_told_tool(tool, home[1]))
+    return told
+
+
+def _told_tool(tool: ToolSpec, name: str) -> dict[str, Any]:
     return {
         "type": "function",
-        "name": tool.name,
+        "name": name,
         "description": tool.description or None,
         "parameters": tool.parameters,
         "strict": bool(tool.strict),

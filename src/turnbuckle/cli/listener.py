@@ -1,0 +1,89 @@
+"""Who listens at an address of this machine: nobody, another turnbuckle, or somebody else."""
+
+import contextlib
+import errno
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+_PATIENCE = 1.0
+_LAST_PORT = 65_535
+_MOST = 4096  # bytes of an answer that has forty
+_LISTENS = "0A"  # in the kernel's table
+
+Taken = Literal["free", "turnbuckle", "other", "unusable"]
+
+
+class Listener(Struct, frozen=True):
+    """`who` is a process where the system tells it, `why` the system's own words for an address that is no use."""
+
+    state: Taken
+    who: str = ""
+    why: str = ""
+
+
+def listener_at(host: str, port: int) -> Listener:
+    """Look who listens there. Port 0 is always free."""
+    if not 0 <= port <= _LAST_PORT:
+        return Listener("unusable", why=f"ports go from 0 to {_LAST_PORT}")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(found[0][4])
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            return Listener("unusable", why=error.strerror or str(error))
+        return Listener("turnbuckle" if is_turnbuckle(host, port) else "other", _process_at(port))
+    return Listener("free")
+
+
+def is_turnbuckle(host: str, port: int) -> bool:
+    """Whether what listens there answers as a turnbuckle server does."""
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    address = f"http://[{near}]:{port}/healthz" if ":" in near else f"http://{near}:{port}/healthz"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=_PATIENCE) as answer:
+            told = msgspec.json.decode(answer.read(_MOST), type=dict[str, str])
+    except (OSError, ValueError, urllib.error.URLError, msgspec.DecodeError):
+        return False
+    return told.get("status") == "ok" and "version" in told
+
+
+def _process_at(port: int) -> str:
+    """The process that holds a port, as far as this system tells us."""
+    inodes = set(_inodes(port))
+    if not inodes:
+        return ""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # somebody else's, or gone
+            if any(_leads_to(link) in inodes for link in (folder / "fd").iterdir()):
+                return f"process {folder.name}, {(folder / 'comm').read_text().strip()}"
+    return ""
+
+
+def _leads_to(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""  # closed meanwhile
+
+
+def _inodes(port: int) -> Iterator[str]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            rows = Path(table).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            fields = row.split()
+            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                yield f"socket:[{fields[9]}]"
