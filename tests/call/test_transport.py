@@ -313,6 +313,18 @@ def test_every_exception_becomes_a_failure(error: BaseException, kind: str, retr
     assert made.message
 
 
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), "the connection broke: connection reset by peer"),
+        (aiohttp.ClientOSError(32, "Broken pipe"), "the connection broke: broken pipe"),
+        (OSError("no number"), "the connection broke: no number"),
+    ],
+)
+def test_numbers_of_the_system_are_not_told_to_people(error: BaseException, words: str):
+    assert from_exception(error).message == words
+
+
 def test_a_pool_that_is_closed_is_a_failure_too():
     async def scene(stage: Stage):
         await stage.connections.close()

@@ -297,4 +297,6 @@ def _never(words: str) -> Failure:
 
 
 def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    """What an error says to people: its words, without the system's number for it."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return said[:1].lower() + said[1:] if said else str(error) or type(error).__name__
