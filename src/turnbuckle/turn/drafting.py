@@ -213,6 +213,8 @@ def notice(choice: Decision, broken: Broken, kept: Kept | None) -> str:
             return f"{what}{where}, {count:,} characters kept, finishing the draft"
         case Fallback(route):
             return f"{what}{where}, going on with {route}" if broken.said_text or broken.tool else ""
+        case GiveUp("cancelled", _):
+            return ""  # the wish to stop was told, and so is the end
         case GiveUp(_, why):
             told_alone = broken.verdict == "refused" or why == what or _is_our_own(broken)
             return why if told_alone else f"{what}{where}: {why}"
