@@ -21,7 +21,7 @@ class Words:
     """Words for the schemas of one document. `named` collects the shapes that were spoken of."""
 
     def __init__(self, schemas: dict[str, Any]) -> None:
-        self.schemas = schemas
+        self.schemas = dict(schemas)  # with one more, which stands for all pages
         self.named: set[str] = set()
         self._usual: set[str] = set()
 

@@ -1,6 +1,7 @@
 """The transport below an attempt: what goes out, what is made of trouble, and that nothing leaks."""
 
 import asyncio
+import gc
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
@@ -323,6 +324,30 @@ def test_every_exception_becomes_a_failure(error: BaseException, kind: str, retr
 )
 def test_numbers_of_the_system_are_not_told_to_people(error: BaseException, words: str):
     assert from_exception(error).message == words
+
+
+def test_an_answer_whose_body_has_not_ended_yet_is_let_go_of_when_the_pool_is_closed():
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n[DONE]")
+        left.set_result(await reader.read())
+        writer.close()
+
+    async def scene() -> bytes:
+        nonlocal left
+        left = asyncio.get_running_loop().create_future()
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server, Connections() as connections:
+            exchange = connections.exchange(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {}, b"{}")
+            await exchange.send()
+            assert await exchange.read() == b"[DONE]"
+            exchange.finish()
+            await connections.close()
+            return await left
+
+    left: asyncio.Future[bytes]
+    assert asyncio.run(scene()) == b"{}"
+    gc.collect()  # what still held the connection would complain here
 
 
 def test_a_pool_that_is_closed_is_a_failure_too():

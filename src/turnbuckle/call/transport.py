@@ -56,6 +56,7 @@ class Connections:
             headers={"user-agent": "turnbuckle", "accept-encoding": "identity"},
             trust_env=False,
         )
+        self._lingering: set[Exchange] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -64,11 +65,13 @@ class Connections:
         await self.close()
 
     async def close(self) -> None:
+        for exchange in tuple(self._lingering):
+            exchange.let_go()
         await self._session.close()
 
     def exchange(self, url: str, headers: dict[str, str], body: bytes) -> "Exchange":
         """A POST that is not yet sent."""
-        return Exchange(self._session, url, headers, body)
+        return Exchange(self._session, url, headers, body, self._lingering)
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -83,14 +86,23 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Exchange:
-    """One request and its answer. `connected` is called when the connection stands."""
+    """One request and its answer. `connected` is called when the connection stands. `lingering` are those whose bodies
+    have not ended yet although nobody reads them any more."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, headers: dict[str, str], body: bytes) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        headers: dict[str, str],
+        body: bytes,
+        lingering: "set[Exchange]",
+    ) -> None:
         self.connected: Callable[[], None] | None = None
         self._session = session
         self._url = url
         self._headers = headers
         self._body = body
+        self._lingering = lingering
         self._task: asyncio.Task[aiohttp.ClientResponse] | None = None
         self._transport: asyncio.Transport | None = None
         self._response: aiohttp.ClientResponse | None = None
@@ -150,7 +162,13 @@ class Exchange:
         if response is None or response.closed or response.content.is_eof():
             self._drop()
             return
-        asyncio.get_running_loop().call_later(LINGER, self._drop)
+        self._lingering.add(self)
+        asyncio.get_running_loop().call_later(LINGER, self.let_go)
+
+    def let_go(self) -> None:
+        """Wait no longer for the end of the body."""
+        self._lingering.discard(self)
+        self._drop()
 
     def take_connection(self, transport: asyncio.Transport | None) -> None:
         """The pool's word that the connection stands."""
