@@ -6,6 +6,7 @@ import { addressOf, placeOf, wantedTask } from "../../src/turnbuckle/console/sta
 import { problemOf, sentence, waitBefore } from "../../src/turnbuckle/console/static/api.js";
 import * as lists from "../../src/turnbuckle/console/static/lists.js";
 import { Outbox } from "../../src/turnbuckle/console/static/outbox.js";
+import { plainly, shortArgument } from "../../src/turnbuckle/console/static/words.js";
 
 test("every place has an address that leads back to it", () => {
   const places = [
@@ -23,6 +24,7 @@ test("every place has an address that leads back to it", () => {
 test("an address that says nothing we know is unknown, and an empty one is the start", () => {
   for (const hash of ["", "#", "#/", "/"]) assert.deepEqual(placeOf(hash), { page: "start" });
   const strange = ["#/x", "#/s", "#/s/", "#/s/a/b", "#/runs/1", "#/s/%E0%A4%A", "#/constructor/a", "#/__proto__/a"];
+  strange.push("#/s/.", "#/s/..", "#/r/..", "#/r/%2e%2e"); // in a request these lead to other places
   for (const hash of strange) {
     assert.deepEqual(placeOf(hash), { page: "unknown" }, hash);
   }
@@ -198,4 +200,10 @@ test("what is kept may be anybody's rubbish, or nothing may be kept at all", () 
   const none = outbox(null);
   none.keepDraft("s", "x");
   assert.equal(none.draft("s"), "x");
+});
+
+test("what is not seen, or turns the order around, is written out; other scripts and signs stay as they are", () => {
+  assert.equal(plainly("rm \u202etxt.a\u202c \u200b\ufeff\u001b[8m"), "rm \\u202etxt.a\\u202c \\u200b\\ufeff\\u001b[8m");
+  for (const text of ["a\tb\r\nc", "مرحبا", "你好", "👩‍👩‍👧", "naïve"]) assert.equal(plainly(text), text);
+  assert.equal(shortArgument({ command: "echo \u202e# sl" }), "echo \\u202e# sl");
 });

@@ -238,7 +238,7 @@ def test_an_owner_can_not_name_the_session_of_another():
     assert session_id("ann", "a") != session_id("anna", "a")
 
 
-@pytest.mark.parametrize("public", ["", "a/b", "a b", "ü", "x" * 129, "a\n", "../a"])
+@pytest.mark.parametrize("public", ["", "a/b", "a b", "ü", "x" * 129, "a\n", "../a", ".", "..", "import"])
 def test_what_is_no_id_of_a_session_is_refused(public):
     with pytest.raises(Problem, match="X-Turnbuckle-Session must have 1 to 128"):
         session_id("ann", public)

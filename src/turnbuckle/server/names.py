@@ -11,8 +11,8 @@ from turnbuckle.server.http import Problem
 from turnbuckle.vocab.ids import RunId, SessionId
 
 LOCAL = "local"
-RESERVED = "import"
-"""What stands at the place of a session's id in an address of its own."""
+RESERVED = ("import", ".", "..")
+"""What stands at the place of a session's id in an address of its own, and what no address can hold there."""
 _PUBLIC = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _RESPONSE = "resp_"
@@ -21,8 +21,9 @@ _ITEM = re.compile(r"[a-z]+_(.+)_[0-9]+")
 
 def session_id(owner: str, public: str, *, param: str = "X-Turnbuckle-Session") -> SessionId:
     """The id inside. Raises Problem if the public one is none."""
-    if not _PUBLIC.fullmatch(public) or public == RESERVED:
-        message = f"{param} must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and not be {RESERVED!r}"
+    if not _PUBLIC.fullmatch(public) or public in RESERVED:
+        names = ", ".join(RESERVED)
+        message = f"{param} must have 1 to 128 of the characters A-Z a-z 0-9 . _ : - and be none of these: {names}"
         raise Problem(400, message, param=param, code="invalid_session_id")
     return SessionId(public if owner == LOCAL else f"{owner}/{public}")
 

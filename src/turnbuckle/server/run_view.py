@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.reply.draft import Draft
-from turnbuckle.runtime.runs import RUNNING
+from turnbuckle.runtime.runs import RUNNING, Running
 from turnbuckle.server.names import public_session
+from turnbuckle.turn.asking import open_in
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -243,9 +244,11 @@ def queued_view(run: str, session: str, at: float) -> RunView:
     return RunView(run, session, "queued", "", "", at, at, "", None, Tokens(), 0, 0, None, nothing, nothing, nothing, 0)
 
 
-def line_of(row: StreamRow, owner: str, *, live: bool) -> RunLine:
-    """A run in a list: what the index knows of it."""
-    status: Any = row.status if row.status != RUNNING else "running" if live else "interrupted"
+def line_of(row: StreamRow, owner: str, running: Running | None) -> RunLine:
+    """A run in a list: what the index knows of it, and whoever drives it."""
+    status: Any = row.status if row.status != RUNNING else "interrupted"
+    if row.status == RUNNING and running is not None:
+        status = "waiting_for_approval" if open_in(running.turn) else "running"
     return RunLine(row.name, public_session(owner, row.parent), status, row.title, row.created, row.updated)
 
 

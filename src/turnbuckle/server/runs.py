@@ -106,7 +106,7 @@ class RunsApi:
         except Problem:  # it waits for its turn
             public = public_session(owner, begun.session)
             return RunLine(begun.run, public, "queued", "", begun.created, begun.created)
-        return line_of(row, owner, live=self._desk.runs.live(begun.run) is not None)
+        return line_of(row, owner, self._desk.runs.live(begun.run))
 
     async def get(self, exchange: Exchange) -> Answer:
         found = await self._desk.found(exchange.params["run"], exchange.caller.owner)
@@ -129,7 +129,7 @@ class RunsApi:
         limit = limit_of(query)
         rows = await self._desk.journal.streams(wanted, place_of(query), limit)
         live = self._desk.runs.live
-        shown = [line_of(row, owner, live=live(RunId(row.name)) is not None) for row in rows]
+        shown = [line_of(row, owner, live(RunId(row.name))) for row in rows]
         return json_answer(page(rows, shown, limit))
 
     async def resume(self, exchange: Exchange) -> Answer:

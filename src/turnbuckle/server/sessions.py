@@ -17,7 +17,7 @@ from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
 from turnbuckle.server.names import public_session, run_id, session_id
 from turnbuckle.server.pages import Page, limit_of, page, place_of
 from turnbuckle.server.problems import unknown
-from turnbuckle.session.facts import FreshWhy
+from turnbuckle.session.facts import FreshWhy, MessageAccepted
 from turnbuckle.session.state import MessageState
 from turnbuckle.tools.background import Process, ProcessState
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -28,6 +28,7 @@ Did = Literal["stopped", "begun_anew", "retried", "undone", "nothing"]
 
 LONGEST_TITLE = 200
 LONGEST_WORDS = 500
+_SHOWN_OF_MESSAGE = 2000  # characters; the run has all of them when its turn comes
 _SEARCHED = 200  # hits that are looked at: several runs of one session may fit
 
 
@@ -79,13 +80,15 @@ class MessageView(Struct, frozen=True):
 
 
 class InboxView(Struct, frozen=True):
-    """A message that was said in a session, and what became of it. Its answer is in the run."""
+    """A message that was said in a session, and what became of it. Its answer is in the run. While it waits, `text` is
+    what it says, or the beginning of that."""
 
     id: str
     state: MessageState
     run: str
     at: float
     why: str = ""
+    text: str | None = None
     object: Literal["session.message"] = "session.message"
 
 
@@ -217,7 +220,11 @@ class SessionsApi:
         await self._row(session, owner)
         lane = self._desk.lanes.of(session)
         state = lane.state if lane is not None else await self._desk.sessions.state(session)
-        shown = [InboxView(fate.id, fate.state, fate.run, fate.at, fate.why) for fate in state.fates.values()]
+        said = {one.id: _words_of(one) for one in (*state.waiting, *state.steering)}
+        shown = [
+            InboxView(fate.id, fate.state, fate.run, fate.at, fate.why, said.get(fate.id))
+            for fate in state.fates.values()
+        ]
         return json_answer(Page(shown))
 
     async def processes(self, exchange: Exchange) -> Answer:
@@ -298,6 +305,11 @@ class SessionsApi:
     async def _shown(self, row: StreamRow, owner: str, snippet: str | None = None) -> SessionView:
         running = await self._desk.sessions.running(SessionId(row.name))
         return SessionView(public_session(owner, row.name), row.title, row.created, row.updated, running, snippet)
+
+
+def _words_of(message: MessageAccepted) -> str:
+    """What somebody said, as much as a list shows of it."""
+    return "\n".join(text_of(one.parts) for one in message.messages if one.role == "user")[:_SHOWN_OF_MESSAGE]
 
 
 def process_view(process: Process) -> ProcessView:

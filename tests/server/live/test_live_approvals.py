@@ -52,6 +52,8 @@ def test_what_is_asked_is_seen_everywhere_and_another_client_answers_it(tmp_path
             await chat.until(b"Waiting for consent")
             view = await stage.run(chat.run)
             everywhere = (await stage.get("/v1/approvals")).json["data"]
+            [line] = (await stage.get("/v1/runs")).json["data"]
+            assert line["status"] == "waiting_for_approval"
             answered = await answer(stage, asked, "allow")
             frames = await chat.rest()
         events = await stage.events(chat.run)

@@ -29,18 +29,20 @@ def test_a_run_that_waits_is_taken_back_by_a_stop_and_the_others_stay(tmp_path: 
         receipt = await stage.post(f"/v1/runs/{second}/stop")
         again = await stage.post(f"/v1/runs/{second}/stop")
         waiting = await inbox(stage)
+        said = [one["text"] for one in (await stage.get("/v1/sessions/s/inbox")).json["data"]]
         stage.behind.doors.open(1)
         events = await stage.read(f"/v1/runs/{third}/events")
         after = [(await stage.get(f"/v1/runs/{run}")).json["status"] for run in (first, second, third)]
-        return before, receipt, again, waiting, events, after, len(stage.lab.requests)
+        return before, receipt, again, waiting, said, events, after, len(stage.lab.requests)
 
-    before, receipt, again, waiting, events, after, requests = played(scene, tmp_path, stages())
+    before, receipt, again, waiting, said, events, after, requests = played(scene, tmp_path, stages())
     assert before == ["running", "queued", "queued"]
     assert receipt.json["stopped"] is True
     assert receipt.json["outcome"]["kind"] == "cancelled"
     assert again.json["stopped"] is False
     assert again.json["outcome"]["kind"] == "cancelled"
     assert waiting == ["injected", "refused", "accepted"]
+    assert said == [None, None, "whole"]
     assert events[-1].event == "run_ended"
     assert after == ["completed", "cancelled", "completed"]
     assert requests == 2  # the one that was taken back never asked the model

@@ -4,6 +4,7 @@
 
 const PLAIN = new Set(["runs", "approvals", "settings"]);
 const WITH_ID = { s: "session", r: "run" };
+const UP = /^\.{1,2}$/; // in the address of a request these two are steps in the path, and no names
 const TASK = /^[a-z]{1,20}$/;
 
 /** @param {string} hash @returns {Place} */
@@ -14,7 +15,7 @@ export function placeOf(hash) {
   if (parts.length === 1 && PLAIN.has(first)) return { page: first };
   if (parts.length === 2 && Object.hasOwn(WITH_ID, first)) {
     const id = decoded(second);
-    if (id) return { page: WITH_ID[first], id };
+    if (id && !UP.test(id)) return { page: WITH_ID[first], id };
   }
   return { page: "unknown" };
 }

@@ -3,6 +3,7 @@
 import { addressOf } from "./address.js";
 import { el, newId, setText } from "./elements.js";
 import { ago } from "./lists.js";
+import { plainly } from "./words.js";
 
 const MOST = 20_000; // characters of arguments that are shown; the run's page has all
 
@@ -79,7 +80,7 @@ export class ApprovalsPage {
 }
 
 function argumentsOf(given) {
-  const text = JSON.stringify(given, null, 2) ?? "";
+  const text = plainly(JSON.stringify(given, null, 2) ?? "");
   const shown = text.length > MOST ? `${text.slice(0, MOST)}\n… ${text.length - MOST} more characters` : text;
   return el("pre.arguments", { tabindex: "0", role: "group", "aria-label": "Arguments" }, shown);
 }

@@ -159,6 +159,7 @@ export class Shell {
     this.list.setCurrent(place.page === "session" ? place.id : "");
     for (const link of this.links) mark(link, link.getAttribute("href") === address);
     this.#closeDrawer();
+    if (!this.toast.classList.contains("problem")) this.toast.hidden = true; // it was about the page before
     void this.#page.open();
   }
 
@@ -269,6 +270,7 @@ export class Shell {
 
   #loggedIn() {
     this.list.clear(); // it may be somebody else
+    this.watch.clear();
     void this.#enter();
   }
 
@@ -277,6 +279,7 @@ export class Shell {
     this.api.key = key;
     this.settings = NOTHING_KNOWN;
     this.list.clear();
+    this.watch.clear();
     this.#page?.close();
     this.#page = null;
     this.main.replaceChildren();

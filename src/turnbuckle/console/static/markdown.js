@@ -217,6 +217,7 @@ function sameList(one, other) {
 
 function listNode(page, unit) {
   const node = page.createElement(unit.ordered ? "ol" : "ul");
+  node.setAttribute("dir", "auto"); // its signs stand where its words begin
   if (unit.ordered && unit.number !== 1) node.setAttribute("start", String(unit.number));
   return node;
 }

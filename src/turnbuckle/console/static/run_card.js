@@ -156,6 +156,9 @@ export class RunCard {
       this._looking = setTimeout(() => void this._look(), SOON);
     }
     this._problem(word === "refused" ? detail : "");
+    const isNone = word === "refused" && !this._fold.last; // it does not connect any more, and has no story
+    this.status.hidden = isNone;
+    if (this.timeline) this.timeline.element.hidden = isNone;
     this._schedule();
   }
 

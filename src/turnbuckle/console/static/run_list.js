@@ -3,13 +3,14 @@
 import { addressOf } from "./address.js";
 import { el, newId, setText } from "./elements.js";
 import { ago, extended, merged } from "./lists.js";
+import { STATUS, spaced } from "./words.js";
 
 const STATUSES = [
   ["", "All"],
   ["running", "Not ended"],
   ["completed", "Completed"],
   ["partial", "Partial"],
-  ["cancelled", "Cancelled"],
+  ["cancelled", "Stopped"],
   ["failed", "Failed"],
 ];
 const PAGE = 50;
@@ -97,10 +98,12 @@ export class RunList {
   #draw() {
     const now = Date.now() / 1000;
     const kept = new Map();
+    const asking = new Set(this.shell.watch.approvals.map((one) => one.run)); // the list itself says only "running"
     const items = this.#rows.map((row) => {
       const item = this.#items.get(row.id) ?? made(row);
-      setText(item.status, row.status.replaceAll("_", " "));
-      item.status.dataset.status = row.status;
+      const status = row.status === "running" && asking.has(row.id) ? "waiting_for_approval" : row.status;
+      setText(item.status, STATUS[status] ?? spaced(status));
+      item.status.dataset.status = status;
       setText(item.link, row.title || row.id);
       setText(item.when, ago(row.updated_at, now));
       kept.set(row.id, item);

@@ -49,12 +49,14 @@ export class RunPage {
       this.link.href = addressOf({ page: "session", id: view.session });
       this.stopButton.hidden = !UNDER_WAY.has(view.status);
       this.problem.hidden = true;
+      this.card.element.hidden = false;
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       if (problem.lost || problem.status === 401) return; // the banner or the login say so
       this.problem.textContent = problem.message;
       this.problem.hidden = false;
       this.stopButton.hidden = true;
+      this.card.element.hidden = problem.status === 404; // there is nothing to show, and that is said once
     }
   }
 

@@ -7,7 +7,7 @@ import { MarkdownView } from "./markdown.js";
 import { many, size } from "./words.js";
 
 const LONG = 1600; // characters of the user's own words that are shown at once
-const SIGNS = { recovery: "↻", bad: "✕", quiet: "ⓘ" };
+const SIGNS = { recovery: "↻", bad: "✕", quiet: "•" };
 
 export class TextSegment {
   /** `isOpen` says whether more may come. */

@@ -17,6 +17,7 @@ export class SessionList {
   #timer = 0;
   #asked = 0;
   #loading = false;
+  #known = false; // whether the server has said which there are
 
   /** @param {import("./main.js").Shell} shell */
   constructor(shell) {
@@ -49,6 +50,7 @@ export class SessionList {
   clear() {
     this.#shown = [];
     this.#next = null;
+    this.#known = false;
     this.#draw();
   }
 
@@ -71,6 +73,7 @@ export class SessionList {
   }
 
   #take(page) {
+    this.#known = true;
     if (this.#words) return;
     if (!this.#shown.length || !page.has_more) this.#next = page.next;
     this.#shown = merged(this.#shown, page.data, page.has_more);
@@ -154,7 +157,7 @@ export class SessionList {
       this.list.replaceChildren(...items);
       if (focused?.isConnected) focused.focus({ preventScroll: true });
     }
-    if (!this.#words) setText(this.note, items.length ? "" : "No sessions yet.");
+    if (!this.#words) setText(this.note, items.length || !this.#known ? "" : "No sessions yet.");
   }
 
   #made(id) {

@@ -175,7 +175,7 @@ export class SessionPage {
     if (problem.lost || problem.status === 401) return; // the banner or the login say so
     if (problem.status === 404) {
       const isNew = this.shell.outbox.letter(this.id) !== null; // its first message was refused, and says so
-      this.#gone(isNew ? "" : problem.message);
+      this.#gone(isNew ? "" : this.#view ? "This session was deleted." : problem.message);
       return;
     }
     setText(this.problem, problem.message);
@@ -279,14 +279,14 @@ export class SessionPage {
 
   #drawWaiting(inbox) {
     const begun = new Set([...this.#cards.keys(), ...this.#blocks.map((block) => block.run), this.#view?.running]);
-    const rows = waiting(inbox, begun).map(({ run }) => this.#waitingRow(run));
+    const rows = waiting(inbox, begun).map(({ run, text }) => this.#waitingRow(run, text));
     this.waitingList.hidden = !rows.length;
     this.waitingList.replaceChildren(...rows);
   }
 
-  #waitingRow(run) {
+  #waitingRow(run, text) {
     const act = () => void this.#stopRun(run);
-    const words = el("span.words", null, this.#words.get(run) ?? "A message that another page or client sent");
+    const words = el("span.words", null, text || this.#words.get(run) || "A message without words");
     const back = el("button.small", { type: "button", onclick: act }, "Take back");
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
   }

@@ -134,7 +134,8 @@ function endWords(outcome) {
   const words = { completed: "Completed", partial: "Ended in part", cancelled: "Stopped", failed: "Failed" };
   const drafts = outcome.drafts.length ? ` ${capital(many(outcome.drafts.length, "draft"))} kept.` : "";
   const why = outcome.why && outcome.why !== "stopped" ? `: ${outcome.why}` : "";
-  return `${words[outcome.kind] || capital(outcome.kind)}${why}.${drafts}`;
+  const told = `${words[outcome.kind] || capital(outcome.kind)}${why}`;
+  return `${told}${/[.!?]$/.test(told) ? "" : "."}${drafts}`;
 }
 
 export function inputWords(input) {

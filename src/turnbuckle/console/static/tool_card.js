@@ -6,7 +6,7 @@ import { ArgumentsReader } from "./arguments_reader.js";
 import { CappedText } from "./capped_text.js";
 import { DraftView } from "./draft_view.js";
 import { el, setText } from "./elements.js";
-import { TOOL_STATE, many, shortArgument, shortened, span, whole } from "./words.js";
+import { TOOL_STATE, many, plainly, shortArgument, shortened, span, whole } from "./words.js";
 
 const SIGNS = {
   arriving: "⋯",
@@ -80,9 +80,10 @@ export class ToolCard {
     if (exact && exact !== this._exact) this._showExact(exact);
     else if (!exact) this._showArriving();
     setText(this.short, exact ? shortArgument(exact) : this._shortSoFar());
-    const asks = tool.approval !== null && tool.approval.isQuestion;
+    const { approval } = tool;
     for (const member of this._members.values()) {
-      member.element.hidden = member.head === this.short.textContent || (asks && member.key === "question"); // said once
+      const isSaid = approval && approval.isQuestion ? member.key === "question" : member.head === this.short.textContent;
+      member.element.hidden = isSaid && !(approval && !approval.isQuestion); // said once, but whole where it is allowed
     }
     this._showOutput();
     this._showNotes();
@@ -205,7 +206,8 @@ export class ToolCard {
       if (this._approval) this._approval.close();
       this._approval = new ApprovalCard(approval, this._parts);
       this.slot.append(this._approval.element);
-      this.details.open = true; // one must see what one allows
+      this.details.open = true; // one must see what one allows, from its beginning
+      for (const member of this._members.values()) member.toStart();
     } else if (approval) {
       this._approval.update();
     }
@@ -250,7 +252,8 @@ class Member {
     this.element = el("div.member", null, el("span.key.small.muted", { hidden: !key }, key), this.value);
   }
 
-  append(text) {
+  append(more) {
+    const text = plainly(more);
     if (this.box) {
       this.box.append(text);
       return;
@@ -268,10 +271,14 @@ class Member {
   }
 
   set(text) {
-    if (this.box) this.box.set(text);
+    if (this.box) this.box.set(plainly(text));
     else {
       this.head = "";
       this.append(text);
     }
+  }
+
+  toStart() {
+    if (this.box) this.box.toStart();
   }
 }

@@ -64,6 +64,13 @@ export class Watch extends EventTarget {
     this.#wait(SOON);
   }
 
+  /** What was seen with another key is nobody's business now. */
+  clear() {
+    this.approvals = [];
+    this.sessions = { data: [], has_more: false, next: null };
+    this.#emit("approvals", this.approvals);
+  }
+
   #wait(ms) {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.look(), ms);

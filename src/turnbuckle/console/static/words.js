@@ -88,7 +88,15 @@ export function shortArgument(args, length = SHORT) {
   const name = TELLING.find((one) => typeof args[one] === "string");
   const value = name === undefined ? Object.values(args)[0] : args[name];
   if (value === undefined) return "";
-  return shortened((typeof value === "string" ? value : JSON.stringify(value)).slice(0, LOOKED_AT), length);
+  return plainly(shortened((typeof value === "string" ? value : JSON.stringify(value)).slice(0, LOOKED_AT), length));
+}
+
+// What is not seen, or turns the order of what is: controls, marks without width, and those that change the direction.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+
+/** A text in which everything can be seen, in its true order: for what a person allows. */
+export function plainly(text) {
+  return text.replace(UNSEEN, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 export function spaced(word) {

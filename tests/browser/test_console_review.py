@@ -1,0 +1,194 @@
+"""What readers of the console rely on in odd moments: long texts that grow, small windows, hostile words, dead addresses."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from browser_stage import PHONE, gone, is_sideways, last_run, reaches, run_id, say, shown
+from live_stage import door
+from served_folder import until
+
+from turnbuckle.lab.asked import brings_results
+from turnbuckle.lab.script import Call, Finish, More, Say
+
+pytestmark = pytest.mark.process
+
+ASKING = 'workspace = "work"\n[tools.approval]\nshell = "ask"\n'
+KEY = "tb-a-key-for-the-tests-0123456789"
+KEYED = f'workspace = "work"\n[server]\napi_keys = ["{KEY}"]\n'
+FOUND_NOTHING = r"status of 404"
+LINES = [f"line {number} of a file with many lines in it\n" for number in range(12_000)]
+WROTE = json.dumps({"path": "a.txt", "content": "".join(LINES)})
+
+
+def _a_large_file(request):
+    if brings_results(request):
+        return (Say("It is written."), Finish())
+    cuts = (0, 190_000, 280_000, 370_000, len(WROTE))
+    parts = [WROTE[start:end] for start, end in pairwise(cuts)]
+    first = Call("write_file", parts[0], pieces=700, closed=False)
+    return (first, door(1), More(parts[1], closed=False), door(2), More(parts[2], closed=False), door(3), *_rest(parts))
+
+
+def _rest(parts):
+    return (More(parts[3], pieces=700), Finish())
+
+
+def _is_at_end(box):
+    return box.evaluate("box => box.scrollHeight - box.scrollTop - box.clientHeight < 3")
+
+
+def _top_line(box):
+    """The first line of a box that can be seen."""
+    return box.evaluate(
+        """box => {
+          const { left, top } = box.getBoundingClientRect();
+          const { startContainer: text, startOffset: at } = document.caretRangeFromPoint(left + 12, top + 30);
+          return text.data.slice(text.data.lastIndexOf("\\n", at) + 1).split("\\n")[0];
+        }"""
+    )
+
+
+def _arrived(run, characters):
+    """Wait until so many characters of the call are said to be there."""
+    state = run.locator(".tool .state")
+    until(lambda: int(re.sub(r"\D", "", state.inner_text()) or 0) >= characters, state.inner_text)
+
+
+@pytest.mark.requirement("H3")
+def test_a_file_that_arrives_is_followed_to_its_end_and_a_reader_who_goes_up_is_left_alone(visit, serve):
+    server = serve(model=_a_large_file)
+    page = visit(server.url).open()
+    say(page, "write it")
+    run = last_run(page)
+    box = run.get_by_role("group", name="content")
+    _arrived(run, 190_000)
+    until(lambda: _is_at_end(box))
+    server.behind.open(1)  # more than the page holds: its beginning goes
+    _arrived(run, 280_000)
+    until(lambda: _is_at_end(box))
+    page.set_viewport_size(PHONE)  # its lines break anew
+    until(lambda: _is_at_end(box))
+    page.set_viewport_size({"width": 1280, "height": 800})
+    until(lambda: _is_at_end(box))
+
+    box.hover()
+    page.mouse.wheel(0, -900)
+    until(lambda: not _is_at_end(box))
+    line = until(lambda: _top_line(box))
+    for number, characters in ((2, 370_000), (3, len(WROTE))):
+        server.behind.open(number)
+        if number == 2:
+            _arrived(run, characters)
+    reaches(run, "completed")
+    assert _top_line(box) == line
+    run.get_by_role("button", name=re.compile("^Show all")).click()
+    assert _top_line(box) == line
+    assert box.inner_text() == "".join(LINES)
+
+
+@pytest.mark.requirement("H3", "D8")
+def test_what_is_allowed_on_a_phone_is_seen_whole_and_in_its_true_order(visit, serve):
+    command = "touch made # \u202eyllaer si siht\u202c and then it goes on for a while, to here"
+    assert len(command) <= 72  # short enough for one line of a wide window
+
+    def model(request):
+        return (Say("Done."), Finish()) if brings_results(request) else (Call("shell", {"command": command}), Finish())
+
+    server = serve(model=model, tools='approval = { shell = "ask" }')
+    visitor = visit(server.url)
+    page = visitor.open(viewport=PHONE)
+    say(page, "do it")
+    run = last_run(page)
+    reaches(run, "waiting_for_approval")
+    told = command.replace("\u202e", "\\u202e").replace("\u202c", "\\u202c")
+    whole = run.locator(".member .value")
+    shown(whole)
+    assert whole.inner_text() == told
+    assert not whole.evaluate(
+        "one => one.scrollWidth > one.clientWidth && getComputedStyle(one).overflow !== 'visible'"
+    )
+    assert not is_sideways(page)
+    other = visitor.open("#/approvals")
+    arguments = other.get_by_role("group", name="Arguments")
+    shown(arguments)
+    assert json.loads(arguments.inner_text())["command"] == command
+
+
+@pytest.mark.requirement("H3", "D8")
+def test_a_long_command_that_waits_for_a_person_is_seen_from_its_beginning(visit, serve):
+    command = "touch first\n" + "".join(f"echo {number}\n" for number in range(100))
+
+    def model(request):
+        return (Call("shell", {"command": command}, pieces=20), Finish())
+
+    server = serve(model=model, tools='approval = { shell = "ask" }')
+    page = visit(server.url).open()
+    say(page, "do it")
+    run = last_run(page)
+    reaches(run, "waiting_for_approval")
+    box = run.get_by_role("group", name="command")
+    shown(box)
+    until(lambda: box.evaluate("box => box.scrollTop") == 0)
+
+
+@pytest.mark.requirement("H3")
+@pytest.mark.parametrize("address", ["#/r/nonesuch", "#/s/nonesuch"])
+def test_an_address_of_nothing_says_so_once_and_waits_for_nothing(address, visit, serve):
+    server = serve()
+    visitor = visit(server.url)
+    visitor.watch.forgive(FOUND_NOTHING)
+    page = visitor.open(address)
+    sentence = page.get_by_text(re.compile(r"^There is no (run|session) 'nonesuch'\.$"))
+    shown(sentence.and_(page.locator(":visible")), 1)
+    gone(page.get_by_text("Connecting"))
+
+
+@pytest.mark.requirement("H3")
+def test_a_session_that_another_client_deletes_is_said_to_be_deleted(visit, serve):
+    server = serve()
+    visitor = visit(server.url)
+    visitor.watch.forgive(FOUND_NOTHING)
+    server.ended(server.say("mine", "list files"))
+    page = visitor.open("#/s/mine")
+    reaches(last_run(page), "completed")
+    server.ask("DELETE", "/v1/sessions/mine")
+    shown(page.get_by_text("This session was deleted."))
+    shown(page.locator("article.run"), 0)
+
+
+@pytest.mark.requirement("H3")
+def test_the_list_of_runs_says_how_they_stand_in_the_words_of_their_cards(visit, serve):
+    server = serve(ASKING)
+    run, asking = server.begin("list files"), server.begin("run touch made")
+    server.ended(run)
+    page = visit(server.url).open("#/runs")
+    shown(page.locator(f"li[data-run={asking}]").get_by_text("Waits for you"))
+    badge = page.locator(f"li[data-run={run}] .status")
+    shown(badge)
+    assert badge.inner_text() == "Completed"
+    assert badge.evaluate("one => getComputedStyle(one, '::before').content") == '""'  # one dot, not two
+    page.goto(f"{server.url}/#/r/{run}")
+    reaches(last_run(page), "completed")
+    assert run_id(last_run(page)) == run
+    assert last_run(page).locator(".status").inner_text() == "Completed"
+
+
+@pytest.mark.requirement("H3", "F9")
+def test_who_logs_out_leaves_nothing_on_the_page(visit, serve):
+    server = serve(KEYED + '[tools.approval]\nshell = "ask"\n', key=KEY)
+    visitor = visit(server.url)
+    visitor.watch.forgive(r"status of 401")
+    server.say("mine", "run touch made")
+    page = visitor.open("#/settings")
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Log in").click()
+    side = page.locator("#side")
+    shown(side.get_by_text("run touch made"))
+    shown(side.get_by_text("1 waits"))
+    page.get_by_role("button", name="Log out").click()
+    shown(page.get_by_label("API key"))
+    gone(side.get_by_text("run touch made"))
+    gone(side.get_by_text("1 waits"))
+    gone(side.get_by_text("No sessions yet."))
