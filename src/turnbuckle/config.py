@@ -31,6 +31,17 @@ REHEARSAL = "rehearsal"
 
 Where = tuple[str | int, ...]
 
+_EXPECTED = re.compile(r"Expected `(?P<kinds>[^`]+)`(?: (?P<sign>[<>]=?) (?P<limit>\S+))?(?:, got `(?P<got>[^`]+)`)?$")
+_LIMITS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+}
+
 
 DEFAULT = "default"
 """The source of a setting that nobody set."""
@@ -209,7 +220,7 @@ def _from_text(variable: str, where: Where, raw: str) -> Any:
         try:
             return tomllib.loads(f"value = {raw}")["value"]
         except tomllib.TOMLDecodeError:
-            raise ConfigError(f"the environment variable {variable}: {problem}") from None
+            raise ConfigError(f"the environment variable {variable}: {_plainly(str(problem), kind)}") from None
 
 
 def _set(given: dict[str, Any], where: Where, value: Any) -> None:
@@ -297,7 +308,27 @@ def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
         key = at.strip("`").removeprefix("$.").replace("[", ".").replace("]", "")
         where = _where(key) if key and "..." not in key else ()
         source = next((sources[where[:size]] for size in range(len(where), 0, -1) if where[:size] in sources), "")
-        raise ConfigError(f"{key or 'settings'}: {words}{f' ({source})' if source else ''}") from None
+        told = _plainly(words, _type_at(where))
+        raise ConfigError(f"{key or 'settings'}: {told}{f' ({source})' if source else ''}") from None
+
+
+def _plainly(words: str, kind: Any) -> str:
+    """What msgspec says of a value, for a person who writes settings and no Python."""
+    if words.startswith("Invalid enum value ") and (choices := _choices(kind)):
+        return f"{words.removeprefix('Invalid enum value ')} is none of {', '.join(choices)}"
+    found = _EXPECTED.match(words)
+    if found is None:
+        return words
+    kinds = [_KINDS.get(name, name) for name in found["kinds"].split(" | ") if name != "null"]
+    limit = f" {_LIMITS[found['sign']]} {found['limit'].removesuffix('.0')}" if found["sign"] else ""
+    got = f", and this is {_KINDS.get(found['got'], found['got'])}" if found["got"] else ""
+    return f"{' or '.join(kinds)}{limit} is wanted{got}"
+
+
+def _choices(kind: Any) -> list[str]:
+    if typing.get_origin(kind) is typing.Literal:
+        return [str(choice) for choice in typing.get_args(kind)]
+    return [choice for inner in typing.get_args(kind) for choice in _choices(inner)]
 
 
 def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, str], folder: Path) -> Settings:

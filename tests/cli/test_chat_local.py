@@ -76,7 +76,7 @@ def test_a_local_run_asks_in_the_chat(typed, shown, tmp_path):
             await talk.open()
             talk.entered("run echo hi")
             await eventually(lambda: talk.question is not None)
-            assert talk.entered(typed, talk.question.approval) == "answer"
+            assert talk.entered(typed, talk.asking) == "answer"
             await talk.settled()
             assert shown in front.screen
             await talk.close()
@@ -101,7 +101,7 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
             await talk.open()
             assert "a run is under way here:" in front.replies
             await eventually(lambda: talk.question is not None)
-            talk.entered("y", talk.question.approval)
+            talk.entered("y", talk.asking)
             await eventually(lambda: front.said == ["run echo hi >> done.txt", "list files"])
             await eventually(lambda: front.lines[-1].startswith("completed"))
             assert "taken up again after its process died" in front.lines

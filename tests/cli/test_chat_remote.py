@@ -189,7 +189,7 @@ def test_a_server_asks_and_is_answered_in_the_chat(typed, shown, tmp_path):
         talk.entered("do it")
         await eventually(lambda: talk.question is not None)
         assert '? May shell run with {"command":"echo hi"}?' in front.replies
-        assert talk.entered(typed, talk.question.approval) == "answer"
+        assert talk.entered(typed, talk.asking) == "answer"
         await talk.settled()
         assert any(shown in line for line in front.lines)
         await talk.close()
@@ -263,6 +263,13 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         with pytest.raises(Refused):
             await place.draft("r1:d1")
         await talk.close()
+        later, front = talk_of(place)
+        await later.open()
+        for line in ("/ledger", "/drafts show d1"):
+            later.entered(line)
+        await later.settled()
+        assert front.replies[-2:] == ["nothing was wasted", "there is no draft d1; /drafts lists them"]
+        await later.close()
 
     played(scene, tmp_path, waiting)
 

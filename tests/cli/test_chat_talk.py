@@ -185,7 +185,7 @@ async def _asking(*facts, **more):
 def test_a_question_is_answered_in_place(typed, given):
     async def scene():
         place, talk, _front = await _asking(ASKED)
-        assert talk.entered(typed, "a1") == "answer"
+        assert talk.entered(typed, "r1:a1") == "answer"
         await eventually(lambda: place.given == [given])
         assert talk.question is None
         await talk.close()
@@ -198,7 +198,7 @@ def test_a_question_is_answered_in_place(typed, given):
 def test_anything_else_is_no_answer_and_the_line_stays(typed):
     async def scene():
         place, talk, front = await _asking(ASKED)
-        assert talk.entered(typed, "a1") == "refused"
+        assert talk.entered(typed, "r1:a1") == "refused"
         await eventually(lambda: "y allows it" in front.replies[-1])
         assert (place.given, talk.question) == ([], ASKED)
         await talk.close()
@@ -214,7 +214,7 @@ def test_a_line_that_was_begun_before_the_question_is_a_message_and_no_answer():
         assert talk.entered("y", "") == "taken"
         await eventually(lambda: len(place.said) == 2)
         assert (place.given, talk.question) == ([], ASKED)
-        assert talk.entered("y", "a0") == "taken"
+        assert talk.entered("y", "r1:a0") == "taken"
         assert place.given == []
         await talk.close()
 
@@ -230,8 +230,27 @@ def test_questions_are_put_one_after_the_other_and_an_answer_from_elsewhere_take
         await eventually(lambda: talk.question == OTHER)
         await eventually(lambda: '? May shell run with {"command":"rm x"}?' in front.replies)
         assert "denied by ann" in front.lines
-        assert talk.entered("y", "a1") == "taken"  # it was meant for the other one
+        assert talk.entered("y", "r1:a1") == "taken"  # it was meant for the other one
         assert place.given == []
+        await talk.close()
+
+    play(scene)
+
+
+@pytest.mark.requirement("D8", "H2")
+def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_older_line_answers_it():
+    async def scene():
+        place, talk, front = await _asking(ASKED)
+        begun = talk.asking
+        place.add("r1", ApprovalAnswered(1_000.0, "a1", "denied", "ann"), ended())
+        place.answers |= {"next": "r2", "y": "r2"}
+        place.add("r2", started("r2", "next"), ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "rm x"}))
+        talk.entered("next")
+        await eventually(lambda: '? May shell run with {"command":"rm x"}?' in front.replies)
+        assert talk.entered("y", begun) == "taken"
+        assert place.given == []
+        assert talk.entered("y", talk.asking) == "answer"
+        await eventually(lambda: place.given == [("r2", "a1", "allow", "")])
         await talk.close()
 
     play(scene)
@@ -240,9 +259,9 @@ def test_questions_are_put_one_after_the_other_and_an_answer_from_elsewhere_take
 def test_a_question_for_words_takes_any_words_and_commands_stay_commands():
     async def scene():
         place, talk, front = await _asking(WHICH)
-        assert talk.entered("/status", "q1") == "taken"
+        assert talk.entered("/status", "r1:q1") == "taken"
         await eventually(lambda: front.replies[-1] == "Nothing runs.")
-        assert talk.entered("the blue one", "q1") == "answer"
+        assert talk.entered("the blue one", "r1:q1") == "answer"
         await eventually(lambda: place.given == [("r1", "q1", "answer", "the blue one")])
         await talk.close()
 
@@ -254,7 +273,7 @@ def test_all_of_long_arguments_can_be_seen():
         long = ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "x" * 5_000})
         _place, talk, front = await _asking(long)
         assert "5,014 characters in all" in front.replies[-1]
-        talk.entered("/args", "a1")
+        talk.entered("/args", "r1:a1")
         await eventually(lambda: front.replies[-1].count("x") == 5_000)
         assert talk.question == long
         await talk.close()

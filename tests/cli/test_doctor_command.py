@@ -62,6 +62,20 @@ def test_damage_is_found_reported_cut_out_and_the_old_file_is_kept(here, capsys)
     assert "sound: 2 streams" in capsys.readouterr().out
 
 
+@pytest.mark.requirement("E8", "H2")
+def test_a_command_that_meets_damage_says_the_way_out(here, capsys):
+    (here / ".turnbuckle").mkdir()
+    (here / ".turnbuckle" / DATABASE).write_bytes(b"no database at all, whatever its name says" * 200)
+    assert _run("run", "write a.txt") == 1
+    assert "move it away, or put a backup in its place" in capsys.readouterr().err
+    (here / ".turnbuckle" / DATABASE).unlink()
+    assert _run("run", "write a.txt") == 0
+    _tear(here)
+    capsys.readouterr()
+    assert _run("sessions", "show") == 1
+    assert "turnbuckle doctor" in capsys.readouterr().err
+
+
 def test_settings_are_shown_with_their_source(here, capsys, monkeypatch):
     (here / "turnbuckle.toml").write_text("[stall]\ngap = 7\n")
     monkeypatch.setenv("TURNBUCKLE_TURN__MAX_CALLS", "5")

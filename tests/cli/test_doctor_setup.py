@@ -47,6 +47,7 @@ WRONG: list[tuple[str, str, str, str]] = [
     ("[server]\nkeepalive = 'x'", "settings", "server.keepalive", "Mend that place"),
     ("[server", "settings", "is no TOML", "Mend that place"),
     ("workspace = 'nowhere'", "workspace", "is no folder", "Make it"),
+    ("[tools]\nmodules = ['none.py']", "tools.modules", "none.py", "Mend that setting"),
     ("[tools.approval]\nshel = 'ask'", "tools.approval", "did you mean shell?", "Mend that setting"),
     ("[session]\ntime_zone = 'Mars/North'", "session", "no time zone", "Mend that setting"),
     ("[[routes]]\npreset = 'openai'\nmodel = 'm'", "route openai", "without a key", "Set OPENAI_API_KEY"),
@@ -102,6 +103,12 @@ def test_every_finding_that_is_not_fine_says_what_to_do(here: Path, capsys: pyte
     for text, *_ in (*WRONG, *NOTED):
         _, found = _found(here, capsys, text)
         assert all(one["fix"] for one in found if one["level"] != "ok"), text
+
+
+def test_a_data_folder_that_is_a_file_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = _found(here, capsys, "data = 'turnbuckle.toml'")
+    assert code == 1
+    assert ("wrong", "data folder") in [(one["level"], one["about"]) for one in found]
 
 
 def test_a_person_reads_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,6 +168,7 @@ def test_answers_may_come_through_a_pipe(
 ) -> None:
     (here / "work").mkdir()
     answers = [
+        "banana",  # nobody's name, so the question is put again
         "another",
         f"{lab.url}/v1",
         "openai_resp",  # a beginning is enough
@@ -182,6 +183,7 @@ def test_answers_may_come_through_a_pipe(
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(answers) + "\n"))
     assert _run("init") == 0
     told = capsys.readouterr().out
+    assert "there is no provider banana" in told
     assert "lab:unauthorized: auth (status 401)" in told
     assert "nowhere is no folder" in told
     assert "tb-" in told
@@ -242,7 +244,8 @@ def test_the_rehearsal_model_can_be_chosen_and_works(
         (["--provider", "opnai", "--model", "m"], "there is no provider opnai"),
         (["--provider", "anthropic", "--model", "m"], "the environment has no ANTHROPIC_API_KEY"),
         (["--provider", "azure", "--model", "m"], "--base-url is needed"),
-        (["--base-url", "nowhere", "--model", "m"], "base_url must be like"),
+        (["--base-url", "nowhere", "--model", "m"], "turnbuckle: base_url must be like"),
+        (["--base-url", "http://localhost:1/v1", "--protocol", "soap", "--model", "m"], "soap is none of openai_chat"),
         (["--provider", "ollama", "--no-test", "--model", "m", "--workspace", "nowhere"], "is no folder"),
     ],
 )

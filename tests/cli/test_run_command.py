@@ -153,6 +153,8 @@ def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
         configure(here, lab.url, more="[recovery]\nstream_retries = 0")
         assert _run("run", "write notes", "--max-calls", "2") == 3
     capsys.readouterr()
+    assert _run("runs", "show") == 3
+    assert "draft kept: turnbuckle drafts show r" in capsys.readouterr().err
     assert _run("drafts", "list") == 0
     line = capsys.readouterr().out
     assert line.endswith("  write_file notes.md, 20 characters\n")

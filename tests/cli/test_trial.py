@@ -56,6 +56,7 @@ BROKEN: list[tuple[str, FailureKind, str]] = [
     ("rate-limited", "rate_limited", "try again in a minute"),
     ("overloaded", "overloaded", "try again in a minute"),
     ("server-error", "server", "try again in a minute"),
+    ("refusal", "invalid", "check protocol and model"),
     ("html-page", "garbage", "check base_url"),
     ("random-bytes", "garbage", "check base_url"),
     ("empty-body", "incomplete", "check base_url"),

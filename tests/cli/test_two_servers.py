@@ -4,11 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from commands import Ran, command
+from commands import Ran, command, start
 from live_scenes import LAST, answer
 from server_process import ServerProcess, lived
 
 from turnbuckle.cli.exits import FAILED
+from turnbuckle.journal.sqlite.folder import FolderLock
 
 pytestmark = pytest.mark.process
 
@@ -47,3 +48,25 @@ def test_a_second_server_is_refused_and_readers_work_beside_the_first(tmp_path: 
     assert LAST in shown.out
     assert (view["status"], view["output"]) == ("completed", LAST)
     assert code == 0
+
+
+@pytest.mark.requirement("E6", "H2")
+@pytest.mark.parametrize("arguments", [["chat"], ["serve"], ["doctor"]])
+def test_a_server_of_another_folder_is_never_taken_for_the_one_that_has_this_journal(tmp_path: Path, arguments):
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    theirs.mkdir()
+    ours.mkdir()
+    server = start(theirs, "serve", "--port", "0")
+    lock = FolderLock(ours / ".turnbuckle")
+    try:
+        port = server.stdout.readline().strip().rpartition(":")[2]
+        ran = command(ours, *arguments, TURNBUCKLE_SERVER__PORT=port)
+    finally:
+        lock.release()
+        server.terminate()
+        server.communicate(timeout=30)
+    told = " ".join((ran.out + ran.err).split())
+    assert "goes through" not in told
+    assert "which listens on" not in told
+    assert "has this folder" not in told
+    assert "another turnbuckle" in told

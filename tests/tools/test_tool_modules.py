@@ -68,7 +68,7 @@ def test_the_same_tool_by_way_of_two_modules_is_one(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("x = 1\n", "there is no tool in .*my_tools.py; make one with `@tool`"),
+        ("x = 1\n", "there is no tool in .*my_tools.py; make one with `@tool\\(effect=…\\)`"),
         ("def greet(:\n", r"my_tools.py, line 1: SyntaxError"),
         ("import os\n\nimport nobody_has_this\n", r"my_tools.py, line 3: ModuleNotFoundError: .*nobody_has_this"),
         ("def f():\n    return 1 / 0\n\nf()\n", r"my_tools.py, line 2: ZeroDivisionError"),

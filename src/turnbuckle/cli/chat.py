@@ -20,6 +20,7 @@ from turnbuckle.cli.chat_port import Lost, Place, Refused
 from turnbuckle.cli.chat_remote import RemotePlace
 from turnbuckle.cli.chat_talk import Talk
 from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
+from turnbuckle.cli.listener import serves
 from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.run import checked_name, guarded
 from turnbuckle.cli.screen import Screen
@@ -152,6 +153,9 @@ async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator
         yield place
 
 
+_WAY_OUT = "if it is a server, say where with --server URL; else wait until it is done"
+
+
 async def _beside(loaded: Loaded, wish: Wish, error: InUse) -> Remote:
     """The server that has the journal, if it answers where the settings say. Raises JournalTaken."""
     server = loaded.settings.server
@@ -159,8 +163,9 @@ async def _beside(loaded: Loaded, wish: Wish, error: InUse) -> Remote:
     try:
         await remote.ask("GET", "/healthz")
     except ServerRefused:
-        way_out = "if it is a server, say where with --server URL; else wait until it is done"
-        raise JournalTaken(f"{error}, and nothing answers at {remote.address}: {way_out}") from None
+        raise JournalTaken(f"{error}, and nothing answers at {remote.address}: {_WAY_OUT}") from None
+    if not await asyncio.to_thread(serves, server.host, server.port, Path(loaded.settings.data)):
+        raise JournalTaken(f"{error}, and {remote.address} is another turnbuckle: {_WAY_OUT}")
     print(f"a server has the journal: this chat goes through {remote.address}", file=sys.stderr)
     return remote
 

@@ -29,7 +29,7 @@ async def carried_out(command: Command, place: Place, session: str, run: str) ->
         case Command("drafts", rest):
             return await _drafts(place, session, rest.split())
         case Command("ledger"):
-            return await _ledger(place, run)
+            return await _ledger(place, session, run)
         case Command("model"):
             return "\n".join(await place.models())
         case _:
@@ -73,6 +73,8 @@ async def _drafts(place: Place, session: str, words: list[str]) -> str:
         found = await place.drafts(session)
         lines = [f"{one.name}  {one.tool} {one.target}, {one.characters:,} characters" for one in found]
         return "\n".join(lines) or "no open drafts"
+    if ":" not in words[1]:
+        raise Refused(f"there is no draft {words[1]}; /drafts lists them")
     text = await place.draft(words[1])
     if words[0] == "show":
         return text
@@ -84,10 +86,10 @@ async def _drafts(place: Place, session: str, words: list[str]) -> str:
     return f"wrote {len(text):,} characters to {path}"
 
 
-async def _ledger(place: Place, run: str) -> str:
-    if not run:
+async def _ledger(place: Place, session: str, run: str) -> str:
+    if not (last := run or next((one.run for one in await place.runs(session)), "")):
         return "nothing was run yet"
-    lines = waste_lines(await place.ledger(run))
+    lines = waste_lines(await place.ledger(last))
     return "\n".join(line.text for line in lines if isinstance(line, Line)) or "nothing was wasted"
 
 

@@ -182,8 +182,7 @@ class TerminalFront:
         if not text:
             self._about = ""
         elif not self._was_begun:
-            question = self._view.question
-            self._about = question.approval if question is not None else ""
+            self._about = "" if self._talk is None else self._talk.asking
         self._was_begun = bool(text)
 
     def _keys(self) -> KeyBindings:

@@ -22,6 +22,7 @@ from turnbuckle.cli.story import Break, Line, Piece
 
 LONGEST_LINE = 1 << 20  # characters of one line; a pasted file has less
 _PROMPT = "> "
+_PROMPTS = {"approval": "y/n > ", "question": "answer > "}
 
 
 class PlainFront:
@@ -63,9 +64,13 @@ class PlainFront:
     def refresh(self) -> None:
         """Somebody who types is told when it is their turn."""
         view = None if self._talk is None else self._talk.view()
-        if not (self._steps or self._prompted or view is None or view.running or view.queued):
-            self._prompted = True
-            self._prompting = asyncio.ensure_future(self._write(lambda: self._screen.raw(_PROMPT)))
+        if self._steps or self._prompted or view is None:
+            return
+        if view.question is None and (view.running or view.queued):
+            return
+        prompt = _PROMPT if view.question is None else _PROMPTS[view.question.kind]
+        self._prompted = True
+        self._prompting = asyncio.ensure_future(self._write(lambda: self._screen.raw(prompt)))
 
     async def run(self) -> Literal["quit", "leave"]:
         """Until there are no more lines, or somebody leaves."""
@@ -101,8 +106,7 @@ class PlainFront:
     def _entered(self, line: str) -> str:
         assert self._talk is not None
         self._prompted = False
-        question = self._talk.question
-        told = self._talk.entered(line, question.approval if question is not None else "")
+        told = self._talk.entered(line, self._talk.asking)
         if told == "taken" and not self._steps:
             self._typed = [*self._typed, line.strip()][-100:]
         return told

@@ -173,6 +173,11 @@ class Talk:
         """What waits for an answer, the oldest first."""
         return next(iter(self._asked.values()), None)
 
+    @property
+    def asking(self) -> str:
+        """A name for that question. Each run numbers its own from the start, so the run is a part of it."""
+        return "" if self.question is None else f"{self._run}:{self.question.approval}"
+
     def view(self) -> View:
         running = bool(self._run)
         words = ""
@@ -184,13 +189,13 @@ class Talk:
         return View(running, live, words, tuple(self._pending.values()), self.question, self._lost)
 
     def entered(self, text: str, about: str = "") -> Entered:
-        """Take a line. `about` is the question that stood there when the line was begun. `refused`: it can not be
+        """Take a line. `about` is what was `asking` when the line was begun. `refused`: it can not be
         meant, and the line is better left where it is."""
         said = text.strip()
         if not said:
             return "taken"
         line, question = parse(said), self.question
-        if question is not None and about == question.approval and isinstance(line, Message):
+        if question is not None and about == self.asking and isinstance(line, Message):
             return self._answered(question, said)
         match line:
             case Wrong(why):
@@ -325,9 +330,9 @@ class Talk:
 
     async def _ask_next(self) -> None:
         question = self.question
-        if question is None or question.approval == self._put:
+        if question is None or self.asking == self._put:
             return
-        self._put = question.approval
+        self._put = self.asking
         await self._front.show([Break(), Reply(f"? {question_text(question)}", "notice")])
         if not self._attended:
             self._asked.pop(question.approval, None)

@@ -25,14 +25,14 @@ from turnbuckle.call.routes import Route, RouteError, resolve
 from turnbuckle.call.transport import proxy_for
 from turnbuckle.cli.finding import Finding
 from turnbuckle.cli.init_search import models_of
-from turnbuckle.cli.listener import Listener, listener_at
+from turnbuckle.cli.listener import Listener, listener_at, serves
 from turnbuckle.cli.trial import findings, try_route
 from turnbuckle.config import Loaded, api_keys_of, load, rehearses, route_name
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.sqlite.folder import has_writer
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.server.origins import Origins, is_loopback
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.tools.modules import registry_of
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import secrets_in_headers
 
@@ -51,7 +51,7 @@ def read_settings(config: Path | None) -> Loaded | Finding:
     try:
         return load(config)
     except ConfigError as error:
-        return Finding("wrong", "settings", str(error), "Mend that place; until then nothing starts with this file.")
+        return Finding("wrong", "settings", str(error), "Mend that place; until then nothing starts.")
 
 
 def check_program() -> Iterator[Finding]:
@@ -130,10 +130,11 @@ def _check_data(data: Path) -> Iterator[Finding]:
 
 
 def check_rules(settings: Settings) -> Iterator[Finding]:
-    """Rules that are read only when they are used: consent, sessions."""
+    """What is read only when it is used: rules of consent and of sessions, own tools."""
     for about, read in (
         ("tools.approval", lambda: consent_of(settings)),
         ("session", lambda: lane_rules(settings, ())),
+        ("tools.modules", lambda: registry_of(settings.tools.enable, settings.tools.modules)),
     ):
         try:
             read()
@@ -189,7 +190,7 @@ def _check_port(host: str, port: int, data: Path) -> Finding:
     match listener_at(host, port):
         case Listener("free"):
             return Finding("ok", "server", f"{place} is free")
-        case Listener("turnbuckle") if has_writer(data):
+        case Listener("turnbuckle") if serves(host, port, data):
             return Finding("ok", "server", f"a turnbuckle has this folder, and {place}")
         case Listener("turnbuckle", who):
             words = f"another turnbuckle listens on {place}{f' ({who})' if who else ''}"

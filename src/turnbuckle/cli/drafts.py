@@ -21,7 +21,7 @@ from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
 from turnbuckle.vocab.ids import RunId
 
 app = App(name="drafts", help="What is kept of calls that were cut: list, show, save.")
-Json = Annotated[bool, Parameter(name="--json", negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 class Kept(Struct, frozen=True):

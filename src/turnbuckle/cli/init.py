@@ -231,6 +231,8 @@ class _Setup:
         elif preset is None and name != ANOTHER and not wanted.base_url:
             raise ConfigError(f"there is no provider {name}; known are {', '.join(PRESETS)}, or give --base-url")
         base_url = wanted.base_url or ("" if preset is not None and preset.base_url else self._address(name))
+        if wanted.protocol and wanted.protocol not in PROTOCOLS:
+            raise ConfigError(f"--protocol {wanted.protocol} is none of {', '.join(PROTOCOLS)}")
         protocol = wanted.protocol or ("" if preset is not None else self._protocol())
         where = base_url or (preset.base_url if preset is not None else "")
         usual = preset.key if preset is not None else ""
@@ -301,7 +303,8 @@ class _Setup:
             raise ConfigError("the provider lists no models: name one by --model")
         if not self._models:
             return replace(chosen, model=self._needed("model", "Model"))
-        asked.say("", "Its models:")
+        if not asked.accept:
+            asked.say("", "Its models:")
         return replace(chosen, model=asked.pick("Model", self._models))
 
     def _no_list(self, why: Failure, chosen: Chosen, asked: Questions) -> None:
@@ -317,7 +320,7 @@ class _Setup:
         try:
             return resolve({"name": "init", **chosen.route()}, self._environment)
         except RouteError as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError(str(error).removeprefix("route init: ")) from None
 
     # The end
 
@@ -353,10 +356,19 @@ def _named(asked: Questions, found: list[Found]) -> str:
     names = [name for name, _ in rows]
     asked.say("")
     picked = asked.pick("Provider", names, [why for _, why in rows])
+    while not (picked in names or _is_known(picked)):
+        asked.say(f"there is no provider {picked}; `{ANOTHER}` lists those that are known")
+        picked = asked.pick("Provider", names)
     if picked != ANOTHER:
         return picked
     asked.say("", f"Known are: {', '.join(PRESETS)}")
-    return asked.line("One of these, or the address of an API") or ANOTHER
+    while (named := asked.line("One of these, or the address of an API")) and not _is_known(named):
+        asked.say(f"{named} is none of these, and no address such as https://host/v1")
+    return named or ANOTHER
+
+
+def _is_known(name: str) -> bool:
+    return name in PRESETS or "://" in name
 
 
 def _source(key: str) -> str:

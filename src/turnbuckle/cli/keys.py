@@ -14,7 +14,7 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, Key, KeyFile
 
 app = App(name="keys", help="Who may use the server: create, list and revoke keys.")
-Json = Annotated[bool, Parameter(name="--json", negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 @app.command

@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.journal.sqlite.folder import has_writer, writing_process
+
 _PATIENCE = 1.0
 _LAST_PORT = 65_535
 _MOST = 4096  # bytes of an answer that has forty
@@ -56,6 +58,15 @@ def is_turnbuckle(host: str, port: int) -> bool:
     except (OSError, ValueError, urllib.error.URLError, msgspec.DecodeError):
         return False
     return told.get("status") == "ok" and "version" in told
+
+
+def serves(host: str, port: int, folder: Path) -> bool:
+    """Whether the turnbuckle that listens there is the process that writes to this folder, and not that of another
+    one on the usual port. Where the system does not tell who listens, it is believed."""
+    if not (has_writer(folder) and is_turnbuckle(host, port)):
+        return False
+    writer, listening = writing_process(folder), _process_at(port)
+    return not writer or not listening or listening.startswith(f"process {writer},")
 
 
 def _process_at(port: int) -> str:

@@ -15,7 +15,11 @@ CANCELLED = 130
 app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
 app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
 app.command("turnbuckle.cli.chat:app", name="chat", help="Talk with the model in this terminal.")
-app.command("turnbuckle.cli.serve:app", name="serve", help="Serve the OpenAI-compatible API, runs and sessions.")
+app.command(
+    "turnbuckle.cli.serve:app",
+    name="serve",
+    help="The server: the console, the OpenAI-compatible API, runs and sessions.",
+)
 app.command("turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash.")
 app.command(
     "turnbuckle.cli.sessions:app", name="sessions", help="Conversations: list, search, fork, export, stop, undo …"

@@ -46,7 +46,11 @@ class Remote:
                 return msgspec.json.decode(text)
         except msgspec.DecodeError:
             raise ServerRefused(f"what listens at {self.address} is no turnbuckle") from None
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except aiohttp.InvalidURL:
+            raise ServerRefused(f"{self.address} is no address; write it as http://127.0.0.1:8765") from None
+        except (aiohttp.ClientConnectorError, TimeoutError, ConnectionError) as error:
+            raise ServerGone(f"no answer from {self.address}: {_cause(error)}") from None
+        except (aiohttp.ClientError, ValueError) as error:
             raise ServerGone(f"no answer from {self.address}: {error or type(error).__name__}") from None
 
 
@@ -61,6 +65,18 @@ def refusal(status: int, text: bytes) -> ServerRefused:
     made = kind(f"the server says {status}: {_reason(text)}")
     made.status = status
     return made
+
+
+def _cause(error: Exception) -> str:
+    match error:
+        case TimeoutError():
+            return f"nothing came for {PATIENCE:.0f} s"
+        case aiohttp.ClientConnectorDNSError():
+            return "nobody knows a machine of that name"
+        case aiohttp.ClientConnectorError(os_error=ConnectionRefusedError()):
+            return "nothing listens there; `turnbuckle serve` starts a server"
+        case _:
+            return str(error) or type(error).__name__
 
 
 def _reason(text: bytes) -> str:

@@ -21,7 +21,7 @@ from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.cli.story import Line, Piece
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
-from turnbuckle.journal.port import JournalError, StreamRow, Wanted
+from turnbuckle.journal.port import Damaged, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.runs import NewRun, Running
@@ -128,6 +128,8 @@ def guarded(work: "Awaitable[int]") -> int:
         return run_loop(main())
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
+    except Damaged as error:
+        return fail(f"{error}. `turnbuckle doctor` says more, and with --mend it keeps what is sound", FAILED)
     except (TurnbuckleError, JournalError) as error:
         return fail(error, FAILED)
 
@@ -226,10 +228,15 @@ def _last_lines(follower: Follower, look: Look, run_id: str, outcome: Outcome) -
     if look.as_json:
         return
     pieces: list[Piece] = waste_lines(follower.wastes)
-    pieces += [Line(f"draft kept: turnbuckle drafts show {run_id}:{draft}", "notice") for draft in outcome.drafts]
+    pieces += draft_lines(run_id, outcome)
     if follower.outcome is None:
         pieces.append(Line(f"the run had ended already: {outcome.kind}"))
     look.screen.show(pieces)
+
+
+def draft_lines(run_id: str, outcome: Outcome) -> list[Piece]:
+    """What is kept of calls that were never finished, and how to read it."""
+    return [Line(f"draft kept: turnbuckle drafts show {run_id}:{draft}", "notice") for draft in outcome.drafts]
 
 
 def _listen_for_signals(running: Running) -> None:

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from turnbuckle.app import open_app, open_reader, writer_of
 from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
-from turnbuckle.cli.run import Look, guarded, resumed
+from turnbuckle.cli.run import Look, draft_lines, guarded, resumed
 from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError
@@ -23,12 +23,15 @@ from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.labels import shortened
 
 app = App(name="runs", help="What was run: list, show, and resume after a crash.")
-Json = Annotated[bool, Parameter(name="--json", negative="")]
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
 @app.command(name="list")
 def list_runs(
-    *, unfinished: Annotated[bool, Parameter(negative="")] = False, config: Path | None = None, as_json: Json = False
+    *,
+    unfinished: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    config: Path | None = None,
+    as_json: Json = False,
 ) -> int:
     """List runs, the last touched first.
 
@@ -49,11 +52,11 @@ def list_runs(
 
 @app.command
 def show(
-    run: str = "",
+    run: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
     config: Path | None = None,
-    reasoning: Annotated[bool, Parameter(negative="")] = False,
+    reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     as_json: Json = False,
 ) -> int:
     """Show a run from its journal as it was shown when it ran. The exit code is that of its outcome.
@@ -78,11 +81,11 @@ def show(
 
 @app.command
 def resume(
-    run: str = "",
+    run: Annotated[str, Parameter(show_default=False)] = "",
     /,
     *,
     config: Path | None = None,
-    reasoning: Annotated[bool, Parameter(negative="")] = False,
+    reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     as_json: Json = False,
 ) -> int:
     """Go on with a run whose process died: what was done is not done again.
@@ -163,6 +166,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
             follower.close()
         look.screen.show(waste_lines(follower.wastes))
         if follower.outcome is not None:
+            look.screen.show(draft_lines(run, follower.outcome))
             return EXIT_CODES[follower.outcome.kind]
     print("this run has no end yet", file=sys.stderr)
     return OK

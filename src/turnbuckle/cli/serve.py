@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
-from turnbuckle.cli.listener import is_turnbuckle
+from turnbuckle.cli.listener import is_turnbuckle, serves
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
@@ -71,8 +71,10 @@ async def _serve(loaded: Loaded, *, open_page: bool) -> int:
         if not is_turnbuckle(server.host, server.port):
             return fail(error, FAILED)
         near = reachable(f"http://{server.host}:{server.port}")
-        if isinstance(error, InUse):
+        if isinstance(error, InUse) and serves(server.host, server.port, Path(loaded.settings.data)):
             return fail(f"{error}. It is a server, which listens on {near}", FAILED)
+        if isinstance(error, InUse):
+            return fail(f"{error}. It is not the server on {near}, which is another turnbuckle", FAILED)
         ways = "use that one, stop it, or start this one with --port 0 for any free port"
         return fail(f"another turnbuckle listens on {near} already: {ways}", FAILED)
     return OK

@@ -288,8 +288,10 @@ def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]], s
             return await act(loaded)
         except (SessionUnknown, ImportRefused) as error:
             return fail(error, USAGE_ERROR)
-        except (SessionBusy, OSError) as error:
+        except SessionBusy as error:
             return fail(error, FAILED)
+        except OSError as error:
+            return fail(f"{error.filename or 'the file'}: {error.strerror or error}", FAILED)
 
     return guarded(guided())
 

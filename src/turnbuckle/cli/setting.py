@@ -34,7 +34,8 @@ def _chosen(loaded: Loaded, wanted: str | None, model: str | None) -> Loaded:
     if wanted is not None:
         names = [route_name(route) for route in routes]
         if wanted not in names:
-            raise ConfigError(f"there is no route {wanted}; there are: {', '.join(names) or 'none'}")
+            there = f"there are: {', '.join(names)}" if names else "none is set up; `turnbuckle init` does that"
+            raise ConfigError(f"there is no route {wanted}; {there}")
         routes.insert(0, routes.pop(names.index(wanted)))
     if model is not None:
         if not routes:

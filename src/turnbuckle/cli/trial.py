@@ -108,6 +108,8 @@ class _Caller:
         judged = verdict(reply)
         if judged.kind == "complete" or (tools and reply.text):
             return None
+        if judged.kind == "refused":
+            return failure("invalid", "the model declined to answer")
         return failure("garbage", f"the answer is no use: {judged.kind.replace('_', ' ')}")
 
 
@@ -157,7 +159,7 @@ def advice(why: Failure, key: str = "", models: tuple[str, ...] = (), model: str
         return _connect_advice(why.message)
     held = f" It comes from {key}." if key else ""
     return {
-        "auth": f"The provider does not take this key: check that it is whole and not revoked.{held}",
+        "auth": f"The provider does not take this key: check that there is one, whole and not revoked.{held}",
         "permission": f"The key is good, and may not use this model: look at its rights there.{held}",
         "billing": "There is no credit left, or a spending limit is reached: look at the provider's billing page.",
         "rate_limited": "Too many requests at this moment. The set-up may be right: try again in a minute.",

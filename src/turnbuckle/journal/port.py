@@ -195,7 +195,8 @@ class Damaged(StorageError):
     """What is stored is not what was written. `seq` is the first item that can not be trusted, if that is known."""
 
     def __init__(self, stream: str, seq: int | None, why: str) -> None:
-        super().__init__(f"stream {stream or '?'}{'' if seq is None else f', item {seq}'}: {why}")
+        place = f"stream {stream}{'' if seq is None else f', item {seq}'}: " if stream else ""
+        super().__init__(f"{place}{why}")
         self.stream = stream
         self.seq = seq
         self.why = why

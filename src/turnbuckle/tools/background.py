@@ -223,7 +223,7 @@ class Processes:
     def _all(self, mark: str) -> Iterator[Process]:
         try:
             names = os.listdir(self._home)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
             found = self._process(self._home / name) if name.startswith(mark) else None

@@ -22,7 +22,7 @@ from turnbuckle.tools.spec import Tool
 
 SETTING = "tools.modules"
 _NAMED = "turnbuckle_own_tools"
-_HOW = "make one with `@tool` from turnbuckle, at the top level"
+_HOW = "make one with `@tool(effect=…)` from turnbuckle, at the top level"
 
 
 def registry_of(families: Iterable[str], modules: Sequence[str] = (), own: Sequence[Tool] = ()) -> Registry:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from turnbuckle.tools.schema import ForeignShape, Shape, TypedShape
 from turnbuckle.vocab.clock import Clock
@@ -155,6 +155,8 @@ def tool(
     asks: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
+    if effect not in (effects := get_args(Effect)):
+        raise TypeError(f"effect={effect!r} is none of {', '.join(effects)}")
 
     def made(function: Callable[..., Any]) -> Tool:
         description = _first_paragraph(function)

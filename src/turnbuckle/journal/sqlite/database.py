@@ -217,7 +217,7 @@ def _translated(error: Exception, stream: str) -> StorageError:
     if primary == sqlite3.SQLITE_FULL:
         return StorageFull(f"no room for the journal: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
-        return FormatUnknown(f"the file is no database: {error}")
+        return FormatUnknown(f"the journal's file is no database ({error}): move it away, or put a backup in its place")
     if primary == sqlite3.SQLITE_CORRUPT:
         return Damaged(stream, None, f"the database is damaged: {error}")
     return StorageFailed(f"{error} ({name})")

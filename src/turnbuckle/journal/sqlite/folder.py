@@ -41,6 +41,16 @@ class FolderLock:
             self._file = -1
 
 
+def writing_process(folder: Path) -> str:
+    """The number of the process that holds the folder's lock; empty if nobody does, or nobody can tell."""
+    if not has_writer(folder):
+        return ""
+    try:
+        return (folder / LOCK).read_text("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
 def has_writer(folder: Path) -> bool:
     """Whether a living process holds the folder's lock."""
     try:
