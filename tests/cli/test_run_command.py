@@ -51,6 +51,13 @@ def test_a_task_is_carried_out_without_a_key_and_without_a_network(
     assert len((here / "hello.txt").read_text().splitlines()) == 3
 
 
+def test_what_signals_do_is_afterwards_as_it_was(here: Path) -> None:
+    """A program that calls the command goes on with its own Ctrl-C."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert _run("run", "list files") == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 @pytest.mark.requirement("B4", "B8", "C8")
 def test_a_cut_is_told_in_one_quiet_line_and_counted_at_the_end(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("run", "write a.txt with 50 lines and cut") == 0

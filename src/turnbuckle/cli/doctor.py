@@ -47,6 +47,7 @@ from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, listed
 from turnbuckle.server.keys import KeyFile
+from turnbuckle.server.origins import is_loopback
 from turnbuckle.tools.background import Process
 from turnbuckle.turn.labels import shortened
 
@@ -296,7 +297,9 @@ class _Found(Struct, frozen=True):
         if isinstance(keys, str):
             print(f"keys: {keys}")
         elif not keys.good and not keys.settings:
-            print("keys: none; a server listens on this machine only, and asks nobody for one")
+            host = self.loaded.settings.server.host
+            near = "a server listens on this machine only, and asks nobody for one"
+            print(f"keys: none; {near if is_loopback(host) else f'a server on {host} needs one'}")
         else:
             revoked = f", {keys.revoked} revoked" if keys.revoked else ""
             print(f"keys: {keys.good} made with `turnbuckle keys`{revoked}, {keys.settings} in the settings")

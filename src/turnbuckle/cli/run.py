@@ -21,7 +21,7 @@ from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.cli.story import Line, Piece
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
-from turnbuckle.journal.port import Damaged, JournalError, StreamRow, Wanted
+from turnbuckle.journal.port import Damaged, InUse, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.runs import NewRun, Running
@@ -128,6 +128,8 @@ def guarded(work: "Awaitable[int]") -> int:
         return run_loop(main())
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
+    except InUse as error:
+        return fail(f"{error}. If it is a server, `turnbuckle chat` talks to it", FAILED)
     except Damaged as error:
         return fail(f"{error}. `turnbuckle doctor` says more, and with --mend it keeps what is sound", FAILED)
     except (TurnbuckleError, JournalError) as error:
