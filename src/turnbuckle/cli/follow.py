@@ -133,5 +133,6 @@ def waste_lines(wastes: tuple[Waste, ...]) -> list[Piece]:
     causes = ", ".join(f"{waste.cause} ×{waste.times}" for waste in wastes)
     money = "money unknown" if all_of_it.money is None else f"${all_of_it.money:.4f}"
     tokens = all_of_it.input_tokens + all_of_it.output_tokens
-    words = f"{all_of_it.seconds:.1f} s, {all_of_it.characters:,} characters, about {tokens:,} tokens, {money}"
+    parts = (f"{all_of_it.characters:,} characters", all_of_it.characters), (f"about {tokens:,} tokens", tokens)
+    words = ", ".join((f"{all_of_it.seconds:.1f} s", *(told for told, count in parts if count), money))
     return [Line(f"wasted: {words} ({causes})")]
