@@ -20,6 +20,7 @@ def test_the_watch_notes_errors_failed_requests_and_foreign_hosts(visit, serve):
 
 def test_the_judge_finds_a_nameless_picture_and_words_that_nobody_can_read(visit, serve):
     page = visit(serve().url).open()
+    page.goto("about:blank")  # where nothing of the console is at work
     page.set_content(
         '<html lang="en"><title>x</title><link rel="icon" href="data:,"><main><h1>x</h1><img src="data:,"><svg role="img" aria-label="x">'
         '<g><rect width="200" height="40" fill="navy"></rect></g>'
