@@ -97,5 +97,5 @@ DUE: frozenset[str] = frozenset(
     "E1 E2 E3 E4 E5 E6 E8 "
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
     "G1 G2 G3 G4 G5 G6 G7 "
-    "H1 H2 H3 H5".split()
+    "H1 H2 H3 H4 H5".split()
 )

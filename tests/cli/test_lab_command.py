@@ -101,7 +101,7 @@ def test_a_mistake_in_a_script_is_shown_with_file_and_place(tmp_path: Path, caps
 
 def test_a_script_that_is_not_there_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("lab", "serve", "--script", str(tmp_path / "none.toml")) == 2
-    assert "the script can not be read" in capsys.readouterr().err
+    assert "none.toml can not be read: No such file" in capsys.readouterr().err
 
 
 def test_case_and_script_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

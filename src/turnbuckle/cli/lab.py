@@ -1,21 +1,28 @@
-"""`turnbuckle lab`: serve scripted behaviour to anybody's client, and list what there is."""
+"""`turnbuckle lab`: serve scripted behaviour to anybody's client, list what there is, and grade anybody's server."""
 
 import asyncio
 import errno
+import os
+import secrets
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 if TYPE_CHECKING:
     from turnbuckle.lab.provider import Provider
+    from turnbuckle.lab.score_player import Scoring
+    from turnbuckle.lab.score_trials import Trial
     from turnbuckle.lab.script import Case
 
 FAILED = 1
 USAGE_ERROR = 2
 DEFAULT_PORT = 8766
+
+Word = Annotated[str, Parameter(show_default=False)]
 
 app = App(name="lab", help="A provider that misbehaves on purpose.")
 
@@ -52,23 +59,21 @@ def serve(
     except ScriptError as error:
         hint = "" if script is not None else " (turnbuckle lab cases lists them all)"
         return _fail(f"{error}{hint}", USAGE_ERROR)
-    except (OSError, UnicodeDecodeError) as error:
-        return _fail(f"the script can not be read: {error}", USAGE_ERROR)
+    except OSError as error:
+        return _fail(f"the script {script} can not be read: {error.strerror or error}", USAGE_ERROR)
+    except UnicodeDecodeError as error:
+        return _fail(f"the script {script} can not be read: {error}", USAGE_ERROR)
     try:
         asyncio.run(_serve(Provider(chosen, host=host, port=port), chosen))
     except BrokenPipeError:
         raise  # our own output, not the port
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return _fail(f"port {port} is in use; choose another by --port, or --port 0 for any free one", FAILED)
-        return _fail(f"can not listen on {host} port {port}: {error.strerror or error}", FAILED)
-    except OverflowError:
-        return _fail(f"there is no port {port}; ports go from 0 to 65535", USAGE_ERROR)
+    except (OSError, OverflowError) as error:
+        return _no_port(error, host, port, "--port")
     return 0
 
 
 @app.command
-def cases(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> int:
+def cases(*, as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False) -> int:
     """List all cases, one line each.
 
     Parameters
@@ -91,6 +96,102 @@ def cases(*, as_json: Annotated[bool, Parameter(name="--json", negative="")] = F
     for case in CASES:
         print(f"{case.name:<{width}}{case.summary}")
     return 0
+
+
+@app.command
+def score(
+    *,
+    server: str = "http://127.0.0.1:8765",
+    provider_port: int = DEFAULT_PORT,
+    provider_host: str = "127.0.0.1",
+    model: Word = "",
+    key: Word = "",
+    cases: Word = "",
+    every: Annotated[bool, Parameter(name="--all", negative="", show_default=False)] = False,
+    seconds: Annotated[float, Parameter(validator=Number(gt=0))] = 60.0,
+    canary: Path | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+) -> int:
+    """Grade a server of OpenAI's API, whose provider breaks on purpose.
+
+    Point the server at `http://127.0.0.1:8766/v1` as its provider, start it, then start this. It plays the provider
+    and the client, and watches both sides. Leaves with 0 whatever the marks; with 1 if it could not play.
+
+    Parameters
+    ----------
+    server
+        The address of the server under test.
+    provider_port
+        Where the provider listens that the server must ask.
+    provider_host
+        The address that the provider listens on.
+    model
+        The model to ask the server for; else the first that it lists.
+    key
+        The key for that server; else TURNBUCKLE_KEY in the environment.
+    cases
+        Only these, with commas between.
+    every
+        All cases, also those that say less.
+    seconds
+        How long one answer may take. Give more than the server's own patience with a silent provider.
+    canary
+        A folder that the server's tools can write to, such as its workspace: a cut call must leave no trace there.
+    as_json
+        As lines of JSON, for programs.
+    """
+    from turnbuckle.lab.score_player import CanNotPlay, Scoring
+    from turnbuckle.lab.score_trials import TRIALS, USUAL, find_trials
+    from turnbuckle.lab.script_text import ScriptError
+
+    if cases and every:
+        return _fail("give either --cases or --all, not both", USAGE_ERROR)
+    if not server.startswith(("http://", "https://")):
+        return _fail("--server wants an address such as http://127.0.0.1:8765", USAGE_ERROR)
+    if canary is not None and not canary.is_dir():
+        return _fail(f"--canary: there is no folder {canary}", USAGE_ERROR)
+    try:
+        trials = find_trials(cases) if cases else TRIALS if every else USUAL
+    except ScriptError as error:
+        return _fail(str(error), USAGE_ERROR)
+    key = key or os.environ.get("TURNBUCKLE_KEY", "")
+    scoring = Scoring(server, secrets.token_hex(6), model, key, seconds, canary)
+    try:
+        asyncio.run(_score(scoring, trials, provider_host, provider_port, as_json=as_json))
+    except BrokenPipeError:
+        raise  # our own output, not the port
+    except CanNotPlay as error:
+        return _fail(str(error), FAILED)
+    except (OSError, OverflowError) as error:
+        return _no_port(error, provider_host, provider_port, "--provider-port")
+    return 0
+
+
+async def _score(scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, port: int, *, as_json: bool) -> None:
+    from turnbuckle.lab import score_card as card
+    from turnbuckle.lab.score_player import Player, Row, new_backstage
+
+    rows: list[Row] = []
+    async with new_backstage(host, port) as backstage:
+        player = Player(backstage, scoring)
+        async for row in player.rows(trials):
+            if not as_json and not rows:
+                print(
+                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}", flush=True
+                )
+            rows.append(row)
+            print(card.as_json(row) if as_json else card.line(row), flush=True)
+    print(card.totals_as_json(rows) if as_json else card.foot(rows))
+
+
+def _no_port(error: OSError | OverflowError, host: str, port: int, option: str) -> int:
+    """Why nothing can listen there."""
+    if isinstance(error, OverflowError):
+        return _fail(f"there is no port {port}; ports go from 0 to 65535", USAGE_ERROR)
+    if error.errno == errno.EADDRINUSE:
+        free = "" if option == "--provider-port" else f", or {option} 0 for any free one"
+        return _fail(f"port {port} is in use; choose another by {option}{free}", FAILED)
+    return _fail(f"can not listen on {host} port {port}: {error.strerror or error}", FAILED)
 
 
 def _read_script(path: Path) -> "Case":

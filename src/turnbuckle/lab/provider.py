@@ -6,7 +6,7 @@ Each case counts its requests, so that a second try can go otherwise than the fi
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -28,6 +28,11 @@ from turnbuckle.vocab.failure import failure
 MODEL_PREFIX = "lab:"
 CASE_HEADER = "x-lab-case"
 REMEMBERED = 1000  # requests; a lab that runs for weeks forgets older ones
+
+
+Watch = Callable[[LabRequest, Iterator[Action]], Iterator[Action]]
+"""Somebody who looks on: gets a request and what will be done for it, and hands that on. An action is over when the
+next one is asked for."""
 
 
 class Received(Struct):
@@ -54,6 +59,7 @@ class Provider:
         host: str = "127.0.0.1",
         port: int = 0,
         clock: Clock | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.requests: deque[Received] = deque(maxlen=REMEMBERED)
         self._cases = {known.name: known for known in cases}
@@ -62,6 +68,7 @@ class Provider:
         self._host = host
         self._port = port
         self._clock: Clock = clock or RealClock()
+        self._watch = watch
         self._counts: Counter[str] = Counter()
         self._served = 0
         self._connections: set[Connection] = set()
@@ -130,7 +137,8 @@ class Provider:
         received.case = case.name
         asked, script = self._choose(case, asked)
         received.number = asked.number
-        return Player(asked, reply_id=f"lab-{self._served}").play(script)
+        actions = Player(asked, reply_id=f"lab-{self._served}").play(script)
+        return actions if self._watch is None else self._watch(asked, actions)
 
     def _choose(self, case: Case, asked: LabRequest) -> tuple[LabRequest, Script]:
         if case.after_tools is not None and brings_results(asked):

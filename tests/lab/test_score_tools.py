@@ -1,0 +1,112 @@
+"""Tools of unknown names are known by what they look like, in every protocol."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from turnbuckle.lab.score_facts import Result
+from turnbuckle.lab.score_tools import CLIENT_TOOLS, Tool, handle, offered, results
+from turnbuckle.lab.script import LabRequest
+
+S = {"type": "string"}
+
+
+def tool(name: str, required: tuple[str, ...] = (), **properties: Any) -> Tool:
+    return Tool(name, {"type": "object", "properties": properties, "required": list(required)})
+
+
+READ = tool("read_file", ("path",), path=S)
+
+FITTING = [
+    ("write", tool("write_file", ("path", "content"), path=S, content=S), {"path": "p", "content": "c"}),
+    ("write", tool("Write", ("file_path", "content"), file_path=S, content=S), {"file_path": "p", "content": "c"}),
+    ("write", tool("create_file", (), filename=S, text=S), {"filename": "p", "text": "c"}),
+    (
+        "write",
+        tool(
+            "write",
+            ("mode", "force"),
+            mode={"type": "string", "enum": ["w", "a"]},
+            force={"type": "boolean"},
+            path=S,
+            content=S,
+        ),
+        {"mode": "w", "force": False, "path": "p", "content": "c"},
+    ),
+    ("append", tool("append_file", ("path", "content"), path=S, content=S), {"path": "p", "content": "c"}),
+    ("command", tool("shell", ("command",), command=S, cwd=S), {"command": "c"}),
+    (
+        "command",
+        tool("Bash", ("command", "description"), command=S, description=S),
+        {"description": "score", "command": "c"},
+    ),
+    ("command", tool("run_terminal_cmd", ("cmd",), cmd=S), {"cmd": "c"}),
+]
+UNFIT = [
+    ("write", tool("write_file", ("path", "content"), path=S, content={"type": "object"})),
+    ("write", tool("write_file", ("content",), content=S)),
+    ("write", tool("write_file", ("path", "content", "other"), path=S, content=S, other={"anyOf": [S]})),
+    ("write", Tool("write_file", {})),
+    ("command", tool("shell", ("argv",), argv={"type": "array"})),
+    ("command", READ),
+]
+
+
+@pytest.mark.parametrize("deed, given, arguments", FITTING)
+def test_a_tool_is_found_by_its_name_and_its_schema(deed, given: Tool, arguments: dict[str, Any]):
+    found = handle([READ, given], deed)
+    assert found is not None
+    assert found.name == given.name
+    made = found.arguments("c", "p" if found.path else "")
+    assert made == arguments
+    assert list(made)[-1] == found.content, "a cut must be in the content"
+
+
+@pytest.mark.parametrize("deed, given", UNFIT)
+def test_a_tool_whose_arguments_can_not_be_made_is_left_alone(deed, given: Tool):
+    assert handle([given], deed) is None
+
+
+@pytest.mark.parametrize("spelling", ["chat", "responses", "anthropic"])
+def test_the_tools_of_a_request_are_read_in_every_protocol(spelling: str):
+    schema = {"type": "object", "properties": {"command": S}}
+    spelt = {
+        "chat": {"type": "function", "function": {"name": "shell", "parameters": schema}},
+        "responses": {"type": "function", "name": "shell", "parameters": schema},
+        "anthropic": {"name": "shell", "input_schema": schema},
+    }
+    assert offered({"tools": [spelt[spelling], {"type": "web_search"}, "?"]}) == (Tool("shell", schema),)
+
+
+def test_a_request_without_tools_offers_none():
+    assert offered({}) == offered({"tools": None}) == offered({"tools": {}}) == ()
+
+
+RESULTS = {
+    "openai_chat": {
+        "messages": [{"role": "user", "content": "go"}, {"role": "tool", "tool_call_id": "c1", "content": "done"}]
+    },
+    "openai_responses": {
+        "input": [
+            {"role": "user", "content": "go"},
+            {"type": "function_call_output", "call_id": "c1", "output": "done"},
+        ]
+    },
+    "anthropic": {
+        "messages": [
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"text": "done"}]}]}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("protocol", RESULTS)
+def test_the_results_of_a_request_are_read_in_every_protocol(protocol):
+    assert results(LabRequest(protocol, body=RESULTS[protocol])) == (Result("c1", "done"),)
+
+
+def test_the_client_brings_tools_that_can_be_used():
+    brought = offered({"tools": msgspec.json.decode(msgspec.json.encode(CLIENT_TOOLS))})
+    assert handle(brought, "write") is not None
+    assert handle(brought, "command") is not None

@@ -1,0 +1,43 @@
+"""Turnbuckle's own server on the scorecard: every mark that it promises, as an agent and as a relay."""
+
+from pathlib import Path
+
+import live_stage
+import pytest
+from live_stage import Behind, Doors, served
+
+from turnbuckle.lab.score_card import foot, line, totals
+from turnbuckle.lab.score_player import Player, Row, Scoring, new_backstage
+from turnbuckle.lab.score_trials import USUAL, Trial
+
+CLOCKS = {"gap": 0.4, "first_event": 1.5, "server": "drain = 0"}
+SECONDS = 3.0  # for one answer; the provider's slow pauses are a twelfth of it
+AS_RELAY = tuple(trial for trial in USUAL if trial.deed or trial.name in ("clean", "reset-in-text", "comes-back"))
+
+
+def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[Row]:
+    async def main() -> list[Row]:
+        async with (
+            new_backstage("127.0.0.1", 0) as backstage,
+            served(folder, Behind(backstage.provider, Doors()), **CLOCKS) as stage,
+        ):
+            scoring = Scoring(
+                f"http://127.0.0.1:{stage.port}", "0123456789ab", model, seconds=SECONDS, canary=stage.work
+            )
+            return [row async for row in Player(backstage, scoring).rows(trials)]
+
+    return live_stage.run(main())
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("H4")
+@pytest.mark.parametrize("model, own, trials", [("agent", True, USUAL), ("lab", False, AS_RELAY)])
+def test_the_server_gets_every_mark_that_applies(model: str, own: bool, trials: tuple[Trial, ...], tmp_path: Path):
+    rows = scored(tmp_path, model, trials)
+    lines = "\n".join(line(row) for row in rows)
+    assert "✗" not in lines, lines
+    assert "not played" not in lines, lines
+    assert {row.play.wanted.own_tools for row in rows if row.trial == "long-write"} == {own}
+    assert {name for name, (_, of) in totals(rows).items() if not of} == set()
+    assert {row.trial for row in rows} == {trial.name for trial in trials}
+    assert "comes back 1/1" in foot(rows)
