@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,16 @@ def test_a_mistake_at_opening_is_raised_and_leaves_no_thread(tmp_path: Path):
     assert not [one for one in threading.enumerate() if one.name == "turnbuckle-agent"]
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C means what it means in a script on a terminal, also where the tests were started in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.requirement("G2")
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_the_run_cleanly_and_then_interrupts_the_script(tmp_path: Path):
     @tool(effect="read")
     def interrupt(context: ToolContext) -> None:
