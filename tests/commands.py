@@ -68,6 +68,13 @@ def facts_of(folder: Path) -> list[Fact]:
 def provider(case: Case | str) -> Iterator[Provider]:
     """A provider that answers from another thread while the test waits for its processes."""
     made = Provider(case)
+    with in_thread(made):
+        yield made
+
+
+@contextmanager
+def in_thread(made: Provider) -> Iterator[asyncio.AbstractEventLoop]:
+    """A provider at work in a thread of its own, and the loop of that thread."""
     ready = threading.Event()
     stops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -81,10 +88,10 @@ def provider(case: Case | str) -> Iterator[Provider]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert ready.wait(10)
+    loop, stopped = stops[0]
     try:
-        yield made
+        yield loop
     finally:
-        loop, stopped = stops[0]
         loop.call_soon_threadsafe(stopped.set)
         thread.join(10)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from commands import ENVIRONMENT
+from commands import ENVIRONMENT, in_thread
 from live_stage import Doors, Model, settings_text
 
 from turnbuckle.lab.provider import Provider
@@ -166,25 +166,8 @@ def lab(model: Model) -> Iterator[Lab]:
     """A provider that says what the model says, in a thread of its own."""
     doors = Doors()
     made = Provider(Case("scene", "what the test wants", ((model,),)), clock=doors)
-    ready = threading.Event()
-    stops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
-
-    async def serve() -> None:
-        stopped = asyncio.Event()
-        async with made:
-            stops.append((asyncio.get_running_loop(), stopped))
-            ready.set()
-            await stopped.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert ready.wait(PATIENCE)
-    loop, stopped = stops[0]
-    try:
+    with in_thread(made) as loop:
         yield Lab(made, doors, loop)
-    finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(PATIENCE)
 
 
 def lab_settings(url: str, **settings: Any) -> str:

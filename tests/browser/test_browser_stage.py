@@ -15,7 +15,8 @@ def test_the_watch_notes_errors_failed_requests_and_foreign_hosts(visit, serve):
     page.evaluate("new Image().src = 'http://localhost:9/picture.png'")
     wanted = ("said aloud", "thrown", "status of 404", "localhost:9/picture.png")
     until(lambda: all(any(word in problem for problem in visitor.watch.problems) for word in wanted))
-    visitor.watch.problems.clear()
+    noted, visitor.watch.problems[:] = list(visitor.watch.problems), []
+    assert [word for word in wanted if not any(word in problem for problem in noted)] == []
 
 
 def test_the_judge_finds_a_nameless_picture_and_words_that_nobody_can_read(visit, serve):

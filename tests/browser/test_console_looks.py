@@ -201,6 +201,8 @@ def test_a_link_on_a_page_of_another_origin_opens_the_console(visit, serve):
         shown(page.get_by_role("textbox", name="Message"))
         say(page, "list files")
         reaches(last_run(page), "completed")
+        assert page.url.startswith(f"{server.url}/#/s/")
+        assert [run["title"] for run in server.get("/v1/runs")["data"]] == ["list files"]
 
 
 @contextmanager

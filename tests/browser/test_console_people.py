@@ -85,8 +85,10 @@ def test_sessions_are_found_by_what_was_said_in_them(visit, serve):
     shown(sessions.get_by_role("link"), 1)
     shown(sessions.locator("mark").first)
     keep_picture(page, "search")
+    assert sessions.locator("mark").first.inner_text() == "pears"
     sessions.get_by_role("link").click()
     shown(last_run(page).get_by_text("write pears.txt with 2 lines").first)
+    assert page.url.endswith("#/s/about-pears")
 
 
 @pytest.mark.requirement("H3", "B9")
@@ -196,8 +198,10 @@ def test_a_session_is_renamed_forked_and_deleted_from_its_menu(visit, serve):
     page.locator("header").get_by_role("button", name="Session menu").click()
     page.get_by_role("menuitem", name=re.compile("Fork")).click()
     shown(sessions.get_by_role("link"), 2)
+    fork, first = server.get("/v1/sessions")["data"]
+    assert (first["title"], page.url.rpartition("/")[2]) == ("My files", fork["id"])
     page.locator("header").get_by_role("button", name="Session menu").click()
     page.get_by_role("menuitem", name=re.compile("Delete")).click()
     page.get_by_role("dialog").get_by_role("button", name=re.compile("Delete")).click()
     shown(sessions.get_by_role("link"), 1)
-    until(lambda: len(server.get("/v1/sessions")["data"]) == 1)
+    assert [one["id"] for one in server.get("/v1/sessions")["data"]] == [first["id"]]

@@ -131,6 +131,8 @@ def test_a_long_command_that_waits_for_a_person_is_seen_from_its_beginning(visit
     box = run.get_by_role("group", name="command")
     shown(box)
     until(lambda: box.evaluate("box => box.scrollTop") == 0)
+    assert box.inner_text().startswith("touch first\n")
+    assert box.evaluate("box => box.scrollHeight > 2 * box.clientHeight")  # so there was an end to stand at
 
 
 @pytest.mark.requirement("H3")
@@ -143,6 +145,8 @@ def test_an_address_of_nothing_says_so_once_and_waits_for_nothing(address, visit
     sentence = page.get_by_text(re.compile(r"^There is no (run|session) 'nonesuch'\.$"))
     shown(sentence.and_(page.locator(":visible")), 1)
     gone(page.get_by_text("Connecting"))
+    assert page.url.endswith(address)
+    assert server.get("/v1/sessions")["data"] == server.get("/v1/runs")["data"] == []
 
 
 @pytest.mark.requirement("H3")
@@ -156,6 +160,7 @@ def test_a_session_that_another_client_deletes_is_said_to_be_deleted(visit, serv
     server.ask("DELETE", "/v1/sessions/mine")
     shown(page.get_by_text("This session was deleted."))
     shown(page.locator("article.run"), 0)
+    assert server.get("/v1/sessions")["data"] == []  # and nobody made it again
 
 
 @pytest.mark.requirement("H3")
@@ -192,3 +197,5 @@ def test_who_logs_out_leaves_nothing_on_the_page(visit, serve):
     gone(side.get_by_text("run touch made"))
     gone(side.get_by_text("1 waits"))
     gone(side.get_by_text("No sessions yet."))
+    assert "touch made" not in page.locator("body").inner_text()
+    assert KEY not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")

@@ -5,7 +5,6 @@ import re
 import pytest
 from browser_stage import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
 from live_stage import door
-from served_folder import until
 
 from turnbuckle.lab.asked import brings_results
 from turnbuckle.lab.script import Finish, Say, Stall
@@ -71,6 +70,7 @@ def test_a_real_silence_of_a_provider_in_text_is_a_stall_with_a_clean_seam(visit
     shown(run.locator(".timeline [data-kind=stall]").first)
     shown(run.locator(".timeline [data-kind=recovery]").first)
     keep_picture(page, "a-stall-in-text")
+    assert server.run(run_id(run))["output"] == FIRST + SECOND
 
 
 @pytest.mark.requirement("H3", "G2")
@@ -82,10 +82,15 @@ def test_stop_ends_a_turn_and_shows_its_receipt(visit, serve):
     shown(run.get_by_text(FIRST.strip()))
     page.get_by_role("button", name="Stop").first.click()
     reaches(run, "cancelled")
-    shown(run.get_by_text(re.compile("stopped", re.I)).first)
+    receipt = run.get_by_role("group", name="Receipt of the stop")
+    shown(receipt)
+    told = receipt.get_by_role("listitem").all_inner_texts()
+    assert re.match(r"Stopped by .+ within .+\.$", told[0])
+    assert told[1:] == [f"The model call on lab was cut; {len(FIRST)} characters had arrived."]
     tells_once(run, FIRST)
     gone(page.get_by_role("button", name="Stop").first)
     keep_picture(page, "stopped")
+    assert server.run(run_id(run))["output"] == FIRST
 
 
 @pytest.mark.requirement("H3", "E4")
@@ -170,7 +175,8 @@ def test_a_message_sent_while_the_server_is_away_is_said_once_when_it_is_back(vi
     server.start()
     shown(page.locator("article.run"), 2)
     reaches(last_run(page), "completed")
-    until(lambda: len(server.get("/v1/runs")["data"]) == 2)
+    assert [run["title"] for run in server.get("/v1/runs")["data"]] == ["write once.txt with 2 lines", "list files"]
+    assert len((server.work / "once.txt").read_text().splitlines()) == 2
 
 
 @pytest.mark.requirement("H3")

@@ -36,6 +36,14 @@ GROWING = (
 BOTH = pytest.mark.parametrize("tools", TOOL_ITEMS)
 
 
+STATUSES = {
+    "completed": {"completed"},
+    "partial": {"incomplete"},
+    "cancelled": {"cancelled"},
+    "failed": {"failed", "incomplete"},  # the second where the model declined
+}
+
+
 def check_stream(run, data):
     facts = facts_of(run)
     seen = events(data)
@@ -48,6 +56,7 @@ def check_stream(run, data):
     _check_end(facts, seen[-1])
     _check_words(facts, body["output"])
     _check_tools(facts, seen, body["output"])
+    return body["status"]
 
 
 def _check_items(seen):
@@ -148,7 +157,8 @@ def _check_tools(facts, seen, output):
 @BOTH
 @pytest.mark.parametrize("name", ALL)
 def test_every_run_is_told_by_the_rules_of_the_wire(name, tools):
-    check_stream(run_named(name), told(name, tools=tools))
+    run = run_named(name)
+    assert check_stream(run, told(name, tools=tools)) in STATUSES[facts_of(run)[-1].outcome.kind]
 
 
 @pytest.mark.requirement("F4", "C6", "E4")
@@ -173,7 +183,7 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_protocol_of_the_provider_makes_no_difference_to_the_rules(name, protocol):
     run = played(name, protocol=protocol)
-    check_stream(run, whole(response(), run))
+    assert check_stream(run, whole(response(), run)) in STATUSES[facts_of(run)[-1].outcome.kind]
 
 
 @pytest.mark.requirement("E4", "F4")

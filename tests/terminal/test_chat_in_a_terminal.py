@@ -1,8 +1,10 @@
 """`turnbuckle chat` in a real terminal of 80 columns: typed at, stopped, asked by, and cut off."""
 
+import json
 import re
 
 import pytest
+from commands import command
 from live_stage import door
 from served_folder import lab, lab_settings, served
 from terminal_stage import COLUMNS
@@ -61,13 +63,14 @@ def test_a_slash_offers_the_commands_and_tab_completes_one(terminal):
     chat.send("Tab")
     chat.wait_for("› /status")
     chat.send("Enter")
-    chat.wait_until(lambda screen: "nothing" in screen.lower() or "idle" in screen.lower(), "where the session stands")
+    chat.wait_for("Nothing was said in this session yet.")
     chat.type("/hlep")
     chat.send("Enter")
     # A slip is asked back, and stays to be mended.
     chat.wait_until(lambda screen: "did you mean /help?" in screen and "› /hlep" in screen, "the slip and the question")
     chat.send("C-c")
     chat.wait_until(lambda screen: "› /hlep" not in screen)
+    assert "Traceback" not in chat.text()
     _leave(chat)
 
 
@@ -108,6 +111,8 @@ def test_what_was_typed_before_is_found_again_in_another_chat(terminal, tmp_path
     second.send("Enter", "Enter")
     second.wait_for("completed after")
     _leave(second)
+    listed = command(tmp_path, "runs", "list", "--json")
+    assert [run["task"] for run in json.loads(listed.out)] == ["list files", "list files"]
 
 
 @pytest.mark.requirement("H2", "G2")
