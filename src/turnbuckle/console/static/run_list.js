@@ -98,12 +98,10 @@ export class RunList {
   #draw() {
     const now = Date.now() / 1000;
     const kept = new Map();
-    const asking = new Set(this.shell.watch.approvals.map((one) => one.run)); // the list itself says only "running"
     const items = this.#rows.map((row) => {
       const item = this.#items.get(row.id) ?? made(row);
-      const status = row.status === "running" && asking.has(row.id) ? "waiting_for_approval" : row.status;
-      setText(item.status, STATUS[status] ?? spaced(status));
-      item.status.dataset.status = status;
+      setText(item.status, STATUS[row.status] ?? spaced(row.status));
+      item.status.dataset.status = row.status;
       setText(item.link, row.title || row.id);
       setText(item.when, ago(row.updated_at, now));
       kept.set(row.id, item);
