@@ -21,6 +21,10 @@ REQUIREMENTS: dict[str, str] = {
     "A10": "All three protocols take one path.",
     "A11": "A body with status 200 that is no event stream is read as the answer or the error that it is.",
     "A12": "Every known quirk of a provider has a recorded case.",
+    "A13": "What arrives a second time is settled against what is there: never appended, never run again.",
+    "A14": "Of several finish reasons the worse one counts; a bare [DONE] ends only where the route is known for it, and never calls.",
+    "A15": "An unreadable frame inside content makes the reply cut; a mistyped side field costs that field alone.",
+    "A16": "Reasoning tags count only where reasoning can begin; what never closed comes back as text.",
     # When the stream breaks
     "B1": "A cut reply never looks finished: its text is kept and none of its calls runs.",
     "B2": "A cut before anything was shown is repaired silently.",
@@ -34,6 +38,11 @@ REQUIREMENTS: dict[str, str] = {
     "B10": "A stall falls back like any other failure, with the right client.",
     "B11": "A failing route rests and is probed again; all sessions share that knowledge.",
     "B12": "One retry budget covers every layer.",
+    "B13": "Every join of text or arguments is proved by an anchor, or asked about; none loses or doubles a character in silence.",
+    "B14": "A silent route is left at its first silence if another one is healthy; a sole route is waited for, visibly, within a limit.",
+    "B15": "A model that goes in circles is stopped, in text, reasoning and arguments alike.",
+    "B16": "Every call of a cut reply is kept, whole ones and cut ones; none is generated again.",
+    "B17": "Progress is new content; repeated or reworded preambles refill nothing.",
     # The turn
     "C1": "Arguments that were cut are refused at once, whatever the finish reason says.",
     "C2": "That thinking used up the budget is said only if reasoning came and no visible text.",
@@ -43,6 +52,10 @@ REQUIREMENTS: dict[str, str] = {
     "C6": "A turn has exactly one outcome, and every surface tells the same one.",
     "C7": "Exceeding a budget ends the turn cleanly.",
     "C8": "What cuts have wasted is counted, with causes.",
+    "C9": "Only time in which a run was worked on counts against its limit.",
+    "C10": "A structured answer is one document that fits its schema, or the turn says that it does not.",
+    "C11": "Names and ids that a provider would refuse never reach it.",
+    "C12": "Token and money budgets count what was generated, also in replies that broke without telling their usage.",
     # Tools
     "D1": "A tool runs only from a complete reply, with strictly read arguments that fit its schema.",
     "D2": "Intents and results are durable before what follows them.",
@@ -52,6 +65,9 @@ REQUIREMENTS: dict[str, str] = {
     "D6": "Independent calls run together, and each end is published when it happens.",
     "D7": "File, shell, web and question tools are built in; file tools stay inside the workspace.",
     "D8": "Approvals are stored things, bound to exact arguments, that any client can answer.",
+    "D9": "Two runs that write one file lose no update that either reports.",
+    "D10": "Whatever a run leaves running can be seen and ended by its owner, with or without a session.",
+    "D11": "After a crash a person is asked only if there is evidence.",
     # The journal
     "E1": "An event is in the journal before any reader sees it.",
     "E2": "A killed process loses nothing seen, repeats no effect and leaves a usable session.",
@@ -61,6 +77,9 @@ REQUIREMENTS: dict[str, str] = {
     "E6": "A session has one writer; one that lost its lease can do nothing.",
     "E7": "The embedded journal needs no set-up; another engine fits behind the same port.",
     "E8": "A damaged journal is found, cut and reported.",
+    "E10": "A store that fails, fills up, is damaged or gone is told to clients, readers and readyz, and no run is left without an end.",
+    "E11": "A listing, a page or a search costs what it shows.",
+    "E12": "What changes several streams happens as a whole, also when it dies in the middle.",
     # The server
     "F1": "Chat completions and models, streamed and plain, with errors in the known shape.",
     "F2": "Streams start at once and stay alive while silent.",
@@ -81,6 +100,9 @@ REQUIREMENTS: dict[str, str] = {
     "G5": "At start exactly the runs in flight are recovered, and a restart cannot loop.",
     "G6": "What is pending survives a restart.",
     "G7": "Sessions can be listed, searched, renamed, forked, exported and deleted.",
+    "G8": "Deleting one run costs the conversation that run only.",
+    "G9": "What waits says at once for what, in words that a plain client shows.",
+    "G10": "After a change of settings every open run goes on, or ends with words.",
     # People
     "H1": "Two commands on a fresh machine: one runs it, one proves it.",
     "H2": "A command line that teaches, shows progress and exits honestly.",
@@ -90,12 +112,12 @@ REQUIREMENTS: dict[str, str] = {
 }
 
 DUE: frozenset[str] = frozenset(
-    "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 "
-    "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 "
-    "C1 C2 C3 C4 C5 C6 C7 C8 "
-    "D1 D2 D3 D4 D5 D6 D7 D8 "
-    "E1 E2 E3 E4 E5 E6 E8 "
+    "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 "
+    "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B15 B16 B17 "
+    "C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C12 "
+    "D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 "
+    "E1 E2 E3 E4 E5 E6 E8 E10 E11 E12 "
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
-    "G1 G2 G3 G4 G5 G6 G7 "
+    "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5".split()
 )
