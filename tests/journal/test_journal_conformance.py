@@ -6,7 +6,7 @@ import pytest
 from journal_benches import BENCHES, MemoryBench
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.lab.conformance import journal, journal_merging, journal_reading, journal_search
+from turnbuckle.lab.conformance import journal, journal_changing, journal_merging, journal_reading, journal_search
 
 
 async def put_through(case, bench):
@@ -50,8 +50,16 @@ def test_every_journal_makes_one_item_of_several(case, bench_of, tmp_path):
     assert keeps(case, bench_of(tmp_path))
 
 
+@pytest.mark.requirement("E12")
+@pytest.mark.parametrize("case", journal_changing.CASES, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("bench_of", BENCHES)
+def test_every_journal_changes_several_streams_as_a_whole(case, bench_of, tmp_path):
+    assert keeps(case, bench_of(tmp_path))
+
+
 class Careless(MemoryJournal):
-    """Leaves out the last of several items, finds nothing, and says of a merge only that it was done."""
+    """Leaves out the last of several items, finds nothing, says of a merge only that it was done, and changes several
+    streams one after the other."""
 
     async def read(self, *asked, **more):
         found = await super().read(*asked, **more)
@@ -62,6 +70,10 @@ class Careless(MemoryJournal):
 
     async def merge(self, *asked, **more):
         return True
+
+    async def change_all(self, *, appends=(), notes=(), drops=()):
+        await super().change_all(drops=drops[:1])
+        return await super().change_all(appends=appends, notes=notes, drops=drops[1:])
 
 
 class CarelessBench(MemoryBench):
@@ -77,6 +89,7 @@ class CarelessBench(MemoryBench):
         journal_reading.the_newest_items_are_read_like_all_others,
         journal_search.streams_are_found_by_what_was_noted,
         journal_merging.merged_items_are_one_and_all_other_numbers_stay,
+        journal_changing.nothing_is_dropped_beside_a_stream_that_somebody_holds,
     ],
     ids=lambda case: case.__name__,
 )

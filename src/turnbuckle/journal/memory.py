@@ -20,6 +20,7 @@ from turnbuckle.journal.port import (
     READ_BYTES,
     READ_LIMIT,
     SEARCH_LIMIT,
+    Append,
     Claim,
     Closed,
     Found,
@@ -32,6 +33,7 @@ from turnbuckle.journal.port import (
     StorageFull,
     StreamRow,
     Wanted,
+    check_distinct,
     merge_fault,
     next_seq,
 )
@@ -138,15 +140,25 @@ class MemoryJournal:
         self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
     ) -> int:
         self._check_open()
-        found = self._streams.get(stream) or _Stream(stream, self._wall())
-        if refusal := found.live.refusal(after, epoch):
-            raise refusal
-        size = sum(map(len, items))
+        self._check_appends([Append(stream, tuple(items), after, epoch)])
+        return self._append(stream, items, epoch, grade, note)
+
+    def _check_appends(self, appends: Sequence[Append]) -> None:
+        """Raises what speaks against one of them."""
+        for one in appends:
+            found = self._streams.get(one.stream)
+            live = Live(one.stream, 0) if found is None else found.live
+            if refusal := live.refusal(one.after, one.epoch):
+                raise refusal
+        items = [item for one in appends for item in one.items]
         if any(len(item) > MAX_ITEM for item in items):
             raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
-        if self._stored + size > self.room:
+        if items and self._stored + sum(map(len, items)) > self.room:
             raise StorageFull("no room in memory")
-        self._stored += size
+
+    def _append(self, stream: str, items: Sequence[bytes], epoch: int, grade: Grade, note: Note | None) -> int:
+        found = self._streams[stream]
+        self._stored += sum(map(len, items))
         seq = next_seq(found.live.head, epoch)
         found.items.extend(Item(seq + at, bytes(data)) for at, data in enumerate(items))
         if items:
@@ -154,9 +166,7 @@ class MemoryJournal:
         if note is not None:
             self._change(found, note)
         if grade is Grade.SURE:
-            found.sure = len(found.items)
-            found.sure_row = found.row
-            found.sure_said = found.said
+            self._make_sure(found)
         self._waiters.wake(stream)
         return found.live.head
 
@@ -212,7 +222,7 @@ class MemoryJournal:
                 kept.append(item if inside is None else inside.item)
         self._stored += sum(len(item.data) for item in kept) - sum(len(item.data) for item in found.items)
         found.items = kept
-        found.sure, found.sure_row, found.sure_said = len(kept), found.row, found.said
+        self._make_sure(found)
         return True
 
     async def drop(self, stream: str) -> bool:
@@ -220,9 +230,32 @@ class MemoryJournal:
         found = self._streams.get(stream)
         if found is None or found.live.held_by(self._monotonic()):
             return False
-        self._stored -= sum(len(item.data) for item in found.items)
-        del self._streams[stream]
-        self._waiters.gone(stream)
+        self._drop(stream)
+        return True
+
+    def _drop(self, stream: str) -> None:
+        found = self._streams.pop(stream, None)
+        if found is not None:
+            self._stored -= sum(len(item.data) for item in found.items)
+            self._waiters.gone(stream)
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        self._check_open()
+        check_distinct(appends, notes, drops)
+        going = [self._streams[name] for name in drops if name in self._streams]
+        if any(found.live.held_by(self._monotonic()) for found in going):
+            return False
+        self._check_appends(appends)
+        for one in appends:
+            self._append(one.stream, one.items, one.epoch, Grade.SURE, one.note)
+        for name, note in notes:
+            if name in self._streams:
+                self._change(self._streams[name], note)
+                self._make_sure(self._streams[name])
+        for name in drops:
+            self._drop(name)
         return True
 
     async def close(self) -> None:
@@ -255,6 +288,10 @@ class MemoryJournal:
         return other
 
     # Small things
+
+    def _make_sure(self, found: _Stream) -> None:
+        """All that this stream is now survives a loss of power."""
+        found.sure, found.sure_row, found.sure_said = len(found.items), found.row, found.said
 
     def _check_open(self) -> None:
         if self._closed:

@@ -16,6 +16,9 @@ Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without ga
 first epoch is 0, so a run that never changed hands counts 1, 2, 3. A number is never given twice, not even when items
 of an earlier epoch were lost, so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
 
+Several streams. `change_all` appends, notes and drops in as many streams as it likes, and happens as a whole. What
+belongs together is changed by it and by nothing else: a session and its runs are deleted so.
+
 Words. A note may carry words by which its stream can be found. They are added to those of earlier notes, and stored
 with the items of the append or not at all; the title is found too, as it is now. `search` gives streams that have
 every word that was asked for, anywhere; case and accents do not matter, and the last word may be the beginning of one.
@@ -99,6 +102,16 @@ class Note(Struct, frozen=True, omit_defaults=True):
     status: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
     words: str | UnsetType = UNSET
+
+
+class Append(Struct, frozen=True):
+    """Items for one of several streams that change together. The words mean what they mean for `Journal.append`."""
+
+    stream: str
+    items: tuple[bytes, ...]
+    after: int
+    epoch: int
+    note: Note | None = None
 
 
 class StreamRow(Struct, frozen=True):
@@ -300,6 +313,24 @@ class Journal(Reader, Protocol):
         Its name may not be used again: numbers would begin anew.
         """
         ...
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        """Change several streams as a whole: everything is stored, and sure when it returns, or nothing is, also if
+        the process dies or the power fails in the middle. No stream may be named in two places.
+
+        False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is not there,
+        and the drop of one, are left out. Raises what `append` raises, for any of the appends.
+        """
+        ...
+
+
+def check_distinct(appends: Sequence[Append], notes: Sequence[tuple[str, Note]], drops: Sequence[str]) -> None:
+    """Raises ValueError if a change names a stream in two places, since nobody could say in which order."""
+    names = [*(one.stream for one in appends), *(name for name, _ in notes), *drops]
+    if len(set(names)) != len(names):
+        raise ValueError("a change of several streams names one of them twice")
 
 
 def merge_fault(merges: Sequence[Merge]) -> str:

@@ -14,13 +14,14 @@ kept, and a message that nobody had answered is refused.
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.errors import ImportRefused
-from turnbuckle.journal.port import Claim, Grade, Journal, Note, Reader, StreamRow, Wanted
+from turnbuckle.journal.port import Append, Claim, Grade, Journal, JournalError, Note, Reader, StreamRow, Wanted
 from turnbuckle.runtime.lane import KIND, OPEN
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
@@ -247,15 +248,14 @@ class Importer:
             own = [session_facts.encode(fact) for fact in _own_facts(archive.facts, names, self._wall())]
             title = " ".join(archive.head.title.split())[:LONGEST_TITLE]
             note = Note(kind=KIND, title=title, status=OPEN, user=user, words=title)
-            await journal.append(session, own, after=0, epoch=claim.epoch, grade=Grade.SURE, note=note)
+            shown = [(name, Note(kind=RUN)) for name in made]
+            await journal.change_all(appends=(Append(session, tuple(own), 0, claim.epoch, note),), notes=shown)
             stored = True
         finally:
-            await journal.release(claim)
-            if not stored:
-                for name in (*made, session):
-                    await journal.drop(name)
-        for name in made:
-            await journal.note(name, Note(kind=RUN))
+            with suppress(JournalError):  # what is left lying is dropped by `finish_imports`
+                await journal.release(claim)
+                if not stored:
+                    await journal.change_all(drops=(*made, session))
         return Imported(session, title, len(made), items + len(own))
 
     async def _free(self, run: str) -> RunId:

@@ -17,6 +17,7 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import (
     EVERY_STREAM,
     SEARCH_LIMIT,
+    Append,
     Claim,
     Found,
     Grade,
@@ -122,6 +123,17 @@ class FaultyJournal:
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        names = dict.fromkeys(_name(one.stream, item) for one in appends for item in one.items)
+        for name in names:
+            self._fault.reached("before-append", name)
+        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        for name in names if changed else ():
+            self._fault.reached("after-append", name)
+        return changed
 
     async def close(self) -> None:
         await self._journal.close()

@@ -35,19 +35,19 @@ _PAGE = 4096
 
 
 class Work:
-    """Something to be stored as a whole. `settle` is told, on the loop, whether it was."""
+    """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether it was."""
 
-    __slots__ = ("done", "grade", "live", "rows", "settle", "size", "statements")
+    __slots__ = ("done", "grade", "lives", "rows", "settle", "size", "statements")
 
     def __init__(
         self,
-        live: Live,
+        lives: tuple[Live, ...],
         grade: Grade,
         rows: list[ItemRow],
         statements: list[Statement],
         settle: Callable[[StorageError | None], None],
     ) -> None:
-        self.live = live
+        self.lives = lives
         self.grade = grade
         self.rows = rows
         self.statements = statements
@@ -226,10 +226,18 @@ class Committer:
                     done.set_exception(error)
 
     def _followers(self, batch: list[Work]) -> list[Work]:
-        """Works in the line that were accepted on the promise that this batch is stored."""
-        lives = {id(work.live) for work in batch}
-        following = [work for work in self._line if id(work.live) in lives]
-        self._line = deque(work for work in self._line if id(work.live) not in lives)
+        """Works in the line that were accepted on the promise that this batch is stored, and what builds on them."""
+        lost = {id(live) for work in batch for live in work.lives}
+        following: list[Work] = []
+        staying: deque[Work] = deque()
+        for work in self._line:
+            mine = {id(live) for live in work.lives}
+            if lost.isdisjoint(mine):
+                staying.append(work)
+            else:
+                lost |= mine
+                following.append(work)
+        self._line = staying
         return following
 
 

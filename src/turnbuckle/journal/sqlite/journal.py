@@ -15,6 +15,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import UNSET
@@ -27,6 +28,7 @@ from turnbuckle.journal.port import (
     MAX_ITEM,
     READ_LIMIT,
     SEARCH_LIMIT,
+    Append,
     Claim,
     Closed,
     Found,
@@ -40,6 +42,7 @@ from turnbuckle.journal.port import (
     StorageError,
     StreamRow,
     Wanted,
+    check_distinct,
     merge_fault,
 )
 from turnbuckle.journal.sqlite import database, rows
@@ -164,13 +167,8 @@ class SqliteJournal:
     async def append(
         self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
     ) -> int:
-        live = self._live.get(stream) or self._load(stream)
-        refusal = live.refusal(after, epoch)
-        if refusal is not None:
-            raise refusal
-        if max(map(len, items), default=0) > MAX_ITEM:
-            raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
-        new = rows.item_rows(live.key, live.tail, epoch, items)
+        live = self._known(stream)
+        new = _checked(live, items, after, epoch)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
         await self._commit(live, Grade.SURE if live.unsure else grade, new, statements, size=_size_of(note))
         if new and live.epoch == epoch:
@@ -179,7 +177,7 @@ class SqliteJournal:
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         self._check_open()
-        live = self._live.get(stream) or self._load(stream)
+        live = self._known(stream)
         now = self._monotonic()
         if held := live.held_by(now):
             return held
@@ -214,12 +212,12 @@ class SqliteJournal:
 
     async def note(self, stream: str, note: Note) -> None:
         self._check_open()
-        live = self._live.get(stream) or self._load(stream)
+        live = self._known(stream)
         await self._commit_row(live, Grade.SEEN, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note))
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
         self._check_open()
-        live = self._live.get(stream) or self._load(stream)
+        live = self._known(stream)
         if live.held_by(self._monotonic()) or not live.key:
             return False
         if fault := merge_fault(merges):
@@ -243,21 +241,59 @@ class SqliteJournal:
 
     async def drop(self, stream: str) -> bool:
         self._check_open()
-        live = self._live.get(stream) or self._load(stream)
-        if live.held_by(self._monotonic()) or not live.key:
+        if not self._known(stream).key:
             return False
-        key = live.key
-        live.take("drop", math.inf)  # so that nobody claims it while it goes
-        try:
-            await self._commit(live, Grade.SURE, [], rows.set_dropped(key))
-        finally:
-            live.let_go()
-            self._forget_if_idle(live)
-        self._live.pop(stream, None)
-        self._hot.forget(stream)
-        self._waiters.gone(stream)
-        await self._sweep(Live("", 0), key)
+        return await self.change_all(drops=[stream])
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        self._check_open()
+        check_distinct(appends, notes, drops)
+        going = [live for live in map(self._known, drops) if live.key]
+        if any(live.held_by(self._monotonic()) for live in going):
+            return False
+        parts = [(live := self._known(one.stream), _checked(live, one.items, one.after, one.epoch)) for one in appends]
+        noted = [(live, note) for live, note in ((self._known(name), note) for name, note in notes) if live.key]
+        pairs = [*((live, one.note) for (live, _), one in zip(parts, appends, strict=True)), *noted]
+        wall = self._wall()
+        statements = [each for live, note in pairs if note is not None for each in rows.set_note(live.key, note, wall)]
+        statements += [each for live in going for each in rows.set_dropped(live.key)]
+        await self._commit_all([*parts, *((live, []) for live, _ in noted)], going, statements)
+        for (live, new), one in zip(parts, appends, strict=True):
+            if new and live.epoch == one.epoch:
+                live.unsure = False
+        with suppress(StorageError):  # they are gone; what is left of them is deleted with the next start
+            for live in going:
+                await self._sweep(Live("", 0), live.key)
         return True
+
+    async def _commit_all(
+        self, parts: list[tuple[Live, list[rows.ItemRow]]], going: list[Live], statements: list[rows.Statement]
+    ) -> None:
+        """One work of all these streams; those that are `going` do not exist afterwards."""
+        parts = [*parts, *((live, list[rows.ItemRow]()) for live in going)]
+
+        def settle(error: StorageError | None) -> None:
+            for live in going:
+                live.let_go()
+            for live, new in parts:
+                self._settle(live, new, error)
+            for live in going if error is None else ():
+                self._live.pop(live.name, None)
+                self._hot.forget(live.name)
+                self._waiters.gone(live.name)
+
+        for live in going:
+            live.take("drop", math.inf)  # so that nobody claims it while it goes
+        for live, new in parts:
+            self._accept(live, new)
+        lives = tuple(live for live, _ in parts)
+        work = Work(lives, Grade.SURE, [row for _, new in parts for row in new], statements, settle)
+        await self._committer.commit(work)
+
+    def _known(self, stream: str) -> Live:
+        return self._live.get(stream) or self._load(stream)
 
     async def _sweep(self, live: Live, key: int) -> None:
         """Delete a dropped stream's items and words, a bounded number at a time, since others want to write too."""
@@ -309,31 +345,34 @@ class SqliteJournal:
     ) -> None:
         """Store, and keep `live` true to what was stored. From here on the stream is known until it is idle."""
         self._check_open()
-        tail = new[-1][1] if new else 0
+        self._accept(live, new)
+        work = Work((live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes))
+        work.size = max(work.size, size)
+        await self._committer.commit(work)
 
-        def settle(error: StorageError | None) -> None:
-            live.on_its_way -= 1
-            if error is not None:
-                live.tail = live.head
-                if makes:
-                    live.key = 0
-            elif tail:
-                if live.holder:
-                    self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, _, data in new])
-                else:  # it was released meanwhile
-                    self._hot.forget(live.name)
-                live.head = tail
-                self._waiters.wake(live.name)
-            self._forget_if_idle(live)
-
-        if tail:
-            live.tail = tail
+    def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
+        """These are on their way to the store."""
+        if new:
+            live.tail = new[-1][1]
         live.on_its_way += 1
         if live.key:
             self._live[live.name] = live
-        work = Work(live, grade, new, statements, settle)
-        work.size = max(work.size, size)
-        await self._committer.commit(work)
+
+    def _settle(self, live: Live, new: list[rows.ItemRow], error: StorageError | None, *, makes: bool = False) -> None:
+        """They are stored, or not."""
+        live.on_its_way -= 1
+        if error is not None:
+            live.tail = live.head
+            if makes:
+                live.key = 0
+        elif new:
+            if live.holder:
+                self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, _, data in new])
+            else:  # it was released meanwhile
+                self._hot.forget(live.name)
+            live.head = new[-1][1]
+            self._waiters.wake(live.name)
+        self._forget_if_idle(live)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -357,6 +396,16 @@ class SqliteJournal:
         if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
             del self._live[live.name]
             self._hot.forget(live.name)
+
+
+def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:
+    """The rows of an append. Raises what speaks against it."""
+    refusal = live.refusal(after, epoch)
+    if refusal is not None:
+        raise refusal
+    if max(map(len, items), default=0) > MAX_ITEM:
+        raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
+    return rows.item_rows(live.key, live.tail, epoch, items)
 
 
 def _size_of(note: Note | None) -> int:

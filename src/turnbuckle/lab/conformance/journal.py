@@ -1,8 +1,8 @@
 """What every journal must do. Each case gets a bench with a fresh journal, and raises AssertionError if it fails.
 
 A body takes part by giving a `Bench`: its journal, a clock for the claims, and the accidents that happen to a store.
-Items, claims, the index and accidents are here; `journal_reading`, `journal_search` and `journal_merging` have the
-rest.
+Items, claims, the index and accidents are here; `journal_reading`, `journal_search`, `journal_merging`
+and `journal_changing` have the rest.
 """
 
 import asyncio

@@ -7,6 +7,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
     READ_LIMIT,
     SEARCH_LIMIT,
+    Append,
     Claim,
     Found,
     Grade,
@@ -133,6 +134,18 @@ class Process:
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        """One moment, like an append, however many streams it changes."""
+        self._live()
+        number, stream = self._luck.appends, next((one.stream for one in appends), "run")
+        self._luck.appends += 1
+        await self._append_at(stream, number, "before")
+        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        await self._append_at(stream, number, "after")
+        return changed
 
     # The faults
 

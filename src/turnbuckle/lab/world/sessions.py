@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, Grade, Note
+from turnbuckle.journal.port import Append, Claim, Grade, Note
 from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.lab.world.faults import NOTHING
@@ -171,6 +171,18 @@ class Life(Process):
         self._world.after_append(self, number)
         await self._step()
         return head
+
+    async def change_all(
+        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        await self._step()
+        number = self._world.next_append(self, "before")
+        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        for one in appends if changed else ():
+            self._world.keep(number, self._number, one.stream, one.items)
+        self._world.after_append(self, number)
+        await self._step()
+        return changed
 
     async def _step(self) -> None:
         self._live()
