@@ -6,23 +6,34 @@ under the call's key. So after a crash three cases can be told apart: no note, o
 not done. The target is the new file: done. Anything else: somebody replaced it since, and nobody can know.
 
 The name of the new file follows from the key, so that a call which runs again cleans up after itself.
+
+Whoever changes a file is alone with it (`file_locks`) from the first look to the rename. Right before the rename the
+file is looked at once more: if it is not what the change was made from, somebody who knows no locks was there, and the
+change is made again from what is there now.
 """
 
 import errno
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.tools.confine import Place, place_of
+from turnbuckle.tools.confine import Place, open_file, place_of
+from turnbuckle.tools.file_locks import folder_locked, locked
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError
 
 MAX_NOTES = 4096
 COPY = 1024 * 1024
+TRIES = 8
+"""How often a change is made again because somebody else was quicker."""
+COARSEST_CLOCK = 50_000_000
+"""Nanoseconds within which a disk may give two changes the same time. Usual are 4 to 10 million."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
@@ -35,30 +46,136 @@ class Note(Struct, frozen=True):
 
 
 Fill = Callable[[int], None]
+Source = int | None
+"""The file that is to be replaced, open to read; None if there is none."""
+Change = Callable[[Source], Fill]
+"""Reads what is there, and gives what writes the new content into an open file."""
 
 
-def replace_file(context: ToolContext, place: Place, fill: Fill, before: os.stat_result | None) -> None:
-    """Give `place` new content, written by `fill` into an open file. `before` is the file that it replaces."""
+class Changed(Struct, frozen=True):
+    """What a change found and did. `parted`: the file had other names, which keep the old content. `disturbed`:
+    somebody else wrote into the old file in the very moment in which the new one took its name."""
+
+    before: os.stat_result | None
+    parted: bool = False
+    disturbed: bool = False
+
+    @property
+    def remarks(self) -> str:
+        """What a result must say besides what was wanted."""
+        said = ""
+        if self.parted:
+            said += " The file had other names (hard links); they keep the old content."
+        if self.disturbed:
+            said += " Another program wrote to the file at the same moment, and what it wrote may be missing: look."
+        return said
+
+
+class _ChangedMeanwhile(Exception):
+    pass
+
+
+def write_file_whole(context: ToolContext, place: Place, data: bytes) -> Changed:
+    """Give a file new content, whatever it holds. Raises ToolError; then nothing was changed."""
+    return change_file(context, place, lambda _: lambda opened: write_all(opened, data), reads=False)
+
+
+def change_file(context: ToolContext, place: Place, change: Change, *, reads: bool = True) -> Changed:
+    """Give a file new content that may follow from the old, if it `reads` that. Nobody in this process changes it
+    meanwhile, and if somebody else does, it is tried again from the beginning. Raises ToolError; then nothing was
+    changed."""
     if place.name == ".":
         raise ToolError(f"{place.shown} is a folder")
-    if before is not None and stat.S_ISDIR(before.st_mode):
+    with locked(place, context.stopping):
+        for attempt in range(TRIES):
+            try:
+                with folder_locked(place, context.stopping) if attempt else nullcontext():
+                    return _change_once(context, place, change, reads, alone=bool(attempt))
+            except _ChangedMeanwhile:
+                continue
+    raise ToolError(f"{place.shown} is being changed by somebody else again and again; nothing was changed")
+
+
+def _change_once(context: ToolContext, place: Place, change: Change, reads: bool, *, alone: bool) -> Changed:
+    found = stat_of(place)
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.shown} is a folder")
-    if before is not None and not before.st_mode & 0o222:
+    if found is not None and not found.st_mode & 0o222:
         raise ToolError(f"{place.shown} is read-only")
+    source: Source = None
+    if found is not None and reads:
+        try:
+            source = open_file(place)  # as long as it is open no other file has its number
+        except ToolError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise _ChangedMeanwhile from None
+            raise
+    try:
+        before = _Before(source, found if source is None else os.fstat(source))
+        return _replace_file(context, place, change(source), before, alone=alone)
+    finally:
+        if source is not None:
+            os.close(source)
+
+
+class _Before:
+    """The file that a change was made from, and whether that is still the one that has its name."""
+
+    def __init__(self, source: Source, found: os.stat_result | None) -> None:
+        self.found = found
+        self._source = source
+        # A file that was written a moment ago may be written again without another time on it.
+        recent = found is not None and time.time_ns() - found.st_mtime_ns < COARSEST_CLOCK
+        self._sum = _sum_of(source) if recent and source is not None else None
+
+    def check(self, place: Place) -> None:
+        now = stat_of(place)
+        if (None if now is None else _marks(now)) != (None if self.found is None else _marks(self.found)):
+            raise _ChangedMeanwhile
+        if self._sum is not None and self._source is not None and _sum_of(self._source) != self._sum:
+            raise _ChangedMeanwhile
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether the old file was written to although another one has its name now."""
+        if self._source is None or self.found is None:
+            return False
+        now = os.fstat(self._source)
+        return (now.st_size, now.st_mtime_ns) != (self.found.st_size, self.found.st_mtime_ns)
+
+
+def _marks(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_nlink)
+
+
+def _sum_of(source: int) -> bytes:
+    """Over all of the file, wherever it is just read."""
+    digest, at = hashlib.blake2b(), 0
+    while piece := os.pread(source, COPY, at):
+        digest.update(piece)
+        at += len(piece)
+    return digest.digest()
+
+
+def _replace_file(context: ToolContext, place: Place, fill: Fill, before: _Before, *, alone: bool) -> Changed:
     name = _temporary_name(context.key)
     try:
         _remove(place, name)
         opened = os.open(name, _NEW, 0o666, dir_fd=place.folder)
         try:
             fill(opened)
-            if before is not None:
-                _keep_mode(opened, before)
+            if before.found is not None:
+                _keep_mode(opened, before.found)
             os.fsync(opened)
             found = os.fstat(opened)
         finally:
             os.close(opened)
-        _write_note(context, Note(found.st_dev, found.st_ino))
-        os.rename(name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+        write_note(context, Note(found.st_dev, found.st_ino))
+        with nullcontext() if alone else folder_locked(place, context.stopping):
+            before.check(place)
+            if context.stopping.is_set():
+                raise ToolError(f"{place.shown}: stopped before the end; nothing was changed")
+            os.rename(name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         _sync_folder(place.folder)
     except OSError as error:
         _remove(place, name)
@@ -66,6 +183,7 @@ def replace_file(context: ToolContext, place: Place, fill: Fill, before: os.stat
     except BaseException:
         _remove(place, name)
         raise
+    return Changed(before.found, before.found is not None and before.found.st_nlink > 1, before.disturbed)
 
 
 def replaced(context: ToolContext, path: str) -> ProbeAnswer:
@@ -150,7 +268,7 @@ def _notes(context: ToolContext) -> Path:
     return context.data / "writes"
 
 
-def _write_note(context: ToolContext, note: Note) -> None:
+def write_note(context: ToolContext, note: Note) -> None:
     folder = _notes(context)
     folder.mkdir(parents=True, exist_ok=True)
     _forget_old_notes(folder)
@@ -180,6 +298,12 @@ def _forget_old_notes(folder: Path) -> None:
     names = os.listdir(folder)
     if len(names) <= MAX_NOTES:
         return
-    by_age = sorted((folder / name for name in names), key=lambda note: note.stat().st_mtime_ns)
-    for note in by_age[: len(names) // 2]:
+    for note in sorted((folder / name for name in names), key=_written_at)[: len(names) // 2]:
         note.unlink(missing_ok=True)
+
+
+def _written_at(note: Path) -> int:
+    try:
+        return note.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0  # another call forgot it already

@@ -4,7 +4,7 @@ Paths are walked as those of the built-in file tools are, so no link leads out o
 or not at all. The note that `was_written` looks for belongs to the call, so one call writes one file.
 """
 
-from turnbuckle.tools.atomic import replace_file, replaced, stat_of, write_all
+from turnbuckle.tools.atomic import replaced, write_file_whole
 from turnbuckle.tools.builtin.files import LARGEST_READ, read_bytes
 from turnbuckle.tools.confine import place_of
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext
@@ -20,7 +20,7 @@ def write_text(context: ToolContext, path: str, text: str) -> None:
     """Write a file, in place of what was there. Raises ToolError, and then the file is as it was."""
     data = text.encode("utf-8", "replace")
     with place_of(context, path, make_folders=True) as place:
-        replace_file(context, place, lambda opened: write_all(opened, data), stat_of(place))
+        write_file_whole(context, place, data)
 
 
 def was_written(context: ToolContext, path: str) -> ProbeAnswer:

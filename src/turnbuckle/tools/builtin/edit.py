@@ -3,8 +3,8 @@
 import difflib
 from typing import Annotated
 
-from turnbuckle.tools.atomic import replace_file, stat_of, write_all
-from turnbuckle.tools.builtin.files import read_bytes, write_was_done
+from turnbuckle.tools.atomic import Fill, Source, change_file, write_all
+from turnbuckle.tools.builtin.files import missing, read_open, write_was_done
 from turnbuckle.tools.confine import place_of
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 
@@ -26,16 +26,24 @@ def edit_file(
         raise ToolError("old is empty; use write_file or append_file")
     if old == new:
         raise ToolError("old and new are the same; nothing was changed")
-    with place_of(context, path) as place:
-        before = stat_of(place)
+    line = 0
+
+    def change(source: Source) -> Fill:
+        nonlocal line
+        if source is None:
+            raise missing(place)
         try:
-            text = read_bytes(place, LARGEST_EDIT).decode("utf-8")
+            text = read_open(source, place, LARGEST_EDIT).decode("utf-8")
         except UnicodeDecodeError as error:
             raise ToolError(f"{path} is not UTF-8 text; nothing was changed") from error
-        at, old, new = _found(text, old, new, path)
-        data = "".join((text[:at], new, text[at + len(old) :])).encode("utf-8", "replace")
-        replace_file(context, place, lambda opened: write_all(opened, data), before)
-        return f"Changed {place.shown}, line {_line(text, at)}."
+        at, there, instead = _found(text, old, new, path)
+        line = _line(text, at)
+        data = "".join((text[:at], instead, text[at + len(there) :])).encode("utf-8", "replace")
+        return lambda opened: write_all(opened, data)
+
+    with place_of(context, path) as place:
+        changed = change_file(context, place, change)
+        return f"Changed {place.shown}, line {line}.{changed.remarks}"
 
 
 def _found(text: str, old: str, new: str, path: str) -> tuple[int, str, str]:

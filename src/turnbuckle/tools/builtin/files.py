@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
-from turnbuckle.tools.atomic import copy_all, replace_file, replaced, stat_of, write_all
+from turnbuckle.tools.atomic import Fill, Source, change_file, copy_all, replaced, write_all, write_file_whole
 from turnbuckle.tools.confine import Place, data_identity, open_file, open_folder, place_of
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError, tool
 
@@ -17,7 +17,6 @@ SAMPLE = 8192
 MOST_NAMES = 1000
 MOST_VISITED = 200_000
 SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-APPEND_TRIES = 3
 
 
 def write_was_done(arguments: Mapping[str, Any], context: ToolContext) -> ProbeAnswer:
@@ -49,9 +48,9 @@ def write_file(
     """Write a file, in place of what was there. For large files, write a part and add the rest with append_file."""
     data = content.encode("utf-8", "replace")
     with place_of(context, path, make_folders=True) as place:
-        before = stat_of(place)
-        replace_file(context, place, lambda opened: write_all(opened, data), before)
-        return f"{'Wrote' if before is None else 'Replaced'} {place.shown}: {_measured(content, data)}."
+        changed = write_file_whole(context, place, data)
+        did = "Wrote" if changed.before is None else "Replaced"
+        return f"{did} {place.shown}: {_measured(content, data)}.{changed.remarks}"
 
 
 @tool(effect="write", draftable="content", probe=write_was_done, subject="path")
@@ -63,16 +62,8 @@ def append_file(
     """Add text to the end of a file."""
     data = content.encode("utf-8", "replace")
     with place_of(context, path, make_folders=True) as place:
-        for _ in range(APPEND_TRIES):
-            before = stat_of(place)
-            if before is not None and before.st_size > LARGEST_APPENDED:
-                raise ToolError(f"{path} has {before.st_size:,} bytes, which is too large for append_file")
-            try:
-                replace_file(context, place, lambda opened: _appended(place, opened, data), before)
-            except _ChangedMeanwhile:
-                continue
-            return f"Added {_measured(content, data)} to the end of {place.shown}."
-    raise ToolError(f"{path} is being changed by somebody else; nothing was added")
+        changed = change_file(context, place, lambda source: _appended(source, path, data))
+        return f"Added {_measured(content, data)} to the end of {place.shown}.{changed.remarks}"
 
 
 @tool(effect="read", subject="path")
@@ -100,11 +91,24 @@ def read_bytes(place: Place, largest: int) -> bytes:
     try:
         opened = open_file(place)
     except ToolError as error:
-        raise ToolError(f"{error}{_similar_names(place)}") from error
-    with os.fdopen(opened, "rb") as file:
-        size = os.fstat(opened).st_size
-        if size > largest:
-            raise ToolError(f"{place.shown} has {size:,} bytes, which is too large; read a part of it with the shell")
+        raise missing(place, str(error)) from error
+    try:
+        return read_open(opened, place, largest)
+    finally:
+        os.close(opened)
+
+
+def missing(place: Place, why: str = "") -> ToolError:
+    """For a file that is not there, or not to be read."""
+    return ToolError(f"{why or f'{place.shown}: No such file or directory'}{_similar_names(place)}")
+
+
+def read_open(opened: int, place: Place, largest: int) -> bytes:
+    """The content of an open file, from where it stands."""
+    size = os.fstat(opened).st_size
+    if size > largest:
+        raise ToolError(f"{place.shown} has {size:,} bytes, which is too large; read a part of it with the shell")
+    with os.fdopen(opened, "rb", closefd=False) as file:
         return file.read(largest + 1)[:largest]
 
 
@@ -119,23 +123,18 @@ def wanted_folder(parent: int, name: str, data: tuple[int, int] | None) -> bool:
     return (found.st_dev, found.st_ino) != data
 
 
-class _ChangedMeanwhile(Exception):
-    pass
+def _appended(source: Source, path: str, data: bytes) -> Fill:
+    """Fills a new file with the old content and the new text."""
+    size = 0 if source is None else os.fstat(source).st_size
+    if size > LARGEST_APPENDED:
+        raise ToolError(f"{path} has {size:,} bytes, which is too large for append_file")
 
-
-def _appended(place: Place, opened: int, data: bytes) -> None:
-    """Fill the new file with the old content and the new text; fails if the old one changed under our hands."""
-    before = stat_of(place)
-    if before is not None:
-        source = open_file(place)
-        try:
+    def fill(opened: int) -> None:
+        if source is not None:
             copy_all(source, opened)
-            after = os.fstat(source)
-        finally:
-            os.close(source)
-        if (after.st_ino, after.st_size, after.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
-            raise _ChangedMeanwhile
-    write_all(opened, data)
+        write_all(opened, data)
+
+    return fill
 
 
 def _measured(content: str, data: bytes) -> str:
