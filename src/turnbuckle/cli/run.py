@@ -24,12 +24,14 @@ from turnbuckle.errors import ConfigError, TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.lane import KIND as SESSION
-from turnbuckle.runtime.runs import NewRun, Running
+from turnbuckle.runtime.runs import KIND, NewRun, Running, fold_run
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.http import Problem
 from turnbuckle.server.names import LOCAL, session_id
+from turnbuckle.turn import prompts
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ Flag = Parameter(negative="", show_default=False)
 EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
 
 The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
-gave up, and what it has is kept), 4 unfinished (`turnbuckle runs resume` goes on), 130 cancelled.
+gave up, what it has is kept, and `turnbuckle runs resume` carries on), 4 unfinished (`turnbuckle runs resume` goes on), 130 cancelled.
 
 Without a configured route the embedded rehearsal model answers; it needs no key and no network."""
 
@@ -90,7 +92,8 @@ def run(
     model
         Another model on that route.
     go_on
-        Go on with the latest session: finish its run if it has no end, then do the task.
+        Go on with the latest session: finish its run if it has no end, then do the task. Without a task a run that
+        was given up is carried on.
     session
         Go on with this session, or begin it under this name.
     reasoning
@@ -149,10 +152,29 @@ async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) 
             if code not in (0, EXIT_CODES["partial"]) or not task.strip():
                 return code
         elif not task.strip():
-            return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
+            given_up = await partial_run(opened, name)
+            if given_up is None:
+                return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
+            return await carried_on(opened, given_up, look)
         user = (row.user if row is not None else "") or LOCAL
         await sessions.create(name, user, NewRun((task_message(task),)).title)
-        return await _said(opened, name, user, task, look)
+        return await _said(opened, name, user, task_message(task), look)
+
+
+async def partial_run(opened: Opened, session: SessionId) -> StreamRow | None:
+    """The last run of a session, if it was given up with something to show for it."""
+    rows = await opened.journal.streams(Wanted(kind=KIND, parent=session), limit=1)
+    return rows[0] if rows and rows[0].status == "partial" else None
+
+
+async def carried_on(opened: Opened, given_up: StreamRow, look: Look) -> int:
+    """Have a task that was given up carried to its end, by a new run that knows what is there already."""
+    turn = await fold_run(opened.journal, RunId(given_up.name), opened.policy)
+    words = prompts.go_on(turn.outcome.why if turn.outcome is not None else "")
+    user, session = given_up.user or LOCAL, SessionId(given_up.parent)
+    sessions = Sessions(opened.journal, opened.runs, owner=opened.owner, wall=time.time)
+    await sessions.create(session, user, given_up.title)
+    return await _said(opened, session, user, words, look)
 
 
 async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:
@@ -163,14 +185,14 @@ async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:
     return await opened.runs.latest() if go_on else None
 
 
-async def _said(opened: Opened, session: SessionId, user: str, task: str, look: Look) -> int:
+async def _said(opened: Opened, session: SessionId, user: str, words: Message, look: Look) -> int:
     """Say it in the session, and show what comes of it."""
     lanes = lanes_of(opened, lambda running, user: None)
     try:
         lane = await lanes.open(session, user)
         if not lane.state.is_idle:
             print("messages wait in this session, and are answered first", file=sys.stderr)
-        taken = await lane.say(Said((task_message(task),), "queue"))
+        taken = await lane.say(Said((words,), "queue"))
         return await watched(opened, lambda: begun(opened, taken.run), look)
     finally:
         await lanes.close()

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 from turnbuckle.app import open_app, open_reader, writer_of
 from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
-from turnbuckle.cli.run import Look, draft_lines, guarded, resumed
+from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError
@@ -21,6 +21,7 @@ from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING, find_run, listed
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.ids import SessionId
 
 app = App(name="runs", help="What was run: list, show, and resume after a crash.")
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
@@ -88,12 +89,14 @@ def resume(
     reasoning: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     as_json: Json = False,
 ) -> int:
-    """Go on with a run whose process died: what was done is not done again.
+    """Go on with a run whose process died, or that was given up (partial): what was done is not done again.
+
+    A run that was given up stays as it is: a new run of its session does the rest, with the drafts that it left.
 
     Parameters
     ----------
     run
-        Its id, or a part of it; the latest unfinished run if left out.
+        Its id, or a part of it. If left out: the latest unfinished run, or the latest run if it was given up.
     config
         The settings; turnbuckle.toml in this folder if left out.
     reasoning
@@ -175,7 +178,15 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
 async def _resume(loaded: Loaded, text: str, look: Look) -> int:
     async with open_app(loaded, attended=look.ask is not None) as opened:
         unfinished = await opened.runs.unfinished()
-        if not text and not unfinished:
+        latest = unfinished[0] if unfinished else await opened.runs.latest()
+        if not text and (latest is None or latest.status not in (RUNNING, "partial")):
             return fail("there is no unfinished run", USAGE_ERROR)
-        run = await find_run(opened.journal, text or unfinished[0].name)
-        return await resumed(opened, run, look)
+        run = await find_run(opened.journal, text or (latest.name if latest is not None else ""))
+        row = (await opened.journal.streams(Wanted(kind=KIND, name=run), limit=1))[0]
+        if row.status != "partial":
+            return await resumed(opened, run, look)
+        newest = await partial_run(opened, SessionId(row.parent))
+        if newest is None or newest.name != run:
+            later = f"the conversation went on behind the run {run}"
+            return fail(f'{later}; turnbuckle run --session {row.parent} "…" says what is still wanted', USAGE_ERROR)
+        return await carried_on(opened, row, look)

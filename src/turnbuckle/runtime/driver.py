@@ -22,6 +22,7 @@ from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command,
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
+    DraftKept,
     Fact,
     ModelAsked,
     RunClaimed,
@@ -109,9 +110,9 @@ class Driver:
         await self.begin(started, note)
         return await self.go_on()
 
-    async def begin(self, started: RunStarted, note: Note | None = None) -> None:
-        """Store the beginning of a run."""
-        await self._log.append([started], note)
+    async def begin(self, started: RunStarted, note: Note | None = None, left: tuple[DraftKept, ...] = ()) -> None:
+        """Store the beginning of a run, with the drafts that the run before it left."""
+        await self._log.append([started, *left], note)
 
     async def go_on(self) -> Outcome:
         """Drive a run that has begun to its end."""
@@ -348,7 +349,7 @@ class Driver:
             model=asked.model,
             messages=history.messages,
             tools=offered(self._tools.specs(), wishes),
-            tool_choice=tool_choice(wishes, asked, is_drafting=bool(self.turn.drafts)),
+            tool_choice=tool_choice(wishes, asked, is_drafting=bool(self.turn.own_drafts)),
             max_output_tokens=asked.cap,
             temperature=wishes.temperature,
             top_p=wishes.top_p,

@@ -1,5 +1,7 @@
 """What the next run of a session is told before its task."""
 
+from msgspec.structs import replace
+
 from turnbuckle.journal.port import Reader, Wanted
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import NewRun, Runs, fold_run
@@ -7,7 +9,11 @@ from turnbuckle.runtime.saying import LaneRules
 from turnbuckle.session.facts import MessageAccepted
 from turnbuckle.session.reset import is_told, note_for, notice_for
 from turnbuckle.session.state import KEPT, SessionState
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.turn import prompts
+from turnbuckle.turn.facts import DraftKept
+from turnbuckle.turn.policy import Policy, for_wishes
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.ids import DraftId, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 
 
@@ -21,7 +27,9 @@ async def new_run(
     user: str,
 ) -> NewRun:
     """The run that a message begins. Where the conversation begins anew, model and user are told so by it."""
-    history = await history_of(journal, session, state, runs)
+    before = await _turn_before(journal, session, state, runs)
+    history = before.messages if before is not None else state.history or None
+    left = () if before is None else left_drafts(before, runs.policy, message)
     anew = state.anew
     if history is None:
         history = message.first or rules.opening
@@ -34,17 +42,35 @@ async def new_run(
         if is_told(anew.why, str(asked.get("surface", "runs")), rules.quiet):
             asked = {**asked, "notice": notice_for(anew.why, anew.detail), "notice_why": anew.why}
     asked = {**asked, "created": message.at, "message": message.id}
-    return NewRun(message.messages, session, history, user, message.wishes, asked, message.run)
+    history = (*history, *(prompts.left_draft(kept.draft, runs.policy.tool(kept.draft.tool).guarded) for kept in left))
+    return NewRun(message.messages, session, history, user, message.wishes, asked, message.run, left)
+
+
+def left_drafts(before: Turn, policy: Policy, message: MessageAccepted) -> tuple[DraftKept, ...]:
+    """The drafts that the last run left open, under ids of their own, if this run can finish them at all: it has the
+    tool, and the tool was not one of another client."""
+    usable = for_wishes(policy, message.wishes).tools
+    drafts = [before.drafts[name] for name in before.own_drafts if before.drafts[name].tool in usable]
+    return tuple(
+        DraftKept(message.at, replace(draft, id=DraftId(f"d0{number}")), before.run)
+        for number, draft in enumerate(drafts, 1)
+    )
 
 
 async def history_of(
     journal: Reader, session: SessionId, state: SessionState, runs: Runs
 ) -> tuple[Message, ...] | None:
     """All that counts of the conversation; None where it begins."""
+    before = await _turn_before(journal, session, state, runs)
+    return before.messages if before is not None else state.history or None
+
+
+async def _turn_before(journal: Reader, session: SessionId, state: SessionState, runs: Runs) -> Turn | None:
+    """Where the run ended with which the conversation goes on."""
     last = await last_run(journal, session, state)
-    if last is not None and await journal.head(last):
-        return (await fold_run(journal, last, runs.policy)).messages
-    return state.history or None
+    if last is None or not await journal.head(last):
+        return None
+    return await fold_run(journal, last, runs.policy)
 
 
 async def last_run(journal: Reader, session: SessionId, state: SessionState) -> RunId | None:

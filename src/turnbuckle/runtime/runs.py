@@ -24,7 +24,7 @@ from turnbuckle.runtime.log import RunLog, Watch
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
-from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, StopAsked, Streamed, decode, encode
+from turnbuckle.turn.facts import DraftKept, Fact, ModelAsked, RunEnded, RunStarted, StopAsked, Streamed, decode, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -56,6 +56,8 @@ class NewRun(Struct, frozen=True):
     wishes: Wishes = Wishes()
     asked: dict[str, Any] = {}
     run: RunId | None = None
+    left: tuple[DraftKept, ...] = ()
+    """Drafts that the run before this one left; the history tells the model of them."""
 
     @property
     def title(self) -> str:
@@ -188,7 +190,7 @@ class Runs:
         async with self._let_go_of_on_error(claim):
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
-            await driver.begin(started, row)
+            await driver.begin(started, row, new.left)
         if self.background is not None:
             self.background.told(lost)
         return self._driven(claim, driver)

@@ -89,7 +89,7 @@ def _end(turn: Turn, why: str) -> Record:
     """Nothing more starts, each call that is left gets its answer, and the run ends: one write."""
     left = [call for call in turn.calls if call.outcome is None]
     kind: OutcomeKind = "partial" if turn.has_something else "failed"
-    outcome = Outcome(kind, why, failure("budget", why), tuple(turn.drafts))
+    outcome = Outcome(kind, why, failure("budget", why), turn.own_drafts)
     answers: list[Fact] = [*asking.withdrawn(turn, left)]
     answers += _all_finished(turn, left, ToolOutcome("not_started", why))
     return Record((*answers, RunEnded(turn.now, outcome)))
@@ -100,7 +100,7 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     why = f"the run came back {turn.tally.recoveries} times after a crash without any progress"
     started = [call for call in turn.calls if call.outcome is None and call.started]
     others = [call for call in turn.calls if call.outcome is None and not call.started]
-    outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=tuple(turn.drafts))
+    outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=turn.own_drafts)
     return Record(
         (
             *asking.withdrawn(turn, [*started, *others]),

@@ -148,11 +148,12 @@ class Decided(Struct, frozen=True, tag="decided"):
     lost: int = 0
 
 
-class DraftKept(Struct, frozen=True, tag="draft_kept"):
-    """A cut call's arguments are kept."""
+class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
+    """A cut call's arguments are kept. `left_by` names the earlier run of the conversation that was left with it."""
 
     at: float
     draft: Draft
+    left_by: str = ""
 
 
 class DraftGrown(Struct, frozen=True, tag="draft_grown"):

@@ -61,7 +61,7 @@ def over(turn: Turn, policy: Policy) -> Record:
             closing += drafting.replaced(turn, name, call.arguments)
         handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id))
     once = {closed.draft: closed for closed in closing}.values()
-    drafts = tuple(name for name in turn.drafts if name not in {closed.draft for closed in once})
+    drafts = tuple(name for name in turn.own_drafts if name not in {closed.draft for closed in once})
     return Record(
         (*once, CallsHandedOver(turn.now, tuple(handed)), RunEnded(turn.now, Outcome("completed", drafts=drafts)))
     )

@@ -94,10 +94,14 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return _over(turn, taken, policy)
         case Decided():
             return _decided(turn, taken, policy)
-        case DraftKept(_, draft):
-            return replace(turn, drafts={**turn.drafts, draft.id: draft})
+        case DraftKept(_, draft, left_by):
+            inherited = (*turn.inherited, draft.id) if left_by else turn.inherited
+            return replace(turn, drafts={**turn.drafts, draft.id: draft}, inherited=inherited)
         case DraftGrown(_, name, kept, added):
-            return replace(turn, drafts={**turn.drafts, name: grown(turn.drafts[name], kept, added)})
+            inherited = tuple(other for other in turn.inherited if other != name)
+            return replace(
+                turn, drafts={**turn.drafts, name: grown(turn.drafts[name], kept, added)}, inherited=inherited
+            )
         case DraftClosed(_, name):
             return replace(turn, drafts={key: draft for key, draft in turn.drafts.items() if key != name})
         case ToolStarted():
@@ -180,7 +184,7 @@ def _end(turn: Turn, why: str) -> Record:
 
 
 def _asked(turn: Turn, asked: ModelAsked) -> Turn:
-    if turn.spoken and not turn.open_text and not turn.drafts:
+    if turn.spoken and not turn.open_text and not turn.own_drafts:
         # Not behind a text or a call that was cut: the model must first come to the end of what it was saying.
         said = tuple(message for spoken in turn.spoken for message in spoken.messages)
         told = (*turn.steered, *(spoken.id for spoken in turn.spoken))
@@ -320,7 +324,7 @@ def _counted(turn: Turn, kind: str, tool: str, gained: int) -> Tally:
     """The small budgets, with this reply in them."""
     tally, ask = turn.tally, turn.ask
     assert ask is not None
-    going_on = ask.why in ("continue", "finish_draft") or bool(turn.open_text or turn.drafts)
+    going_on = ask.why in ("continue", "finish_draft") or bool(turn.open_text or turn.own_drafts)
     same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
     last = turn.reply.last if turn.reply is not None else None
     told = isinstance(last, Cut) and last.failure.retry_after is not None
@@ -484,7 +488,7 @@ def _stop(turn: Turn) -> Turn:
 
 
 def _outcome(turn: Turn) -> Outcome:
-    drafts = tuple(turn.drafts)
+    drafts = turn.own_drafts
     given_up = turn.giving_up
     if given_up is None:
         return Outcome("completed", drafts=drafts)

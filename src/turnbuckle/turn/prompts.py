@@ -5,8 +5,9 @@ They are user messages marked as notes, appended at the end of a request: what w
 
 from turnbuckle.reply.draft import Draft, absent, tail
 from turnbuckle.turn.facts import Continue
-from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.messages import Message, TextPart, text_of
 
+MARK = "[Runtime]"
 PIECE = "about 8,000 tokens"
 
 LENGTH = (
@@ -87,3 +88,15 @@ def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -
             piece=DRAFT_PIECES if escalation >= 2 else DRAFT_MORE,
         )
     )
+
+
+def left_draft(draft: Draft, guarded: tuple[str, ...] = ()) -> Message:
+    """What to say, in a later turn, of a draft that was left open when its own turn ended."""
+    words = text_of(finish_draft(draft, 1, guarded).parts).removeprefix(MARK)
+    return note(f"{MARK} That turn ended before this was done.{words} If it is not wanted any more, leave it.")
+
+
+def go_on(why: str) -> Message:
+    """What to say to have a task that was given up carried to its end."""
+    ended = f" ({why})" if why else ""
+    return note(f"{MARK} The turn ended before the task was done{ended}. Look at what is done, and do the rest now.")

@@ -118,6 +118,8 @@ class Turn(Struct, frozen=True):
     reply: Reply | None = None
     calls: tuple[PendingCall, ...] = ()
     drafts: dict[DraftId, Draft] = {}
+    inherited: tuple[DraftId, ...] = ()
+    """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
     failed_routes: tuple[RouteName, ...] = ()
     same_calls: dict[str, int] = {}
     """How often each call was made since the last one that was new and could have changed anything."""
@@ -145,4 +147,9 @@ class Turn(Struct, frozen=True):
     @property
     def has_something(self) -> bool:
         """Whether anything of this turn is worth keeping: shown text, a draft, a tool that ran."""
-        return bool(self.open_text or self.drafts or self.tally.tool_runs)
+        return bool(self.open_text or self.own_drafts or self.tally.tool_runs)
+
+    @property
+    def own_drafts(self) -> tuple[DraftId, ...]:
+        """The open drafts of this run's own work: not those that an earlier run left and this one did not touch."""
+        return tuple(name for name in self.drafts if name not in self.inherited)
