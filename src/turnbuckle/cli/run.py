@@ -42,7 +42,7 @@ Flag = Parameter(negative="", show_default=False)
 EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
 
 The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
-gave up, what it has is kept, and `turnbuckle runs resume` carries on), 4 unfinished (`turnbuckle runs resume` goes on), 130 cancelled.
+gave up, and what it has is kept), 4 unfinished, 130 cancelled. `turnbuckle runs resume` goes on after 3 and 4.
 
 Without a configured route the embedded rehearsal model answers; it needs no key and no network."""
 
