@@ -74,7 +74,7 @@ def own_tools(*, with_finish_call: bool) -> tuple[ToolSpec, ...]:
 def asked(args: argparse.Namespace, system: str, task: str, seed: int, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
     """The first reply to a task, as the server gives it."""
     messages = (
-        Message("system", (TextPart(system.format(workspace="/home/user/project")),)),
+        Message("system", (TextPart(system.format(workspace="/srv/project")),)),
         Message("user", (TextPart(task),)),
     )
     request = ModelRequest(
