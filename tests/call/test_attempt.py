@@ -15,6 +15,7 @@ from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.events import Event, TextDelta
 from turnbuckle.vocab.failure import FailureKind
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.wire.failures import from_response
 
 HALF = ANSWER[:44]
 FAST = StallSettings(connect=5, first_event=20, gap=10, gap_in_call=30, thinking=60, silence=8)
@@ -435,3 +436,30 @@ def test_reasoning_that_stops_is_a_stall_too():
 
     batches: list[list[Event]] = on_stage(played(Reason("Let me think about"), Stall("forever")), scene)
     assert "while thinking" in failure_of(batches).message
+
+
+@pytest.mark.parametrize(
+    "status, limit", [(200, 20), (299, 20), (400, 10), (401, 10), (404, 10), (429, 10), (500, 10), (599, 10)]
+)
+def test_the_body_of_an_error_is_waited_for_only_a_short_time(status: int, limit: float):
+    """The status says most of it. A refusal whose body never comes must not hold the turn as long as an answer may."""
+
+    async def scene(stage: Stage):
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+            writer.write(head.encode())
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+            begun = stage.clock.now()
+            stall = StallSettings(first_event=20.0, gap=60.0, silence=60.0)
+            batches = await stage.run(url=address, stall=stall)
+            return batches, stage.clock.now() - begun
+
+    batches, taken = on_stage("happy", scene)
+    assert limit <= taken <= limit + 1.0
+    told = failure_of(batches)
+    assert told.kind == ("stalled" if status < 300 else from_response(status, {}, b"").kind)

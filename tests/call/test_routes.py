@@ -6,6 +6,9 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, Secret, is_local, resolve
 from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.quirks import CAP_FIELDS, CapField, Quirks
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.wire.openai_chat import request as openai_chat
 
 WRITTEN = {"name": "main", "protocol": "openai_chat", "base_url": "https://a.example/v1", "model": "m"}
 
@@ -142,3 +145,42 @@ def test_secrets_are_equal_by_what_they_hide():
     assert Secret("a") != Secret("b")
     assert Secret("a") != "a"
     assert not Secret("")
+
+
+@pytest.mark.parametrize(
+    "written, field",
+    [
+        ({"base_url": "http://localhost:8080"}, "max_tokens"),
+        ({"base_url": "http://192.168.1.5:1234/v1"}, "max_tokens"),
+        ({"base_url": "https://models.example.com/v1"}, "max_tokens"),
+        ({"base_url": "https://notopenai.com/v1"}, "max_tokens"),
+        ({"base_url": "https://api.openai.com.example.org/v1"}, "max_tokens"),
+        ({"base_url": "https://api.openai.com/v1"}, "max_completion_tokens"),
+        ({"base_url": "https://eu.api.openai.com/v1"}, "max_completion_tokens"),
+        ({"base_url": "https://me.openai.azure.com/openai/v1"}, "max_completion_tokens"),
+        ({"base_url": "https://me.services.ai.azure.com/openai/v1"}, "max_completion_tokens"),
+        ({"preset": "openai-chat"}, "max_completion_tokens"),
+        ({"preset": "openai-chat", "base_url": "http://localhost:9/v1"}, "max_tokens"),
+        ({"preset": "azure", "base_url": "https://gateway.example.com/v1"}, "max_completion_tokens"),
+        ({"preset": "groq"}, "max_completion_tokens"),
+        ({"preset": "llama.cpp"}, "max_tokens"),
+        (
+            {"base_url": "http://localhost:1/v1", "quirks": {"output_cap_field": "max_completion_tokens"}},
+            "max_completion_tokens",
+        ),
+        ({"preset": "openai-chat", "quirks": {"output_cap_field": "max_tokens"}}, "max_tokens"),
+    ],
+)
+def test_the_output_cap_goes_by_the_name_that_the_host_knows(written, field: str):
+    route = resolve({"protocol": "openai_chat", "model": "m", **written}, {})
+    request = ModelRequest("m", (), max_output_tokens=9)
+    body = openai_chat.build(request, route.quirks)
+    assert {name: body[name] for name in CAP_FIELDS if name in body} == {field: 9}
+
+
+@pytest.mark.parametrize("field", CAP_FIELDS)
+@pytest.mark.parametrize("usual", CAP_FIELDS)
+def test_a_client_that_named_the_output_cap_itself_is_taken_at_its_word(field: CapField, usual: CapField):
+    request = ModelRequest("m", (), max_output_tokens=9, cap_field=field)
+    body = openai_chat.build(request, Quirks(output_cap_field=usual))
+    assert {name: body[name] for name in CAP_FIELDS if name in body} == {field: 9}

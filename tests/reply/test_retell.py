@@ -62,8 +62,13 @@ def test_long_arguments_are_told_in_part():
     assert len(text_of(retell((long,), 1)[0].parts)) < 2_100
 
 
-def test_only_a_history_with_calls_can_be_retold():
+def test_only_a_history_with_calls_or_with_a_providers_own_state_can_be_retold():
     assert can_retell(HISTORY)
+    for part in (ReasoningPart("Hm.", STATE), OpaquePart(STATE), TextPart("Fine.", STATE)):
+        bound = (ASKED, Message("assistant", (part, TextPart("Fine."))))
+        assert can_retell(bound)
+        assert retell(bound, 2)[1].parts[-1] == TextPart("Fine.")
+        assert not can_retell(retell(bound, 2))
     assert not can_retell((ASKED, Message("assistant", (ReasoningPart("Hm."), TextPart("Fine.")))))
 
 

@@ -18,6 +18,7 @@ from turnbuckle.call.limits import Pace
 from turnbuckle.vocab.events import Cut, LastWord
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.quirks import CapField
 
 Standing = Literal["fit", "benched", "due", "probed"]
 """`due`: its bench time is over and the next attempt is the probe. `probed`: that attempt is under way."""
@@ -75,7 +76,7 @@ def note(health: RouteHealth, last: LastWord, now: float) -> RouteHealth:
     told = last.failure
     if told.kind == "unstreamable":
         return msgspec.structs.replace(health, plain_until=now + PLAIN, probe_until=None)
-    if told.kind in _HOPELESS:
+    if told.kind in _HOPELESS and told.room is None:
         return _benched(health, told, now, HOPELESS_BENCH)
     if told.kind not in _AGAINST:
         return msgspec.structs.replace(health, probe_until=None)  # it says nothing about the route
@@ -113,12 +114,17 @@ class HealthBook:
     def __init__(self) -> None:
         self._health: dict[RouteName, RouteHealth] = {}
         self._paces: dict[RouteName, Pace] = {}
+        self._cap_fields: dict[RouteName, CapField] = {}
 
     def of(self, route: RouteName) -> RouteHealth:
         return self._health.get(route, RouteHealth())
 
     def pace(self, route: RouteName) -> Pace:
         return self._paces.setdefault(route, Pace())
+
+    def cap_field(self, route: RouteName) -> CapField | None:
+        """How this route wants the output cap called, once it has refused the other name."""
+        return self._cap_fields.get(route)
 
     def usable(self, route: RouteName, now: float) -> bool:
         return self.of(route).usable(now)
@@ -131,6 +137,9 @@ class HealthBook:
 
     def note(self, route: RouteName, last: LastWord, now: float) -> None:
         self._health[route] = note(self.of(route), last, now)
+        if isinstance(last, Cut) and last.failure.kind == "unsupported":
+            refused = last.failure.param
+            self._cap_fields[route] = "max_tokens" if refused != "max_tokens" else "max_completion_tokens"
 
     def order(self, routes: tuple[RouteName, ...], now: float) -> tuple[RouteName, ...]:
         """The same routes: first the usable ones as they stand, then those that rest, soonest back first."""

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 
+import msgspec
+
 from turnbuckle.call.attempt import Attempt, Stopper
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.routes import Route
@@ -32,6 +34,8 @@ class Models:
     ) -> AsyncIterator[list[Event]]:
         """One attempt at one route: batches of events, and exactly one last word."""
         self._health.begin(route, self._clock.now())
+        if (learned := self._health.cap_field(route)) is not None:
+            request = msgspec.structs.replace(request, cap_field=learned)
         attempt = Attempt(
             self._routes[route],
             request,

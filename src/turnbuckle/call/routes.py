@@ -18,6 +18,8 @@ from turnbuckle.vocab.quirks import Quirks
 
 _FROM_ENVIRONMENT = "env:"
 _PRIVATE_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
+_OPENAI_ID = 40
+_OPENAI_HOSTS = (".openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -118,7 +120,7 @@ def resolve(config: Mapping[str, Any], environment: Mapping[str, str], stall: St
         base_url=base_url,
         model=written.model,
         api_key=_api_key(written.api_key, preset.key, environment, label),
-        quirks=_merged(preset.quirks, written.quirks, f"{label}, quirks"),
+        quirks=_merged(_usual_quirks(preset, base_url), written.quirks, f"{label}, quirks"),
         stall=_merged(stall or StallSettings(), written.stall, f"{label}, stall"),
         max_output_tokens=written.max_output_tokens or preset.cap,
         most_output_tokens=written.most_output_tokens or preset.cap_most,
@@ -129,9 +131,23 @@ def resolve(config: Mapping[str, Any], environment: Mapping[str, str], stall: St
     )
 
 
+def _usual_quirks(preset: Preset, base_url: str) -> Quirks:
+    """Those of the preset, and what is known of the host. Where a preset does not know who answers, only OpenAI and
+    Azure are asked for an output cap by its newer name: servers of one's own ignore it, and the cap would be lost."""
+    if _host(base_url).endswith(_OPENAI_HOSTS):
+        return msgspec.structs.replace(preset.quirks, longest_call_id=_OPENAI_ID)
+    if preset.protocol and not _host(preset.base_url).endswith(_OPENAI_HOSTS):
+        return preset.quirks
+    return msgspec.structs.replace(preset.quirks, output_cap_field="max_tokens")
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
 def is_local(url: str) -> bool:
     """Whether an address is on this machine or in a private network, where models may be slow to begin."""
-    host = urlsplit(url).hostname or ""
+    host = _host(url)
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

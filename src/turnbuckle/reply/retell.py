@@ -24,15 +24,31 @@ _ARGUMENTS = 2_000
 
 
 def can_retell(messages: tuple[Message, ...]) -> bool:
-    """Whether telling the history in plain words would change it."""
-    return any(isinstance(part, CallPart | ResultPart) for message in messages for part in message.parts)
+    """Whether telling the history in plain words would help: it holds calls, or what only a provider understands."""
+    return any(_is_changed(part) for message in messages for part in message.parts)
+
+
+def _is_changed(part: Part) -> bool:
+    if isinstance(part, TextPart | ReasoningPart):
+        return part.state is not None
+    return isinstance(part, CallPart | ResultPart | OpaquePart)
 
 
 def retell(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
     """The history with its first `count` messages told in plain words."""
-    names = {part.id: part.name for message in messages for part in message.parts if isinstance(part, CallPart)}
-    retold = (_retold(message, names) for message in messages[:count])
-    return (*(message for message in retold if message.parts), *messages[count:])
+    told = retold(messages, count)
+    return (*(message for message in told[:count] if message.parts), *told[count:])
+
+
+def retold(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
+    """The same, message by message: those that have nothing left to tell stay, empty, and repair leaves them out. So
+    whoever counts messages finds each in its place."""
+    names = _names(messages)
+    return (*(_retold(message, names) for message in messages[:count]), *messages[count:])
+
+
+def _names(messages: tuple[Message, ...]) -> dict[str, str]:
+    return {part.id: part.name for message in messages for part in message.parts if isinstance(part, CallPart)}
 
 
 def _retold(message: Message, names: dict[str, str]) -> Message:

@@ -5,7 +5,6 @@ says what the provider would refuse. Tests, the lab and the server ask it; so do
 touch.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Literal
@@ -27,6 +26,7 @@ from turnbuckle.vocab.messages import (
     ResultPart,
     TextPart,
 )
+from turnbuckle.vocab.naming import TOOL_NAMES, takes_call_id
 from turnbuckle.vocab.quirks import Quirks
 
 Rule = Literal[
@@ -36,6 +36,7 @@ Rule = Literal[
     "bad_call_id",
     "repeated_call_id",
     "nameless_call",
+    "bad_name",
     "bad_arguments",
     "unanswered_call",
     "stray_result",
@@ -46,8 +47,6 @@ Rule = Literal[
     "user_after_tools",
     "assistant_last",
 ]
-_ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_RESPONSES_ID_LENGTH = 64
 _FORBIDDEN: dict[str, tuple[type, ...]] = {
     "system": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
     "user": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
@@ -69,6 +68,7 @@ class _Case(Struct, frozen=True):
     model: str
     quirks: Quirks
     to_ask: bool
+    tools: frozenset[str]
 
 
 def violations(
@@ -78,9 +78,10 @@ def violations(
     model: str = "",
     quirks: Quirks | None = None,
     to_ask: bool = False,
+    tools: frozenset[str] = frozenset(),
 ) -> tuple[Violation, ...]:
     """Every rule of this protocol that these messages break, in the order of the messages."""
-    case = _Case(messages, protocol, model, quirks or Quirks(), to_ask)
+    case = _Case(messages, protocol, model, quirks or Quirks(), to_ask, tools)
     pairing = _pairing_anywhere if protocol == "openai_responses" else _pairing_behind
     rules = (_placing, _emptiness, _call_shape, pairing, _reasoning, _followers, _speakers)
     found = [violation for rule in rules for violation in rule(case)]
@@ -117,23 +118,18 @@ def _emptiness(case: _Case) -> Iterator[Violation]:
 def _call_shape(case: _Case) -> Iterator[Violation]:
     seen: set[str] = set()
     for index, call in _calls(case.messages):
-        if not _takes_id(call.id, case.protocol):
+        if not takes_call_id(call.id, case.protocol, case.quirks):
             yield Violation("bad_call_id", index, f"the id {call.id!r}")
         elif call.id in seen:
             yield Violation("repeated_call_id", index, f"the id {call.id!r} again")
         seen.add(call.id)
         if not call.name.strip():
             yield Violation("nameless_call", index, f"the call {call.id!r} has no name")
+        elif call.name not in case.tools and not TOOL_NAMES[case.protocol].takes(call.name):
+            yield Violation("bad_name", index, f"the name of {call.id!r} is {call.name[:100]!r}")
         is_object = judge(call.arguments).status == "whole" and call.arguments.strip().startswith("{")
         if not is_object and not takes_free_text(call, case.protocol):
             yield Violation("bad_arguments", index, f"the arguments of {call.id!r} are not a JSON object")
-
-
-def _takes_id(call_id: str, protocol: Protocol) -> bool:
-    if protocol == "anthropic":
-        return bool(_ANTHROPIC_ID.fullmatch(call_id))
-    too_long = protocol == "openai_responses" and len(call_id) > _RESPONSES_ID_LENGTH
-    return bool(call_id.strip()) and not too_long
 
 
 def _pairing_behind(case: _Case) -> Iterator[Violation]:

@@ -77,6 +77,8 @@ def _is_declared_incomplete(reply: Reply) -> bool:
 def _judge_cut(reply: Reply, evidence: list[str]) -> Verdict:
     if isinstance(reply.last, Cut) and reply.last.failure.kind == "filtered":
         return Verdict("filtered", tuple(evidence))
+    if isinstance(reply.last, Cut) and reply.last.failure.kind == "malformed_call":
+        return Verdict("malformed", tuple(evidence))
     return Verdict("cut_by_transport", tuple(evidence))
 
 

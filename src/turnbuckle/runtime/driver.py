@@ -12,7 +12,6 @@ from typing import Literal
 
 from turnbuckle.journal.port import Fenced, JournalError, Note, StorageFull
 from turnbuckle.reply.repair import repair
-from turnbuckle.reply.retell import retell
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.offer import offered, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
@@ -291,6 +290,7 @@ class Driver:
             ask.stream and self._model.streams(route.name),
             ask.cap if route.name == ask.route else route.cap,
             ask.effort if route.name == ask.route else route.effort,
+            ask.cap_field if route.name == ask.route else None,
         )
         shown = self.turn.shown
         await self._log.append([asked])
@@ -341,14 +341,16 @@ class Driver:
     def _request(self, asked: ModelAsked) -> ModelRequest:
         """The whole request: the history made legal for this protocol, and all tools, always in the same order."""
         quirks = self._policy.route(asked.route).quirks
-        messages = retell(self.turn.messages, self.turn.tally.retold)
+        tools = offered(self._tools.specs(), self.turn.wishes)
+        names = frozenset(tool.name for tool in tools)
+        messages = self.turn.messages
         paused = bool(messages) and messages[-1].role == "assistant" and not messages[-1].partial
-        history = repair(messages, asked.protocol, model=asked.model, quirks=quirks, to_ask=not paused)
+        history = repair(messages, asked.protocol, model=asked.model, quirks=quirks, to_ask=not paused, tools=names)
         wishes = self.turn.wishes
         return ModelRequest(
             model=asked.model,
             messages=history.messages,
-            tools=offered(self._tools.specs(), wishes),
+            tools=tools,
             tool_choice=tool_choice(wishes, asked, is_drafting=bool(self.turn.own_drafts)),
             max_output_tokens=asked.cap,
             temperature=wishes.temperature,
@@ -359,6 +361,7 @@ class Driver:
             parallel_calls=wishes.parallel_calls,
             stream=asked.stream,
             extra=wishes.extra.get(asked.protocol, {}),
+            cap_field=asked.cap_field or wishes.cap_field,
         )
 
     # Tools

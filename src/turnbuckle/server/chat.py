@@ -68,7 +68,7 @@ class Chat:
             "model": asked.model,
             "on_disconnect": read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual),
         }
-        wishes = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
+        wishes = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools, cap_field=asked.cap_field)
         new = NewRun((), wishes=wishes, asked=record)
         if session:
             return await self._in_session(exchange, asked, new, chosen, session)

@@ -76,6 +76,7 @@ FAULTS: dict[FailureKind, Fault] = {
     "server": Fault(502),
     "timeout": Fault(504, code="timeout"),
     "unstreamable": Fault(502),
+    "malformed_call": Fault(502),
     # What it said of us. The client's own key is good, so it must not read of a bad one.
     "auth": Fault(502, code="provider_auth", before=_OURS),
     "permission": Fault(502, code="provider_permission", before=_OURS),
@@ -87,13 +88,14 @@ FAULTS: dict[FailureKind, Fault] = {
     "pairing": Fault(400, _REFUSED),
     "filtered": Fault(400, _REFUSED, "content_filter"),
     "invalid": Fault(400, _REFUSED),
+    "unsupported": Fault(400, _REFUSED),
 }
 NO_FAILURE = Fault(500)
 """A run that failed by itself: its models said nothing that could be used, or its process died again and again."""
 
 _LONGEST = 400  # characters of a reason in a note; a provider's own words can be a page
 _WAIT = 5.0  # seconds, where a client is told to come back and the provider did not say when
-_KEEPS_CODE = ("invalid", "pairing")
+_KEEPS_CODE = ("invalid", "pairing", "unsupported")
 
 
 class Trouble(Struct, frozen=True):

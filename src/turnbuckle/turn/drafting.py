@@ -207,7 +207,7 @@ def notice(choice: Decision, broken: Broken, kept: Kept | None) -> str:
         case Retry():
             return ""
         case Reask(change):
-            return f"{what}: {_CHANGES[change]}" if change not in ("nothing", "plain") else ""
+            return f"{what}: {_CHANGES[change]}" if change in _CHANGES else ""
         case FinishDraft() | Fallback(_, FinishDraft()):
             count = kept.length if kept is not None else 0
             return f"{what}{where}, {count:,} characters kept, finishing the draft"
@@ -227,6 +227,7 @@ _CHANGES = {
     "less_effort": "asking again with less effort",
     "say_something": "asking again",
     "valid_calls": "asking for a valid call",
+    "less_room": "asking again with a smaller output limit",
     "retold": "asking again with the history in plain words",
 }
 

@@ -15,6 +15,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.request import Wishes
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -30,6 +31,8 @@ Change = Literal[
     "say_something",  # a note: nothing arrived
     "valid_calls",  # a note: the call could not be read; smaller, valid calls
     "retold",  # the history in plain words, since the provider refused it as it was
+    "less_room",  # a smaller output cap, since the provider allows no more
+    "cap_field",  # the output cap under its other name
 ]
 
 
@@ -66,6 +69,10 @@ class Reask(Struct, frozen=True, tag="reask"):
 
     change: Change
     after: float = 0.0
+    cap: int | None = None
+    """The smaller output cap."""
+    cap_field: CapField | None = None
+    """The other name of the output cap."""
 
 
 class GiveUp(Struct, frozen=True, tag="give_up"):
@@ -118,6 +125,8 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     stream: bool = True
     cap: int | None = None
     effort: str | None = None
+    cap_field: CapField | None = None
+    """How the output cap must be called, where the host has refused its usual name."""
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):

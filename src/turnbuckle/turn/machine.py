@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.draft import grown
 from turnbuckle.reply.message import message_of, salvage
-from turnbuckle.reply.retell import can_retell
+from turnbuckle.reply.own_ids import with_own_ids
+from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
 from turnbuckle.turn import asking, budget, calls, drafting, prompts
 from turnbuckle.turn.commands import CallModel, Command, Record
@@ -56,7 +57,7 @@ from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall
+from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import result_part
 
 
@@ -198,7 +199,7 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
         asked_at=asked.at,
         before_notes=len(turn.messages),
         messages=(*turn.messages, *asked.notes),
-        ask=Ask(asked.route, asked.why, 0.0, asked.notes, asked.stream, asked.cap, asked.effort),
+        ask=Ask(asked.route, asked.why, 0.0, asked.notes, asked.stream, asked.cap, asked.effort, asked.cap_field),
         tally=replace(turn.tally, asks=turn.tally.asks + 1),
         orphan=False,
         reply=None,
@@ -209,7 +210,7 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
 
 
 def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
-    reply = _with_own_ids(over.reply)
+    reply = with_own_ids(over.reply)
     usage = reply.usage
     tokens = (usage.input or 0) + (usage.output or 0) if usage is not None else 0
     money = over.cost or (usage.cost if usage is not None and usage.cost else 0.0)
@@ -223,10 +224,11 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     tally = replace(
         tally, retries=0, waits=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0
     )
-    turn = replace(turn, messages=messages, tally=replace(tally, plain=False), reply=None)
+    turn = replace(turn, messages=messages, tally=replace(tally, plain=False, curbed=False), reply=None)
     if not found.calls and turn.spoken and not turn.stopping and turn.ask is not None:
         # The answer is whole, and there is more to answer.
-        return replace(turn, phase="asking", ask=_ask_on(policy.route(turn.ask.route), "steered"), open_text=())
+        ask = _ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)
+        return replace(turn, phase="asking", ask=ask, open_text=())
     if not found.calls:
         return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
     pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
@@ -237,22 +239,6 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
 def _has_no_more(turn: Turn, found: Verdict) -> bool:
     """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole."""
     return found.kind == "empty" and bool(turn.shown.strip()) and turn.reply is not None and turn.reply.finish == "stop"
-
-
-def _with_own_ids(reply: Reply) -> Reply:
-    """Calls are told apart by their ids from here on. Some models give none, or the same one twice."""
-    ids = [call.id for call in reply.calls]
-    if all(ids) and len(set(ids)) == len(ids):
-        return reply
-    seen: set[str] = set()
-    blocks: list[ReplyBlock] = []
-    for place, block in enumerate(reply.blocks):
-        if isinstance(block, ReplyCall) and (not block.id or block.id in seen):
-            blocks.append(replace(block, id=f"{block.id or 'call'}_{place}"))
-        else:
-            blocks.append(block)
-        seen.add(block.id if isinstance(block, ReplyCall) else "")
-    return replace(reply, blocks=tuple(blocks))
 
 
 def _same_calls(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
@@ -301,6 +287,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         jitter=zlib.crc32(f"{turn.run}:{turn.attempt}".encode()) / 2**32,
         can_retell=can_retell(turn.messages),
         window=reply.finish == "window",
+        cap=cap,
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
@@ -363,7 +350,7 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         case Continue() | FinishDraft():
             return _go_on(turn, choice, ask, policy, reply)
         case Fallback(route, then):
-            fresh_tally = replace(turn.tally, retries=0, waits=0, plain=False)
+            fresh_tally = replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
             turn = replace(turn, failed_routes=(*turn.failed_routes, ask.route), tally=fresh_tally)
             fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes)
             # What is left of the caller's own limit is left on any route.
@@ -403,7 +390,13 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
         case "valid_calls":
             told = prompts.note(prompts.VALID_CALLS)
             ask = ask if told in ask.notes else replace(ask, notes=(*ask.notes, told))
+        case "less_room":
+            ask, tally = replace(ask, cap=choice.cap), replace(tally, curbed=True)
+        case "cap_field":
+            ask, tally = replace(ask, cap_field=choice.cap_field), replace(tally, renamed=True)
         case "retold":
+            # For good: whoever asks next, also in a later run of the session, goes on from this telling.
+            turn = replace(turn, messages=retold(turn.messages, turn.before_notes))
             tally = replace(tally, retold=turn.before_notes)
         case "nothing":
             pass
@@ -456,7 +449,8 @@ def _finished(turn: Turn, finished: ToolFinished, policy: Policy) -> Turn:
     assert turn.ask is not None
     route = policy.route(turn.ask.route)
     cap = route.cap if policy.capped else turn.ask.cap  # a caller's limit counts for each reply anew
-    return replace(turn, phase="asking", ask=_ask_on(route, "after_tools", cap=cap))
+    ask = _ask_on(route, "after_tools", cap=cap, cap_field=turn.ask.cap_field)
+    return replace(turn, phase="asking", ask=ask)
 
 
 def _handed_over(turn: Turn, handed: tuple[HandedCall, ...]) -> Turn:

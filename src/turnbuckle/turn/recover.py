@@ -14,6 +14,7 @@ from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Tally
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.ids import DraftId, RouteName
+from turnbuckle.vocab.quirks import CAP_FIELDS, CapField
 
 _ELSEWHERE: frozenset[FailureKind] = frozenset(
     {
@@ -27,6 +28,7 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
         "unstreamable",
         "pairing",
         "oversize",
+        "malformed_call",
     }
 )
 """Failures that this route will repeat but another one may not."""
@@ -34,6 +36,8 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
 PLAIN_FROM = 3
 """From so many cuts in a row on one tool on, another route is taken, or the answer is asked for in one piece instead
 of as a stream."""
+_WORTH_ASKING = 256
+"""Output tokens below which a reply behind a prompt that fills the window is not worth its price."""
 _BACKOFF_FIRST = 0.5
 _BACKOFF_MOST = 8.0
 
@@ -57,6 +61,7 @@ class Broken(Struct, frozen=True):
     jitter: float  # 0 to 1
     can_retell: bool = False  # the history holds calls, which could be told in plain words
     window: bool = False  # the context window is full
+    cap: int | None = None  # the output cap of the request
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -97,6 +102,8 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
             return Reask("plain")
         if failure.kind == "pairing" and broken.can_retell and not broken.tally.retold:
             return Reask("retold")
+        if (changed := _with_another_cap(broken, failure)) is not None:
+            return changed
         if not failure.retryable:
             other = _elsewhere(broken) if failure.kind in _ELSEWHERE else None
             return other or _give_up(broken, failure.message)
@@ -185,6 +192,23 @@ def _with_more_room(broken: Broken) -> Decision | None:
     if broken.can_give_room:
         return Reask("more_room")
     return Reask("less_effort") if broken.can_lower_effort else None
+
+
+def _with_another_cap(broken: Broken, failure: Failure) -> Decision | None:
+    """A host that does not know the output cap by its name gets it once by the other one. A provider that allows fewer
+    tokens than were asked for says how many, and is asked once for so many; behind a prompt that fills the window that
+    is worth it only where an answer fits."""
+    if broken.said_text or broken.tool:
+        return None
+    if failure.kind == "unsupported" and failure.param in CAP_FIELDS and not broken.tally.renamed:
+        other: CapField = "max_completion_tokens" if failure.param == "max_tokens" else "max_tokens"
+        return Reask("cap_field", cap_field=other)
+    room, cap = failure.room, broken.cap
+    if room is None or broken.tally.curbed or (cap is not None and room >= cap):
+        return None
+    if failure.kind == "context" and room < _WORTH_ASKING:
+        return None
+    return Reask("less_room", cap=room)
 
 
 def _elsewhere(broken: Broken, then: Continue | FinishDraft | None = None) -> Decision | None:

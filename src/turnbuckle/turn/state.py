@@ -10,6 +10,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.request import Wishes
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -36,6 +37,7 @@ class Ask(Struct, frozen=True):
     stream: bool = True
     cap: int | None = None
     effort: str | None = None
+    cap_field: CapField | None = None
 
 
 Answer = Literal["allowed", "denied", "answered", "expired", "withdrawn"]
@@ -83,6 +85,8 @@ class Tally(Struct, frozen=True):
     empty: int = 0
     pauses: int = 0
     misjoined: int = 0  # finish_calls in a row that did not fit their draft
+    curbed: bool = False  # the output cap was lowered to what the provider allows
+    renamed: bool = False  # the output cap was sent under its other name
     roomier: bool = False  # the output cap was raised, or the effort lowered
     plain: bool = False  # the reply was asked for in one piece, since streams of it kept breaking
     retold: int = 0  # so many messages are told in plain words, since a provider refused them as they were

@@ -32,6 +32,8 @@ FailureKind = Literal[
     "pairing",  # the history breaks a rule of the protocol
     "filtered",  # a policy stopped it
     "unstreamable",  # this route does not stream
+    "unsupported",  # a field of the request that can be said otherwise; `param` names it
+    "malformed_call",  # the provider could not read what its own model wrote
     "invalid",  # any other 4xx
 ]
 Clock = Literal["connect", "first_event", "gap", "silence"]
@@ -42,7 +44,8 @@ RETRYABLE: frozenset[FailureKind] = frozenset(
 
 
 class Failure(Struct, frozen=True):
-    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's words."""
+    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's words. `room`: so
+    many output tokens the provider would allow, where it refused to give more."""
 
     kind: FailureKind
     message: str
@@ -55,6 +58,7 @@ class Failure(Struct, frozen=True):
     request_id: str = ""
     said: str = ""
     clock: Clock | None = None
+    room: int | None = None
 
 
 def failure(kind: FailureKind, message: str, *, said: str = "", clock: Clock | None = None) -> Failure:

@@ -1,8 +1,11 @@
 """How one endpoint differs from its protocol's book. Data, set per route; the defaults are the book."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
+
+CapField = Literal["max_tokens", "max_completion_tokens"]
+CAP_FIELDS: tuple[CapField, ...] = get_args(CapField)
 
 
 class Quirks(Struct, frozen=True):
@@ -20,7 +23,9 @@ class Quirks(Struct, frozen=True):
     """Ask for arguments as they are generated, where the protocol has a way to ask."""
 
     # Asking, Chat Completions
-    output_cap_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    output_cap_field: CapField = "max_completion_tokens"
+    """How this host calls the output cap. That is OpenAI's name for it; a route to anybody else is given `max_tokens`,
+    the only one that most servers know."""
     stream_usage: bool = True
     """Send `stream_options.include_usage`; Gemini's compatible endpoint refuses it."""
     system_role: Literal["system", "developer"] = "system"
@@ -30,6 +35,8 @@ class Quirks(Struct, frozen=True):
     """DeepSeek: every assistant message with calls must carry its reasoning, even if empty."""
     short_call_ids: bool = False
     """Mistral: call ids are nine letters or digits."""
+    longest_call_id: int = 0
+    """OpenAI counts the characters of call ids. 0: they may have any length."""
     signature_fallback: bool = False
     """Gemini: a call from elsewhere needs a stand-in thought signature."""
     text_after_tools: bool = True

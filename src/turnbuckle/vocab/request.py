@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from turnbuckle.vocab.ids import Protocol, RouteName
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.quirks import CapField
 
 
 class ToolSpec(Struct, frozen=True):
@@ -42,6 +43,8 @@ class ModelRequest(Struct, frozen=True):
     parallel_calls: bool | None = None
     stream: bool = True
     extra: dict[str, Any] = {}
+    cap_field: CapField | None = None
+    """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names for it."""
 
 
 class Wishes(Struct, frozen=True, omit_defaults=True):
@@ -62,3 +65,5 @@ class Wishes(Struct, frozen=True, omit_defaults=True):
     parallel_calls: bool | None = None
     max_tool_calls: int | None = None
     extra: dict[Protocol, dict[str, Any]] = {}
+    cap_field: CapField | None = None
+    """How the caller called its output cap."""

@@ -1,7 +1,7 @@
 """Whatever a provider says went wrong becomes one `Failure`.
 
-Order of evidence: the provider's own code or type, then the few sentences that providers give no code for,
-then the status. This is the only place that reads error text. A code beats its status: `insufficient_quota`
+Order of evidence: the provider's own code or type, then the few sentences that providers give no code for
+(`wire/wordings.py`), then the status. Nobody else reads error text. A code beats its status: `insufficient_quota`
 comes with 429 and no wait will help.
 """
 
@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 
 from turnbuckle.vocab.failure import RETRYABLE, Failure, FailureKind, failure
+from turnbuckle.vocab.quirks import CAP_FIELDS
 from turnbuckle.wire import retry_after
 from turnbuckle.wire.payload import Unreadable, mend_all, read_any, sample
+from turnbuckle.wire.wordings import refused_cap_field, room_in, spoken_kind
 
 _CODES_OF: dict[FailureKind, str] = {
     "billing": """insufficient_quota billing_hard_limit_reached credit_balance_exhausted
@@ -24,7 +26,9 @@ _CODES_OF: dict[FailureKind, str] = {
             throttlingexception resource_exhausted 1302 1305 1002 1041 2045""",
     "overloaded": "overloaded_error server_is_overloaded slow_down engine_overloaded_error engine_overloaded",
     "context": """context_length_exceeded model_context_window_exceeded context_window_exceeded
-            string_above_max_length 1039""",
+            exceed_context_size_error string_above_max_length 1039 1261""",
+    "malformed_call": "tool_use_failed json_validate_failed output_parse_failed",
+    "pairing": "invalid_encrypted_content thinking_signature_invalid",
     "auth": "authentication_error invalid_api_key invalid_authentication unauthenticated 1004 2049",
     "permission": "permission_error permission_denied unsupported_country_region_territory",
     "not_found": "not_found_error model_not_found not_found",
@@ -39,49 +43,7 @@ _CODES_OF: dict[FailureKind, str] = {
 }
 _CODES = {code: kind for kind, codes in _CODES_OF.items() for code in codes.split()}
 
-# Sentences of providers that give no usable code. Each pattern is one provider's wording, lower case.
-_SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
-    (
-        "billing",
-        re.compile(
-            r"credit balance is too low|spend(?:ing)? (?:limit|cap)|insufficient (?:balance|credits|funds)"
-            r"|specified api usage limit"
-        ),
-    ),
-    (
-        "context",
-        re.compile(
-            r"prompt is too long|maximum context length|context[ _](?:length|window)[^.]{0,40}exceed"
-            r"|exceeds?[^.]{0,40}context (?:length|window)|input token count|input is too long"
-            r"|too many (?:input )?tokens"
-        ),
-    ),
-    (
-        "pairing",
-        re.compile(
-            r"must be followed by tool messages|must be a response to a preceding|no tool output found for"
-            r"|tool_use. ids were found without|unexpected .?tool_use_id|without its required"
-            r"|bound to a different conversation|must be passed back|missing a thought_signature"
-            r"|tool_call_ids? did not have response|does not support assistant message prefill"
-        ),
-    ),
-    (
-        "unstreamable",
-        re.compile(
-            r"verified to stream"
-            r"|stream(?:ing|ed)?\b[^.]{0,60}\b(?:not (?:be )?support|unsupported|not (?:available|allowed))"
-            r"|(?:not|n't) support\w*[^.]{0,30}\bstream|invokemodelwithresponsestream"
-        ),
-    ),
-    (
-        "reset",
-        re.compile(
-            r"connection (?:was |has been )?(?:lost|reset|closed|terminated|aborted|error)|network (?:error|connection)"
-            r"|upstream connect error|peer closed|broken pipe|socket hang ?up|incomplete chunked read|^terminated$"
-        ),
-    ),
-    ("overloaded", re.compile(r"\boverloaded\b|at capacity")),
-)
+_MAY_GIVE_LESS: frozenset[FailureKind] = frozenset({"billing", "context", "invalid"})
 _BEHIND_GENERIC: frozenset[FailureKind] = frozenset({"invalid", "server"})
 
 _STATUSES: dict[int, FailureKind] = {
@@ -92,6 +54,9 @@ _STATUSES: dict[int, FailureKind] = {
     408: "timeout",
     409: "server",  # a conflict that passes; official clients retry it
     413: "too_large",
+    420: "rate_limited",
+    424: "server",  # what a gateway says when the model behind it failed
+    425: "server",
     429: "rate_limited",
     503: "overloaded",
     504: "timeout",
@@ -136,6 +101,9 @@ def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, s
         _word(found.get("type") or found.get("error_type") or found.get("status")),
     )
     kind = _kind(found, message, status)
+    param = _word(found.get("param"))
+    if kind == "invalid" and (field := _refused_field(found, message, param)):
+        kind, param = "unsupported", field
     wait = retry_after.from_headers(headers)
     if wait is None:
         wait = retry_after.from_error(found, message)
@@ -149,9 +117,10 @@ def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, s
         status=status,
         code=code,
         type=kind_name,
-        param=_word(found.get("param")),
+        param=param,
         request_id=_request_id(headers) or _word(found.get("request_id")),
         said=said,
+        room=room_in(message) if kind in _MAY_GIVE_LESS else None,
     )
 
 
@@ -210,7 +179,9 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     )
     named = [kind for word in words if (kind := _CODES.get(_word(word).lower()))]
     exact = [kind for kind in named if kind not in _BEHIND_GENERIC]
-    spoken = _spoken_kind(message)
+    spoken = spoken_kind(message) or spoken_kind(_raw(hints))
+    if spoken == "pairing" and exact[:1] in (["context"], ["not_found"]):
+        return spoken  # an id or a name that is too long, a thought that is not stored any more
     if "billing" in (*exact, spoken) and exact[:1] in ([], ["billing"], ["rate_limited"]):
         return "billing"  # an account that has spent its money is also called rate limited, but no wait helps it
     if exact:
@@ -226,9 +197,17 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     return "server" if status >= 500 else "invalid"
 
 
-def _spoken_kind(message: str) -> FailureKind | None:
-    text = message.lower()
-    return next((kind for kind, pattern in _SENTENCES if pattern.search(text)), None)
+def _raw(hints: Mapping[str, Any]) -> str:
+    """What the provider behind a gateway said, where the gateway passes it on."""
+    raw = hints.get("raw")
+    return raw[:_SAID] if isinstance(raw, str) else ""
+
+
+def _refused_field(error: Mapping[str, Any], message: str, param: str) -> str:
+    field = refused_cap_field(message)
+    if not field and _word(error.get("code")) in ("unsupported_parameter", "unknown_parameter"):
+        field = param if param in CAP_FIELDS else ""
+    return field if field in CAP_FIELDS else ""
 
 
 def _retryable(kind: FailureKind, wait: float | None, headers: Mapping[str, str]) -> bool:

@@ -163,6 +163,8 @@ const BROKE = {
   too_large: "request too large",
   pairing: "history refused",
   unstreamable: "does not stream",
+  unsupported: "field refused",
+  malformed_call: "unreadable call",
   invalid: "request refused",
 };
 
@@ -188,6 +190,8 @@ const CHANGED = {
   say_something: "asked again",
   valid_calls: "a valid call asked for",
   retold: "history in plain words",
+  less_room: "a smaller limit",
+  cap_field: "asked again",
 };
 
 const WENT_ON = {

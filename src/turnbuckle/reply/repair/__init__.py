@@ -14,7 +14,7 @@ two messages of one turn. Notes that only keep the order legal come last.
 from msgspec import Struct
 
 from turnbuckle.reply.repair.answers import answers, orphan_results
-from turnbuckle.reply.repair.calls import half_calls, legal_call_arguments, nameless_calls, unique_ids
+from turnbuckle.reply.repair.calls import half_calls, legal_call_arguments, legal_names, nameless_calls, unique_ids
 from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms
 from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns, no_user_after_tools
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
@@ -30,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     unique_ids,
     orphan_results,
     nameless_calls,
+    legal_names,
     half_calls,
     empties,
     joined_turns,
@@ -59,16 +60,17 @@ def repair(
     sealed: int = 0,
     quirks: Quirks | None = None,
     to_ask: bool = False,
+    tools: frozenset[str] = frozenset(),
 ) -> Repaired:
     """Make a history legal for a protocol, changing nothing before message number `sealed`.
 
     With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
-    assistant's word."""
+    assistant's word. The names of `tools`, which are offered with it, stay as they are."""
     quirks = quirks or Quirks()
-    terms = Terms(protocol, model, max(0, min(sealed, len(messages))), quirks, to_ask)
+    terms = Terms(protocol, model, max(0, min(sealed, len(messages))), quirks, to_ask, tools)
     notes: list[RepairNote] = []
     for run in PASSES:
         messages, did = run(messages, terms)
         notes += [RepairNote(run.__name__, index, what) for index, what in did]
-    left = violations(messages, protocol, model=model, quirks=quirks, to_ask=to_ask)
+    left = violations(messages, protocol, model=model, quirks=quirks, to_ask=to_ask, tools=tools)
     return Repaired(messages, tuple(notes), left)

@@ -1,5 +1,6 @@
 """Passes over calls: each has an id of its own, a name, and arguments that are a JSON object."""
 
+import hashlib
 import re
 
 from turnbuckle.reply.repair.history import (
@@ -17,11 +18,12 @@ from turnbuckle.reply.stand_in import BAD_ARGUMENTS, legal_arguments, stand_in, 
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import Protocol
 from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
+from turnbuckle.vocab.naming import TOOL_NAMES, takes_call_id
 
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]+")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_ID = 64
-_LONGEST_STEM = 40
+_LONGEST_STEM = 30
+_LONGEST_NAME = 64
+_DIGEST = 6
 
 
 def unique_ids(messages: History, terms: Terms) -> Passed:
@@ -30,18 +32,21 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
     Some hosts count from `call_0` in each round, and ids of one provider may break the rules of another."""
     did: list[tuple[int, str]] = []
     bound = bind(messages, terms)
-    namer = _Namer(messages)
     sent = messages[: terms.sealed]
     seen = {part.id for message in sent for part in message.parts if isinstance(part, CallPart)}
+    namer = _Namer(seen)
     renamed: dict[Seat, str] = {}
     for seat, results in bound.results.items():
         call = call_at(messages, seat)
         if seat.message < terms.sealed:
             continue
-        if call.id not in seen and is_legal_id(call.id, terms.protocol):
+        if call.id not in seen and takes_call_id(call.id, terms.protocol, terms.quirks):
             seen.add(call.id)
             continue
-        fresh = namer.fresh(call.id)
+        # The other calls of the reply came together with it; what comes later must not matter.
+        beside = {part.id for part in messages[seat.message].parts if isinstance(part, CallPart)}
+        fresh = namer.fresh(call.id, beside)
+        seen.add(fresh)
         did.append((seat.message, f"renamed the call {call.id or '(no id)'} to {fresh}"))
         renamed |= dict.fromkeys((seat, *results), fresh)
     if not renamed:
@@ -52,13 +57,6 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
         for index, message in enumerate(messages)
     ]
     return Passed(tuple(out), did)
-
-
-def is_legal_id(call_id: str, protocol: Protocol) -> bool:
-    """Whether the provider takes this id. Chat hosts take any; some put data into it that they want back."""
-    if protocol == "anthropic":
-        return _PLAIN_ID.fullmatch(call_id) is not None
-    return bool(call_id.strip()) and (protocol != "openai_responses" or len(call_id) <= _LONGEST_ID)
 
 
 def nameless_calls(messages: History, terms: Terms) -> Passed:
@@ -73,6 +71,38 @@ def nameless_calls(messages: History, terms: Terms) -> Passed:
         did += [(result.message, f"dropped a result of {call.id}: its call has no name") for result in results]
         gone |= {seat, *results}
     return Passed(without_seats(messages, gone) if gone else messages, did)
+
+
+def legal_names(messages: History, terms: Terms) -> Passed:
+    """Spell names of tools that nobody has so that the provider takes them. Models invent names, and one of them in the
+    history would have every later request refused.
+
+    A name that is offered stays, since the provider has taken it. Any other gets a digest of what it was, so it
+    always becomes the same one and is never that of a tool."""
+    did: list[tuple[int, str]] = []
+    out = list(messages[: terms.sealed])
+    spelling = TOOL_NAMES[terms.protocol]
+    for index, message in open_messages(messages, terms):
+        parts: list[Part] = []
+        for part in message.parts:
+            if not isinstance(part, CallPart) or part.name in terms.tools or spelling.takes(part.name):
+                parts.append(part)
+                continue
+            name = legal_name(part.name, terms.protocol)
+            did.append((index, f"spelled the name of the call {part.id} as {name}"))
+            parts.append(CallPart(part.id, name, part.arguments, state_once_changed(part, terms.protocol)))
+        changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
+        out.append(with_parts(message, tuple(parts)) if changed else message)
+    return Passed(tuple(out), did)
+
+
+def legal_name(name: str, protocol: Protocol) -> str:
+    """A name that this protocol's providers take in place of one that they do not."""
+    most = TOOL_NAMES[protocol].most or _LONGEST_NAME
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    stem = _NOT_PLAIN.sub("_", name.strip())[: most - len(digest) - 2].strip("_-") or "tool"
+    stem = stem if stem[0].isalpha() else f"_{stem}"
+    return f"{stem}_{digest}"
 
 
 def half_calls(messages: History, terms: Terms) -> Passed:
@@ -120,21 +150,19 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
 
 
 class _Namer:
-    """New ids that nobody in the history uses, the same ones for the same history."""
+    """New ids that no earlier call has, the same ones for the same history. They never depend on what comes later: a
+    request that is longer begins with the same words."""
 
-    def __init__(self, messages: History) -> None:
-        parts = [part for message in messages for part in message.parts]
-        self._used = {part.id for part in parts if isinstance(part, CallPart)}
-        self._used |= {part.call_id for part in parts if isinstance(part, ResultPart)}
+    def __init__(self, used: set[str]) -> None:
+        self._used = used
         self._counts: dict[str, int] = {}
 
-    def fresh(self, old: str) -> str:
+    def fresh(self, old: str, beside: set[str]) -> str:
         stem = _NOT_PLAIN.sub("_", old.strip())[:_LONGEST_STEM] or "call"
         count = self._counts.get(stem, 1)
-        while (name := f"{stem}_{count}") in self._used:
+        while (name := f"{stem}_{count}") in self._used or name in beside:
             count += 1
         self._counts[stem] = count + 1
-        self._used.add(name)
         return name
 
 

@@ -32,6 +32,8 @@ class Terms(Struct, frozen=True):
     sealed: int = 0
     quirks: Quirks = Quirks()
     to_ask: bool = False
+    tools: frozenset[str] = frozenset()
+    """The names of the tools that are offered with it."""
 
 
 class Passed(NamedTuple):

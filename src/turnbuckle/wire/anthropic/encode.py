@@ -55,6 +55,7 @@ _ERROR_TYPES: dict[FailureKind, str] = {
     "invalid": "invalid_request_error",
     "context": "invalid_request_error",
     "pairing": "invalid_request_error",
+    "unsupported": "invalid_request_error",
     "filtered": "invalid_request_error",
     "unstreamable": "invalid_request_error",
 }

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, text_of
+from turnbuckle.vocab.quirks import CAP_FIELDS, CapField
 from turnbuckle.vocab.request import ToolSpec, Wishes
 from turnbuckle.wire.brought import MOST_TOOLS, all_different, function_tool, tool_choice
 from turnbuckle.wire.fields import Fields, Refused, open_body
@@ -45,6 +46,8 @@ class ChatAsked(Struct, frozen=True):
     wants_json: bool = False
     user: str = ""
     metadata: dict[str, Any] = {}
+    cap_field: CapField | None = None
+    """How the client called its output cap."""
 
 
 def read_chat(body: bytes) -> ChatAsked | Failure:
@@ -70,6 +73,7 @@ def _read(body: Fields) -> ChatAsked:
         wants_json=wishes.response_format is not None or is_task_for_json(messages),
         user=body.text("user", most=_LONGEST_WORD) or "",
         metadata=body.kept("metadata") or {},
+        cap_field=next((name for name in reversed(CAP_FIELDS) if body.count(name, 1) is not None), None),
     )
 
 

@@ -50,6 +50,7 @@ _ERROR_TYPES: dict[FailureKind, str] = {
     "context": "invalid_request_error",
     "too_large": "invalid_request_error",
     "pairing": "invalid_request_error",
+    "unsupported": "invalid_request_error",
     "filtered": "invalid_request_error",
 }
 _json = msgspec.json.encode

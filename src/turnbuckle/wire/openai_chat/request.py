@@ -53,7 +53,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
     optional = {
-        quirks.output_cap_field: request.max_output_tokens,
+        request.cap_field or quirks.output_cap_field: request.max_output_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop) or None,

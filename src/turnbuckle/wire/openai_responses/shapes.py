@@ -50,6 +50,7 @@ _ERROR_CODES: dict[FailureKind, str] = {
     "too_large": "request_too_large",
     "filtered": "content_filter",
     "pairing": "invalid_request_error",
+    "unsupported": "invalid_request_error",
     "unstreamable": "invalid_request_error",
     "invalid": "invalid_request_error",
 }

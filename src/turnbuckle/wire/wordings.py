@@ -1,0 +1,130 @@
+"""The sentences by which providers say what their codes leave out. Each pattern is one provider's wording, lower case.
+
+Only `wire/failures.py` asks. Three questions are answered here: what kind of failure a sentence speaks of, how many
+output tokens it would still allow, and which field of the request it refuses by name.
+"""
+
+import re
+
+from turnbuckle.vocab.failure import FailureKind
+
+_SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+    (
+        "billing",
+        re.compile(
+            r"credit balance is too low|spend(?:ing)? (?:limit|cap)|insufficient (?:balance|credits|funds)"
+            r"|specified api usage limit|requires more credits"
+        ),
+    ),
+    (
+        "malformed_call",
+        re.compile(
+            r"failed to (?:call a function|parse (?:the )?(?:tool|function)[ _]calls?)|tool call validation failed"
+            r"|error parsing tool call|model did not call a tool"
+        ),
+    ),
+    (
+        # Before `context`: what is too long or has an illegal character here is a name or an id in the history.
+        "pairing",
+        re.compile(
+            r"must be followed by tool messages|must be a response to a preceding|no tool output found for"
+            r"|tool_use. ids were found without|unexpected .?tool_use_id|without its required"
+            r"|bound to a different conversation|must be passed back"
+            r"|tool_call_ids? did not have response|does not support assistant message prefill"
+            # State that the provider does not take back
+            r"|thought[ _]signature|signature. in .?thinking|thinking\.signature"
+            r"|thinking. blocks?\b[^.]{0,60}(?:cannot be modified|modified|unchanged)"
+            r"|expected .?(?:redacted_)?thinking|must start with a thinking block"
+            r"|encrypted[ _]content\b.{0,400}(?:could not be|cannot be|can not be|invalid|did not match|failed)"
+            r"|invalid[ _]encrypted[ _]content|item with id .{1,80} not found|items are not persisted"
+            # Names and ids of calls in the history
+            r"|(?:messages?|input|contents?)\b[\[.\]\d\w]{0,80}\.(?:name|id|call_id|tool_call_id|tool_use_id)\b.{0,40}"
+            r"(?:string|pattern|invalid|must|should|too long|match)"
+            r"|function name was .{0,300} but must be|tool call id was .{0,300} but must be"
+            r"|tool_use. ids must be unique|duplicate (?:value for )?.?tool_call_id"
+            r"|tool_call_id.{0,80} (?:is )?not found"
+            # Order and number
+            r"|roles must alternate|unexpected role .{1,40} after role|expected last role"
+            r"|first message must use the|function call turn comes immediately after"
+            r"|number of function (?:response|calls)|same number of function calls and responses"
+            r"|expected toolresult blocks|number of toolresult blocks"
+            r"|(?:content blocks|all messages) must (?:be|have) non-empty|cannot end with trailing whitespace"
+        ),
+    ),
+    (
+        "context",
+        re.compile(
+            r"prompt is too long|maximum context length|context[ _](?:length|window|size|limit)[^.]{0,40}exceed"
+            r"|exceed\w*[^.]{0,40}context[ _](?:length|window|size|limit)|input token count|input is too long"
+            r"|too many (?:input )?tokens|maximum prompt length|prompt exceeds max length"
+            r"|range of input length should be|greater than the context length"
+            r"|reduce the length of the (?:messages|prompt)"
+        ),
+    ),
+    (
+        "unstreamable",
+        re.compile(
+            r"verified to stream"
+            r"|stream(?:ing|ed)?\b[^.]{0,60}\b(?:not (?:be )?support|unsupported|not (?:available|allowed))"
+            r"|(?:not|n't) support\w*[^.]{0,30}\bstream|invokemodelwithresponsestream"
+        ),
+    ),
+    (
+        "reset",
+        re.compile(
+            r"connection (?:was |has been )?(?:lost|reset|closed|terminated|aborted|error)|network (?:error|connection)"
+            r"|upstream connect error|peer closed|broken pipe|socket hang ?up|incomplete chunked read|^terminated$"
+        ),
+    ),
+    ("overloaded", re.compile(r"\boverloaded\b|at capacity")),
+)
+
+_CAP_FIELDS = "max_completion_tokens|max_output_tokens|max_tokens"
+_ROOMS = (
+    re.compile(r"can only afford ([\d,]+)"),
+    re.compile(r"supports at most ([\d,]+) (?:completion|output)"),
+    re.compile(rf"(?:{_CAP_FIELDS})\W{{1,3}}[\d,]+ > ([\d,]+), which is the maximum"),
+    re.compile(rf"(?:{_CAP_FIELDS})\W{{0,3}} must be less than or equal to \W?([\d,]+)"),
+    re.compile(rf"range of (?:{_CAP_FIELDS}) (?:is|should be) \[1, ?([\d,]+)\]"),
+)
+_WINDOWS = (  # window, then what the prompt takes of it
+    re.compile(
+        r"maximum context length is (?P<window>[\d,]+)[^(]{0,120}\((?P<taken>[\d,]+) (?:in the messages|of text input)"
+    ),
+    re.compile(r"maximum context length is (?P<window>[\d,]+)[^(]{0,80}has (?P<taken>[\d,]+) input tokens"),
+    re.compile(r"exceed context limit: (?P<taken>[\d,]+) \+ [\d,]+ > (?P<window>[\d,]+)"),
+)
+_REFUSED_FIELD = re.compile(
+    rf"(?:un(?:supported|recognized|known|expected)[^.]{{0,60}}?|property )\W({_CAP_FIELDS})\W"
+    rf"|\W({_CAP_FIELDS})\W{{1,3}}(?:is|are|was)? ?(?:not (?:supported|permitted|allowed|valid)|unsupported|unknown)"
+    rf"|extra_forbidden.{{0,60}}\W({_CAP_FIELDS})\W"
+    rf"|\W({_CAP_FIELDS})\W.{{0,40}}extra inputs are not permitted"
+)
+
+
+def spoken_kind(message: str) -> FailureKind | None:
+    """What kind of failure this sentence speaks of, if it is one of those that we know."""
+    text = message.lower()
+    return next((kind for kind, pattern in _SENTENCES if pattern.search(text)), None)
+
+
+def room_in(message: str) -> int | None:
+    """How many output tokens the provider would still allow, where its refusal says so."""
+    text = message.lower()
+    for pattern in _ROOMS:
+        if found := pattern.search(text):
+            return _count(found[1]) or None
+    for pattern in _WINDOWS:
+        if found := pattern.search(text):
+            return max(_count(found["window"]) - _count(found["taken"]), 0) or None
+    return None
+
+
+def refused_cap_field(message: str) -> str:
+    """The field of the output cap that is refused by its name; empty if none is."""
+    found = _REFUSED_FIELD.search(f" {message.lower()} ")
+    return next((name for name in found.groups() if name), "") if found else ""
+
+
+def _count(digits: str) -> int:
+    return int(digits.replace(",", "")[:12] or "0")
