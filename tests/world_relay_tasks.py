@@ -12,6 +12,9 @@ from turnbuckle.vocab.request import NamedTool, ToolSpec, Wishes
 
 PAGE = "\n".join(f"<li>{number} and {number * 17}</li>" for number in range(1, 45))
 EDIT = Wanted("edit_page", {"page": "home", "text": PAGE})
+SHEET = "\n".join(f"row {number} holds {number * 23} of them" for number in range(1, 30))
+FILL = Wanted("edit_page", {"page": "sheet", "text": SHEET})
+TURNED = Wanted("edit_page", {"page": "turned", "text": SHEET[::-1]})
 FIND = Wanted("find", {"what": "the page"})
 MINE = Wanted("shell", {"command": "their own shell"})
 TOOLS = tuple(ToolSpec(name, "The caller's own.") for name in ("find", "edit_page"))
@@ -55,6 +58,10 @@ RELAY_TASKS: tuple[Task, ...] = (
     relay("one call for the caller", planned(Round("I look.", (FIND,)), pieces=8), calls=(FIND,)),
     relay("a thought and a call for the caller", lambda r, n: [Reason("Hm."), *planned(Round("", (FIND,)))(r, n)], calls=(FIND,)),
     relay("two calls for the caller", planned(Round("", (FIND, Wanted("find", {"what": "more"}))), pieces=8), calls=(FIND, Wanted("find", {"what": "more"}))),
+    relay("a short call in front of a long one", planned(Round("", (FIND, EDIT)), pieces=90), calls=(FIND, EDIT), kill_after=WORTH_A_DRAFT + 200),
+    relay("a long call in front of a short one", planned(Round("", (FILL, FIND)), pieces=90), calls=(FILL, FIND)),
+    relay("two long calls for the caller", planned(Round("", (FILL, TURNED)), pieces=150), calls=(FILL, TURNED)),
+    relay("ours and the caller's in one cut reply", planned(Round("", (WRITE, EDIT)), pieces=90), calls=(EDIT,), wishes=AGENT, files={"a.txt": LINES}, kill_after=WORTH_A_DRAFT + 400),
     relay("a call without arguments", planned(Round("", (Wanted("find", {}),))), calls=(Wanted("find", {}),)),
     relay("no call at all", planned(END), answer=DONE),
     relay("ours first, then the caller's", planned(Round("", (WRITE, FIND, READ)), pieces=60), calls=(FIND,), wishes=AGENT, files={"a.txt": LINES}),

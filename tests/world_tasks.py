@@ -142,6 +142,23 @@ TASKS: tuple[Task, ...] = (
         planned(Round("", (WRITE, Wanted("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40),
         files={"a.txt": LINES, "b.txt": MORE},
     ),
+    task(
+        "two writes that are made again",
+        planned(Round("", (WRITE, Wanted("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40, remakes=True),
+        files={"a.txt": LINES, "b.txt": MORE},
+    ),
+    task(
+        "three writes whose order counts",
+        planned(Round("", (WRITE, APPEND, Wanted("append_file", {"path": "a.txt", "content": "The end."}))), END, pieces=60),
+        files={"a.txt": f"{LINES}{MORE}The end."},
+    ),
+    task("a write, a command and a look", planned(Round("First.", (WRITE, SHELL, READ)), END, pieces=70), files={"a.txt": LINES}),
+    task(
+        "a write in front of a long one",
+        planned(Round("", (Wanted("write_file", {"path": "b.txt", "content": "short"}), WRITE)), END, pieces=60),
+        files={"a.txt": LINES, "b.txt": "short"},
+        kill_after=200,
+    ),
     task("a flag and a command", planned(Round("", (FLAG, SHELL, FLAG)), END)),
     task("a draft, finished at once", planned(Round("", (WRITE,)), END), files={"a.txt": LINES}, kill_after=170),
     task(

@@ -45,6 +45,8 @@ def thinking(protocol, reply):
 
 FIND = ("find", '{"what": "x"}')
 CUT = [CallStarted(0, "c", "put"), CallArgs(0, f'{{"body": "{LONG[:900]}'), Cut(failure("reset", "gone"))]
+FOUND = [CallStarted(0, "f", "find"), CallArgs(0, '{"what": "x"}'), BlockClosed(0)]
+BESIDE = [*FOUND, *(replace(event, block=1) if hasattr(event, "block") else event for event in CUT)]
 REST = msgspec.json.encode({"draft": "d1", "after": LONG[840:900], "rest": LONG[900:]}).decode()
 FIRST_RUNS = {
     "one call": lambda protocol: [thinking(protocol, call(FIND))],
@@ -52,6 +54,7 @@ FIRST_RUNS = {
     "ours and the caller's": lambda protocol: [thinking(protocol, call("look", FIND, "look"))],
     "a round of ours before": lambda protocol: [thinking(protocol, call("look")), thinking(protocol, call(FIND))],
     "a draft": lambda protocol: [CUT, call(("finish_call", REST))],
+    "a whole call and a draft": lambda protocol: [BESIDE, thinking(protocol, call(("finish_call", REST)))],
 }
 
 
@@ -99,7 +102,11 @@ def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, p
         assert flat(sent) == flat(repair(expected, protocol, model=ROUTE.model, to_ask=True).messages)
         calls = [part for _, part in flat(sent) if isinstance(part, CallPart) and part.name != "look"]
         found = {part.call_id: part.content for _, part in flat(sent) if isinstance(part, ResultPart)}
-        assert [found[one.id] for one in calls] == [(TextPart(f"result {one.id}"),) for one in handed]
+        told_in_order = [found[one.id] for one in calls]
+        if name == "a whole call and a draft":  # what was held stands behind what made it whole
+            told_in_order.reverse()
+            assert [one.name for one in handed] == ["find", "put"]
+        assert told_in_order == [(TextPart(f"result {one.id}"),) for one in handed]
         if name not in ("text and two calls", "a draft"):
             assert THOUGHT in str([part for _, part in flat(sent) if isinstance(part, ReasoningPart)])
 

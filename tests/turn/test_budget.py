@@ -18,7 +18,7 @@ ASKING = {
     "model calls": (Tally(asks=3), "the limit of 3 model calls is reached", Tally(asks=2)),
     "tokens": (Tally(tokens=1000), "the limit of 1,000 tokens is reached", Tally(tokens=999)),
     "money": (Tally(money=2.5), "the limit of 2.5 in money is reached", Tally(money=2.4)),
-    "anchors": (Tally(misjoined=4), "finish_call did not fit its draft 4 times in a row", Tally(misjoined=3)),
+    "anchors": (Tally(misjoined=4), "a call that was cut could not be finished 4 times in a row", Tally(misjoined=3)),
 }
 
 

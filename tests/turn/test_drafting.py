@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from turnbuckle.reply.draft import Draft
 from turnbuckle.turn import drafting
 from turnbuckle.turn.commands import Record, RunTool
-from turnbuckle.turn.facts import DraftClosed, DraftGrown, DraftKept, ToolFinished
+from turnbuckle.turn.facts import CallsHeld, DraftClosed, DraftGrown, DraftKept, HeldCall, ToolFinished
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.events import Cut
@@ -32,7 +32,7 @@ CUT = Cut(failure("reset", "gone"))
 
 
 def reply(*calls):
-    return Reply(tuple(ReplyCall("c", name, arguments) for name, arguments in calls), last=CUT)
+    return Reply(tuple(ReplyCall(f"c{at}", *call) for at, call in enumerate(calls)), last=CUT)
 
 
 def test_nothing_is_kept_of_a_reply_without_calls():
@@ -65,9 +65,11 @@ def test_a_call_that_looks_whole_in_a_cut_reply_is_kept_as_a_closed_draft():
     assert (fact.draft.text, fact.draft.closed, fact.draft.lost) == ("all of it", True, None)
 
 
-def test_only_the_last_call_is_kept():
+@pytest.mark.requirement("B16")
+def test_a_whole_call_in_front_of_one_that_is_only_named_is_held_with_it():
     kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "x"}'), ("shell", '{"c')), POLICY)
-    assert kept == drafting.Kept("shell")
+    places = (HeldCall("c0", "write_file", '{"path": "a", "content": "x"}'), HeldCall("c1", "shell"))
+    assert kept == drafting.Kept("shell", (CallsHeld(5.0, places),), None, 29)
 
 
 @pytest.mark.requirement("B6", "B7")
@@ -103,7 +105,7 @@ def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
     "turn, calls, lost",
     [
         (TURN, [("write_file", r'{"path": "a", "content": "one\ntwo\n\"three')], 0),
-        (TURN, [("shell", '{"command": "ls"}'), ("write_file", '{"path": "a", "content": "one')], 17),
+        (TURN, [("shell", '{"command": "ls"}'), ("write_file", '{"path": "a", "content": "one')], 0),
         (TURN, [("shell", '{"command": "rm')], 15),
         (OPEN, [("write_file", '{"path": "a", "content": "one two')], 33),
         (OPEN, [("write_file", r'{"path": "a", "content": "one two three four five\nsix')], 49),

@@ -57,13 +57,13 @@ def verdict(reply: Reply, *, cap: int | None = None) -> Verdict:
         return Verdict("paused", tuple(evidence))
     if reply.finish == "malformed":
         return Verdict("malformed", tuple(evidence))
-    calls = _ours_to_run(reply)
+    calls = ours_to_run(reply)
     if calls:
         return _judge_calls(calls, reply, at_cap, evidence)
     return _judge_text(reply, evidence)
 
 
-def _ours_to_run(reply: Reply) -> tuple[ReplyCall, ...]:
+def ours_to_run(reply: Reply) -> tuple[ReplyCall, ...]:
     """The calls without those that the provider ran itself: their results stand in the same reply."""
     answered = {block.data.get("call_id") for block in reply.blocks if isinstance(block, ReplyOpaque)}
     return tuple(call for call in reply.calls if call.id not in answered)

@@ -27,7 +27,7 @@ def exceeded(turn: Turn, policy: Policy) -> str:
     if limits.money is not None and used.money >= limits.money:
         return f"the limit of {limits.money:g} in money is reached"
     if used.misjoined > policy.continuations:
-        return f"finish_call did not fit its draft {used.misjoined} times in a row"
+        return f"a call that was cut could not be finished {used.misjoined} times in a row"
     return ""
 
 

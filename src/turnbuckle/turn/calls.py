@@ -3,9 +3,10 @@
 A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller brought
 are not ours to run: when all others have their results, they are handed over whole (`handing`) and the turn ends."""
 
+import msgspec
 from msgspec.structs import replace
 
-from turnbuckle.turn import asking, budget, doubt, drafting, handing
+from turnbuckle.turn import asking, budget, doubt, drafting, handing, held, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
@@ -33,7 +34,7 @@ def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     if handing.is_all_that_is_left(turn, policy):
         return (handing.over(turn, policy),)
     if reason := "" if orphans else budget.no_more_tools(turn, policy):
-        return (_end(turn, reason),)
+        return (_end(turn, reason, policy),)
     return _startable(turn, policy)
 
 
@@ -78,6 +79,8 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
             "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."
         )
         return Record(_all_finished(turn, [call], told))
+    elif (waits := drafting.hold_back(turn, call, policy)) is not None:
+        return waits
     else:
         closing = drafting.replaced(turn, call.name, call.arguments)
         wanted = RunTool(call.id, call.name, call.arguments, key, tuple(closing))
@@ -85,11 +88,16 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
     return asking.gate(turn, call, wanted, policy) if isinstance(wanted, RunTool) else wanted
 
 
-def _end(turn: Turn, why: str) -> Record:
+def told_at_end(turn: Turn, why: str, policy: Policy) -> str:
+    """Why a turn ends, with the calls that it leaves behind."""
+    return "; ".join(filter(None, (why, prompts.never_started(held.names(turn, policy)))))
+
+
+def _end(turn: Turn, why: str, policy: Policy) -> Record:
     """Nothing more starts, each call that is left gets its answer, and the run ends: one write."""
     left = [call for call in turn.calls if call.outcome is None]
     kind: OutcomeKind = "partial" if turn.has_something else "failed"
-    outcome = Outcome(kind, why, failure("budget", why), turn.own_drafts)
+    outcome = Outcome(kind, told_at_end(turn, why, policy), failure("budget", why), turn.own_drafts)
     answers: list[Fact] = [*asking.withdrawn(turn, left)]
     answers += _all_finished(turn, left, ToolOutcome("not_started", why))
     return Record((*answers, RunEnded(turn.now, outcome)))
@@ -100,7 +108,8 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     why = f"the run came back {turn.tally.recoveries} times after a crash without any progress"
     started = [call for call in turn.calls if call.outcome is None and call.started]
     others = [call for call in turn.calls if call.outcome is None and not call.started]
-    outcome = Outcome("partial" if turn.has_something else "failed", why, drafts=turn.own_drafts)
+    told = told_at_end(turn, why, policy)
+    outcome = Outcome("partial" if turn.has_something else "failed", told, drafts=turn.own_drafts)
     return Record(
         (
             *asking.withdrawn(turn, [*started, *others]),
@@ -135,6 +144,18 @@ def finish(turn: Turn, finished: ToolFinished) -> Turn:
         replace(call, outcome=finished.outcome, orphan=False) if call.id == finished.call_id else call
         for call in turn.calls
     )
-    missed = finished.name == FINISH_CALL and not finished.outcome.ok
+    waiting = bool(turn.held or turn.drafts) and finished.outcome.status == "not_started"
+    missed = waiting or (finished.name == FINISH_CALL and not finished.outcome.ok)
     tally = replace(turn.tally, recoveries=0, misjoined=turn.tally.misjoined + 1 if missed else 0)
     return replace(turn, calls=calls, tally=tally)
+
+
+def counted(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
+    """Counts of equal calls. A new call that may have changed something is a reason to make the others again."""
+    same = dict(turn.same_calls)
+    for call in made:
+        mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
+        if mark not in same and policy.tool(call.name).effect != "read":
+            same = dict.fromkeys(same, 0)
+        same[mark] = same.get(mark, 0) + 1
+    return same

@@ -1,15 +1,20 @@
 """Drafts in a turn: what is kept of a cut call, and what `finish_call` makes of it."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from turnbuckle.reply.draft import Draft, draft_of, text_argument
+from turnbuckle.reply.draft import Draft, draft_of, grown, text_argument
 from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
+from turnbuckle.reply.verdict import ours_to_run
+from turnbuckle.turn import held, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool
 from turnbuckle.turn.facts import (
+    CallsHeld,
     Decision,
     DraftClosed,
     DraftGrown,
@@ -18,6 +23,7 @@ from turnbuckle.turn.facts import (
     Fallback,
     FinishDraft,
     GiveUp,
+    HeldCall,
     Reask,
     Retry,
     ToolFinished,
@@ -33,6 +39,7 @@ from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 WORTH_A_DRAFT = 400
 """Characters of arguments below which a tool that nobody described simply makes its call again: that costs less than
 the words about a draft."""
+_LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
 class Kept(Struct, frozen=True):
@@ -49,43 +56,165 @@ class Kept(Struct, frozen=True):
 
 
 def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
-    """What to keep of a reply that was cut: None if no call had begun.
-
-    Only the last call can hold a long text that broke; the ones before it did not run either, and the model makes
-    them again."""
-    call = reply.calls[-1] if reply.calls else None
-    if call is None:
+    """What to keep of a reply that was cut: None if no call had begun. All its calls are kept (`held`); of those that
+    are not whole, the first whose draft is open is asked for next."""
+    calls = [call for call in ours_to_run(reply) if call.name or call is reply.calls[-1]]
+    if not calls:
         return None
-    if call.name == FINISH_CALL:
-        return _extend(turn, call)
-    argument, cut = policy.tool(call.name).draftable, _as_cut(call)
-    if argument == ANY_TEXT:
-        argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
-    if not argument:
-        return Kept(call.name)
-    found = draft_of(call.name, cut, argument, DraftId(f"d{turn.attempt}"))
-    if not isinstance(found, Draft) or not found.text:
-        return Kept(call.name)
-    return _restarted(turn, found) or _begun(turn, found)
+    whole = [call.id for call in calls if held.arrived_whole(call)]
+    if len(whole) == len(calls):
+        whole.pop()  # the reply may have gone on: the model only has to say that it still wants this one
+    keeping = _Keeping(turn, policy)
+    for call in calls:
+        if call.id in whole:
+            keeping.take_whole(call)
+        else:
+            keeping.take_cut(call)
+    return keeping.kept()
+
+
+class _Keeping:
+    """Takes the calls of a reply that was cut, in their order. `before` is the turn as the reply found it."""
+
+    def __init__(self, before: Turn, policy: Policy) -> None:
+        self._before = self._now = before
+        self._policy = policy
+        self._facts: list[Fact] = []
+        self._placed: list[HeldCall] = []
+        self._gained = 0
+        self._cut = Kept("")
+
+    def take_whole(self, call: ReplyCall) -> None:
+        if call.name == FINISH_CALL and not self._policy.tool(FINISH_CALL).client:
+            self._take_finish(call)
+            return
+        whole = HeldCall(call.id, call.name, call.arguments if call.arguments.strip() else "{}")
+        known = self._now.held
+        closing = self._of_before(replaced(self._now, call.name, held.arguments_of(whole)))
+        self._add(closing)
+        if any(one.draft == closed.draft for closed in closing for one in known):
+            self._hold(held.fill(known, closing[0].draft, whole), whole)
+        else:
+            placed = held.put(known, whole, self._placed)
+            self._hold(placed.held, placed.one)
+        self._gained += len(call.arguments) if self._now.held != known else 0
+
+    def _take_finish(self, call: ReplyCall) -> None:
+        turn = self._now
+        pending = PendingCall(call.id, call.name, judge(call.arguments).value or {})
+        draft, joined = turn.drafts.get(draft_named(pending)), join(turn, pending, self._policy)
+        if draft is None or isinstance(joined, Refused | str):
+            return
+        if isinstance(joined, Extended):
+            grows = len(joined.draft.text) - len(draft.text)
+            if grows > 0:
+                self._add([DraftGrown(turn.now, draft.id, joined.kept, joined.added)])
+                self._gained += grows
+            return
+        whole = HeldCall(call.id, draft.tool, joined.arguments_text)
+        self._add(replaced(turn, draft.tool, joined.arguments, draft.id))
+        self._hold(held.fill(turn.held, draft.id, whole), whole)
+        self._gained += len(joined.added)
+
+    def take_cut(self, call: ReplyCall) -> None:
+        """The call that was cut, or the last one where it is not known whether more was to come."""
+        kept = self._cut = self._of_cut(call)
+        self._add(kept.facts)
+        self._gained += kept.gained
+        earlier = [one for one in self._before.held if one.is_whole and one.name == call.name]
+        if kept.tool == FINISH_CALL or any(one.arguments.startswith(call.arguments) for one in earlier):
+            return  # nothing of its own, or a call that is here already
+        one = HeldCall(call.id, kept.tool, draft=kept.draft or DraftId(""))
+        placed = held.put(self._now.held, one, self._placed)
+        self._hold(placed.held, placed.one)
+
+    def _of_cut(self, call: ReplyCall) -> Kept:
+        if call.name == FINISH_CALL:
+            return _extend(self._now, call)
+        argument, cut = self._policy.tool(call.name).draftable, _as_cut(call)
+        if argument == ANY_TEXT or (not argument and held.arrived_whole(call)):
+            argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
+        if not argument:
+            return Kept(call.name)
+        found = draft_of(call.name, cut, argument, self._new_name())
+        if not isinstance(found, Draft) or not found.text:
+            return Kept(call.name)
+        return _restarted(self._before, found, self._now) or _begun(self._before, found)
+
+    def _new_name(self) -> DraftId:
+        """Named by its attempt; a second one of the same reply gets a letter."""
+        count = sum(isinstance(fact, DraftKept) for fact in self._facts)
+        return DraftId(f"d{self._before.attempt}{_LETTERS[count - 1] if 0 < count <= len(_LETTERS) else count or ''}")
+
+    def _of_before(self, closing: list[DraftClosed]) -> list[DraftClosed]:
+        """Without the drafts of this very reply: a call beside them is another call."""
+        return [closed for closed in closing if closed.draft in self._before.drafts]
+
+    def _hold(self, places: tuple[HeldCall, ...], one: HeldCall) -> None:
+        self._now = replace(self._now, held=places)
+        self._placed.append(one)
+
+    def _add(self, facts: Sequence[Fact]) -> None:
+        self._facts += facts
+        self._now = _after(self._now, facts)
+
+    def kept(self) -> Kept:
+        turn, places, drafts = self._before, self._now.held, self._now.drafts
+        if not turn.held and len(places) <= 1:
+            return replace(self._cut, facts=tuple(self._facts), gained=self._gained)
+        if places != turn.held:
+            self._facts.append(CallsHeld(turn.now, places))
+        missing = next((one for one in places if one.draft in drafts), None)
+        if missing is not None:
+            length = len(drafts[missing.draft].text)
+            return Kept(missing.name, tuple(self._facts), missing.draft, self._gained, length)
+        named = next((one.name for one in places if not one.is_whole), self._cut.tool)
+        return Kept(named, tuple(self._facts), None, self._gained)
+
+
+def _after(turn: Turn, facts: Sequence[Fact]) -> Turn:
+    """The turn behind these facts, as far as the next call of the same reply must know."""
+    drafts = dict(turn.drafts)
+    for fact in facts:
+        match fact:
+            case DraftKept(_, draft):
+                drafts[draft.id] = draft
+            case DraftGrown(_, name, count, added):
+                drafts[name] = grown(drafts[name], count, added)
+            case DraftClosed(_, name):
+                drafts.pop(name, None)
+            case _:
+                pass
+    return replace(turn, drafts=drafts)
 
 
 def lost(reply: Reply, kept: Kept | None) -> int:
     """Characters of the reply's calls that are of no use, counted as they came. What a draft took in is of use, with
-    its escapes and with the arguments around it."""
-    arguments = [len(call.arguments) for call in reply.calls]
-    return max(sum(arguments) - (0 if kept is None else _used(kept, arguments[-1])), 0)
+    its escapes and with the arguments around it; so is a whole call that is held."""
+    arrived = sum(len(call.arguments) for call in reply.calls)
+    return max(arrived - (0 if kept is None else _used(kept, reply)), 0)
 
 
-def _used(kept: Kept, arrived: int) -> int:
-    match kept.facts:
-        case (DraftKept(draft=draft),) if kept.gained == len(draft.text):
-            return arrived  # all of it is new
-        case (DraftKept(draft=draft),):
-            return _as_written(draft.text[len(draft.text) - kept.gained :])
-        case (DraftGrown(added=added),):
-            return _as_written(added)
-        case _:
-            return 0
+def _used(kept: Kept, reply: Reply) -> int:
+    arguments = {call.id: len(call.arguments) for call in reply.calls}
+    places = [one for fact in kept.facts if isinstance(fact, CallsHeld) for one in fact.calls]
+    whole = {one.id: arguments.get(one.id, 0) for one in places if one.is_whole}
+    source = {one.draft: one.id for one in places if one.draft}
+    used = sum(whole.values())
+    fresh = kept.gained - used
+    for fact in kept.facts:
+        match fact:
+            case DraftKept(draft=draft) if fresh >= len(draft.text):
+                used += arguments.get(source.get(draft.id, reply.calls[-1].id), 0)  # all of it is new
+                fresh -= len(draft.text)
+            case DraftKept(draft=draft):
+                used += _as_written(draft.text[len(draft.text) - max(fresh, 0) :])
+            case DraftGrown(added=added):
+                used += _as_written(added)
+                fresh -= len(added)
+            case _:
+                pass
+    return used
 
 
 def _as_written(text: str) -> int:
@@ -93,9 +222,11 @@ def _as_written(text: str) -> int:
     return len(msgspec.json.encode(text).decode()) - len('""')
 
 
-def _restarted(turn: Turn, found: Draft) -> Kept | None:
+def _restarted(turn: Turn, found: Draft, now: Turn) -> Kept | None:
     """The model made the same call again from the top, and it was cut again: one draft, and the longer text."""
     for draft in turn.drafts.values():
+        if draft != now.drafts.get(draft.id):
+            continue
         if (draft.tool, draft.settled) != (found.tool, found.settled) or draft.closed:
             continue
         if draft.text.startswith(found.text) and not found.closed:
@@ -121,10 +252,10 @@ def _as_cut(call: ReplyCall) -> str:
 
 def _extend(turn: Turn, call: ReplyCall) -> Kept:
     for draft in turn.drafts.values():
-        grown = extend_by_cut(draft, _as_cut(call))
-        if isinstance(grown, Extended):
-            added = DraftGrown(turn.now, draft.id, grown.kept, grown.added)
-            length = len(grown.draft.text)
+        longer = extend_by_cut(draft, _as_cut(call))
+        if isinstance(longer, Extended):
+            added = DraftGrown(turn.now, draft.id, longer.kept, longer.added)
+            length = len(longer.draft.text)
             return Kept(draft.tool, (added,), draft.id, length - len(draft.text), length)
     latest = next(reversed(turn.drafts.values()), None)
     return Kept(FINISH_CALL) if latest is None else Kept(latest.tool, (), latest.id, 0, len(latest.text))
@@ -132,13 +263,30 @@ def _extend(turn: Turn, call: ReplyCall) -> Kept:
 
 def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId | None = None) -> list[DraftClosed]:
     """The drafts that a call settles: the one that it finishes, and those for the same thing. A draft of another
-    file, say, stays open."""
+    file, say, stays open, and so does one that another call of this reply is there to finish."""
+    others = {draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is None}
     return [
         DraftClosed(turn.now, draft.id, "finished" if draft.id == finished else "superseded")
         for draft in turn.drafts.values()
-        if draft.id == finished
-        or (draft.tool == tool and all(arguments.get(key, value) == value for key, value in draft.settled.items()))
+        if draft.id == finished or (draft.id not in others and _is_for(draft, tool, arguments))
     ]
+
+
+def _is_for(draft: Draft, tool: str, arguments: dict[str, Any]) -> bool:
+    return draft.tool == tool and all(arguments.get(key, value) == value for key, value in draft.settled.items())
+
+
+def is_waited_for(turn: Turn, policy: Policy) -> bool:
+    """Whether calls wait for a reply that was cut and is not yet whole: those that are held, and the caller's beside a
+    `finish_call` that did not finish the draft of another one: once calls were handed over, nobody can."""
+    if turn.held:
+        return True
+    tried = {draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is not None}
+    if not tried & set(turn.drafts):
+        return False
+    left = tuple(call for call in turn.calls if call.outcome is None)
+    settled = set(finished_by(turn, left, policy).values())
+    return any(policy.tool(turn.drafts[name].tool).client for name in tried & set(turn.drafts) - settled)
 
 
 def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
@@ -159,7 +307,80 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
             return Record((added, finished))
         case Spliced():
             closing = replaced(turn, draft.tool, joined.arguments, draft.id)
+            if is_waited_for(turn, policy):
+                whole = HeldCall(call.id, draft.tool, joined.arguments_text)
+                return _wait(turn, call, draft.id, whole, closing, policy)
             return RunTool(call.id, draft.tool, joined.arguments, key, tuple(closing))
+
+
+def _wait(
+    turn: Turn, call: PendingCall, draft: DraftId, whole: HeldCall, closing: list[DraftClosed], policy: Policy
+) -> Record:
+    """A draft is whole, and another one of the same reply is not: this call waits for it."""
+    after = replace(turn, held=held.fill(turn.held, draft, whole), drafts=_without_closed(turn, closing))
+    after = _with_places(after, policy)
+    named = held.named(whole.name, held.arguments_of(whole), policy)
+    told = f"Whole now, and will run with the rest of your reply: {named}. {_what_is_missing(after, policy)}"
+    status = "finished" if call.name == FINISH_CALL else "not_started"
+    return Record((*closing, CallsHeld(turn.now, after.held), *_answer(turn, call, status, told).facts))
+
+
+def _with_places(turn: Turn, policy: Policy) -> Turn:
+    """With a place for every open draft of a call that the caller is to get."""
+    known = {one.draft for one in turn.held}
+    drafts = [one for one in turn.drafts.values() if policy.tool(one.tool).client and one.id not in known]
+    return replace(turn, held=(*turn.held, *(HeldCall(one.id, one.tool, draft=one.id) for one in drafts)))
+
+
+def _without_closed(turn: Turn, closing: list[DraftClosed]) -> dict[DraftId, Draft]:
+    gone = {closed.draft for closed in closing}
+    return {name: draft for name, draft in turn.drafts.items() if name not in gone}
+
+
+def _what_is_missing(turn: Turn, policy: Policy) -> str:
+    """What to do next so that the reply becomes whole."""
+    for one in turn.held:
+        if one.draft in turn.drafts:
+            draft = turn.drafts[one.draft]
+            return prompts.text(prompts.finish_draft(draft, 0, policy.tool(draft.tool).guarded))
+    return ""
+
+
+def hold_back(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
+    """A call that is made while another one of a cut reply is not yet whole: it waits for it where it belongs to that
+    reply, else it is not started. Looking at something is always possible."""
+    facts = policy.tool(call.name)
+    if not turn.held and not (facts.client and is_waited_for(turn, policy)):
+        return None
+    if facts.effect == "read" and not facts.client:
+        return None
+    closing = replaced(turn, call.name, call.arguments)
+    if closing:
+        whole = HeldCall(call.id, call.name, msgspec.json.encode(call.arguments).decode())
+        return _wait(turn, call, closing[0].draft, whole, closing, policy)
+    told = f"Not started: your reply that was cut comes first. {_what_is_missing(_with_places(turn, policy), policy)}"
+    return _answer(turn, call, "not_started", told)
+
+
+def finished_by(turn: Turn, calls: tuple[PendingCall, ...], policy: Policy) -> dict[str, DraftId]:
+    """Which draft each of these calls makes whole, or takes the place of."""
+    found: dict[str, DraftId] = {}
+    for call in calls:
+        if call.name == FINISH_CALL and not policy.tool(FINISH_CALL).client:
+            if isinstance(join(turn, call, policy), Spliced):
+                found[call.id] = draft_named(call)
+        elif closing := replaced(turn, call.name, call.arguments):
+            found[call.id] = closing[0].draft
+    return found
+
+
+def made_whole(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> tuple[Turn, tuple[PendingCall, ...]]:
+    """The calls of a whole reply, which is the last of the history, with those of a cut one that it makes whole."""
+    whole = held.together(turn, made, finished_by(turn, made, policy)) if turn.held else None
+    if whole is None:
+        return turn, made
+    said = held.with_calls(turn.messages[-1], whole.added, turn.held)
+    return replace(turn, messages=(*turn.messages[:-1], said), held=()), whole.calls
 
 
 def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | Refused | str:

@@ -182,6 +182,27 @@ class DraftClosed(Struct, frozen=True, tag="draft_closed"):
     how: Literal["finished", "superseded"]
 
 
+class HeldCall(Struct, frozen=True, omit_defaults=True):
+    """A call of a reply that was cut: whole in `arguments`, or begun in `draft`, or with neither, to be made again."""
+
+    id: str
+    name: str
+    arguments: str = ""
+    draft: DraftId = DraftId("")
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.arguments)
+
+
+class CallsHeld(Struct, frozen=True, tag="calls_held"):
+    """The calls of a reply that was cut, in their order, in place of what was held before. None of them starts before
+    all are whole; then they start together."""
+
+    at: float
+    calls: tuple[HeldCall, ...]
+
+
 class UserSpoke(Struct, frozen=True, tag="user_spoke"):
     """Somebody said something while the turn was under way. The model is told with the next call that begins anew."""
 
@@ -287,6 +308,7 @@ Fact = (
     | DraftKept
     | DraftGrown
     | DraftClosed
+    | CallsHeld
     | UserSpoke
     | ToolStarted
     | ToolSaid

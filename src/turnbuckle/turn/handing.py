@@ -17,7 +17,10 @@ PREFIX = "call_"
 
 
 def is_for_caller(turn: Turn, call: PendingCall, policy: Policy) -> bool:
-    """Whether the caller runs this call: one of its own tools, or a draft of such a call that is whole now."""
+    """Whether the caller runs this call: one of its own tools, or a draft of such a call that is whole now. Nothing is
+    handed over while a reply that was cut is not whole."""
+    if drafting.is_waited_for(turn, policy):
+        return False
     if not _finishes(call, policy):
         return policy.tool(call.name).client
     if not policy.tool(drafting.tool_of(turn, call)).client:

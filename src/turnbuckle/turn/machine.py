@@ -9,7 +9,6 @@ calls need in `calls`, what drafts and `finish_call` mean in `drafting`.
 import zlib
 from typing import assert_never
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,12 +17,13 @@ from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.own_ids import with_own_ids
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import asking, budget, calls, drafting, prompts
+from turnbuckle.turn import asking, budget, calls, drafting, held, prompts
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
     CallsHandedOver,
+    CallsHeld,
     Continue,
     Decided,
     Decision,
@@ -105,6 +105,8 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             )
         case DraftClosed(_, name):
             return replace(turn, drafts={key: draft for key, draft in turn.drafts.items() if key != name})
+        case CallsHeld(_, places):
+            return replace(turn, held=places)
         case ToolStarted():
             return calls.start(turn, taken)
         case ToolFinished():
@@ -143,7 +145,7 @@ def pending(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         case "asking":
             return _due_ask(turn, policy)
         case "ending":
-            return (Record((RunEnded(turn.now, _outcome(turn)),)),)
+            return (Record((RunEnded(turn.now, _outcome(turn, policy)),)),)
     assert_never(turn.phase)
 
 
@@ -171,17 +173,19 @@ def _ask_on(route: RouteFacts, why: str, **changes: object) -> Ask:
 def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     assert turn.ask is not None
     if turn.stopping:
-        return (Record((RunEnded(turn.now, _outcome(replace(turn, giving_up=GiveUp("cancelled", "stopped")))),)),)
+        stopped = replace(turn, giving_up=GiveUp("cancelled", "stopped"))
+        return (Record((RunEnded(turn.now, _outcome(stopped, policy)),)),)
     if turn.tally.recoveries > policy.max_recoveries:
-        return (_end(turn, f"the run came back {turn.tally.recoveries} times after a crash without any progress"),)
+        why = f"the run came back {turn.tally.recoveries} times after a crash without any progress"
+        return (_end(turn, why, policy),)
     if reason := budget.exceeded(turn, policy):
-        return (_end(replace(turn, failure=failure("budget", reason)), reason),)
+        return (_end(replace(turn, failure=failure("budget", reason)), reason, policy),)
     return (CallModel(turn.ask, turn.attempt + 1),)
 
 
-def _end(turn: Turn, why: str) -> Record:
+def _end(turn: Turn, why: str, policy: Policy) -> Record:
     given_up = replace(turn, giving_up=GiveUp("partial" if turn.has_something else "failed", why))
-    return Record((RunEnded(turn.now, _outcome(given_up)),))
+    return Record((RunEnded(turn.now, _outcome(given_up, policy)),))
 
 
 def _asked(turn: Turn, asked: ModelAsked) -> Turn:
@@ -232,24 +236,14 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     if not found.calls:
         return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
     pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
-    same = _same_calls(turn, pending_calls, policy)
+    turn, pending_calls = drafting.made_whole(turn, pending_calls, policy)
+    same = calls.counted(turn, pending_calls, policy)
     return replace(turn, phase="tools", calls=pending_calls, same_calls=same, open_text=())
 
 
 def _has_no_more(turn: Turn, found: Verdict) -> bool:
     """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole."""
     return found.kind == "empty" and bool(turn.shown.strip()) and turn.reply is not None and turn.reply.finish == "stop"
-
-
-def _same_calls(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
-    """Counts of equal calls. A new call that may have changed something is a reason to make the others again."""
-    same = dict(turn.same_calls)
-    for call in made:
-        mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
-        if mark not in same and policy.tool(call.name).effect != "read":
-            same = dict.fromkeys(same, 0)
-        same[mark] = same.get(mark, 0) + 1
-    return same
 
 
 def _verdict(turn: Turn) -> Verdict:
@@ -288,6 +282,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         can_retell=can_retell(turn.messages),
         window=reply.finish == "window",
         cap=cap,
+        holds=kept is not None and any(isinstance(fact, CallsHeld) for fact in kept.facts),
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
@@ -412,6 +407,7 @@ def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy,
     else:
         notes = prompts.continuation(choice)
         why = why or "continue"
+    notes = prompts.beside(notes, held.names(turn, policy))
     if isinstance(choice, Continue) and choice.kind == "paused":
         said = message_of(reply, turn.protocol, turn.model)
         messages = turn.messages if said is None else (*turn.messages, said)
@@ -481,9 +477,11 @@ def _stop(turn: Turn) -> Turn:
     return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
 
 
-def _outcome(turn: Turn) -> Outcome:
+def _outcome(turn: Turn, policy: Policy) -> Outcome:
     drafts = turn.own_drafts
     given_up = turn.giving_up
+    if given_up is None and (drafts or turn.held):
+        given_up = GiveUp("partial", "a call was cut on its way and never finished")
     if given_up is None:
-        return Outcome("completed", drafts=drafts)
-    return Outcome(given_up.kind, given_up.why, turn.failure, drafts)
+        return Outcome("completed")
+    return Outcome(given_up.kind, calls.told_at_end(turn, given_up.why, policy), turn.failure, drafts)

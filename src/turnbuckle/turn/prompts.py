@@ -49,10 +49,36 @@ DRAFT_CLOSED = (
     "It ends with:\n<<<{tail}>>>"
 )
 
+HELD = "Of the same reply these calls arrived whole and run together with it, so do not make them again: {calls}."
+MOST_NAMED = 20
+
 
 def note(text: str) -> Message:
     """The runtime's words to the model."""
     return Message("user", (TextPart(text),), note=True)
+
+
+def text(message: Message) -> str:
+    """The words of a note without the mark of who says them."""
+    return text_of(message.parts).removeprefix("[Runtime] ")
+
+
+def beside(notes: tuple[Message, ...], names: tuple[str, ...]) -> tuple[Message, ...]:
+    """The notes with a sentence about the calls of the same reply that arrived whole."""
+    if not notes or not names:
+        return notes
+    said = f"{text_of(notes[-1].parts)} {HELD.format(calls=_listed(names))}"
+    return (*notes[:-1], note(said))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"
+
+
+def never_started(names: tuple[str, ...]) -> str:
+    """What to say at the end of a turn about whole calls that nobody ran."""
+    return f"never started: {_listed(names)}" if names else ""
 
 
 def continuation(wanted: Continue) -> tuple[Message, ...]:

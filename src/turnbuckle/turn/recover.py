@@ -62,6 +62,7 @@ class Broken(Struct, frozen=True):
     can_retell: bool = False  # the history holds calls, which could be told in plain words
     window: bool = False  # the context window is full
     cap: int | None = None  # the output cap of the request
+    holds: bool = False  # whole calls of this reply are held, which nobody should generate again
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -119,7 +120,7 @@ def _after_length(broken: Broken, policy: Policy) -> Decision:
         return _elsewhere(broken) or _give_up(broken, "the context window is full")
     if policy.capped:
         return _at_the_callers_limit()
-    if broken.draft is None and not broken.said_text:
+    if broken.draft is None and not broken.said_text and not broken.holds:
         # Nothing of it can be used, so a larger cap is the only thing that helps.
         if (room := _with_more_room(broken)) is not None:
             return room

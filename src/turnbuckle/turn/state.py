@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn.facts import AskWhy, GiveUp, HandedCall, UserSpoke
+from turnbuckle.turn.facts import AskWhy, GiveUp, HandedCall, HeldCall, UserSpoke
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -124,6 +124,8 @@ class Turn(Struct, frozen=True):
     drafts: dict[DraftId, Draft] = {}
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
+    held: tuple[HeldCall, ...] = ()
+    """The calls of a reply that was cut, where there is more than the one that is asked for again."""
     failed_routes: tuple[RouteName, ...] = ()
     same_calls: dict[str, int] = {}
     """How often each call was made since the last one that was new and could have changed anything."""
@@ -150,8 +152,8 @@ class Turn(Struct, frozen=True):
 
     @property
     def has_something(self) -> bool:
-        """Whether anything of this turn is worth keeping: shown text, a draft, a tool that ran."""
-        return bool(self.open_text or self.own_drafts or self.tally.tool_runs)
+        """Whether anything of this turn is worth keeping: shown text, a draft, a whole call, a tool that ran."""
+        return bool(self.open_text or self.own_drafts or self.held or self.tally.tool_runs)
 
     @property
     def own_drafts(self) -> tuple[DraftId, ...]:

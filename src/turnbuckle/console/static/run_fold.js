@@ -396,6 +396,7 @@ const ACTS = {
   draft_closed(event) {
     this.calls.closed(event);
   },
+  calls_held() {}, // the note to the model and the starts that follow tell it
   user_spoke: RunFold.prototype._spoke,
   tool_started: RunFold.prototype._toolStarted,
   tool_said(event) {

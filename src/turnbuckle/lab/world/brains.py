@@ -17,9 +17,10 @@ from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, t
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
 
-_DRAFT = re.compile(r'draft[ =]["`]?(d\d+)')
+_DRAFT = re.compile(r'draft[ =]["`]?(d\d+[a-z]?)')
 _TAIL = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 _KEPT = re.compile(r"has ([\d,]+) characters")
+_HELD = re.compile(r"arrived whole and run together[^:]*: (.*)")
 AFTER = 60
 
 
@@ -62,11 +63,13 @@ class Seen(Struct, frozen=True):
     note: str
     """The runtime's last words, if they are the last words."""
     draft: OpenDraft | None
+    held: str = ""
+    """The sentence about calls that arrived whole, if there is one: they need not be made again."""
 
 
 def look(messages: Sequence[Message]) -> Seen:
     """Read a history as a model would."""
-    rounds, said, draft = 0, "", None
+    rounds, said, draft, held = 0, "", None, ""
     calls: tuple[CallPart, ...] = ()
     for message in messages:
         if message.role == "assistant":
@@ -76,10 +79,13 @@ def look(messages: Sequence[Message]) -> Seen:
             draft = _draft_in(_results(message)) if any(call.name == FINISH_CALL for call in calls) else None
             rounds += draft is None
             said = ""
+            held = f"{held} {_results(message)}" if draft is not None else ""
         elif message.note:
             draft = _draft_in(text_of(message.parts))
+            found = _HELD.search(text_of(message.parts))
+            held = found[1] if found is not None else held
     last = messages[-1]
-    return Seen(rounds, said, text_of(last.parts) if last.note else "", draft)
+    return Seen(rounds, said, text_of(last.parts) if last.note else "", draft, held)
 
 
 def _results(message: Message) -> str:
@@ -97,13 +103,18 @@ def _draft_in(text: str) -> OpenDraft | None:
     return OpenDraft(found[1], tail[1])
 
 
-def planned(*rounds: Round, pieces: int = 12, rest: int = 0, echo: int = 0, drafts: bool = True) -> Brain:
+def planned(
+    *rounds: Round, pieces: int = 12, rest: int = 0, echo: int = 0, drafts: bool = True, remakes: bool = False
+) -> Brain:
     """A model that carries out these rounds. `rest` is the size of its pieces when it finishes a draft; `echo` how much
-    it repeats before it goes on. Without `drafts` it makes a cut call again from the start."""
+    it repeats before it goes on. Without `drafts` it makes a cut call again from the start. One that `remakes` makes
+    calls again although it was told that they arrived whole."""
 
     def brain(request: ModelRequest, number: int) -> list[Step]:
         seen = look(request.messages)
         now = rounds[min(seen.rounds, len(rounds) - 1)]
+        if not remakes:
+            now = Round(now.say, _unheld(now.calls, seen.held))
         if seen.draft is not None and drafts and (made := _finish(now, seen.draft, pieces, rest)):
             return made
         out: list[Step] = []
@@ -113,6 +124,18 @@ def planned(*rounds: Round, pieces: int = 12, rest: int = 0, echo: int = 0, draf
         return [*out, Finish()]
 
     return brain
+
+
+def _unheld(calls: tuple[Wanted, ...], words: str) -> tuple[Wanted, ...]:
+    """The calls without those that these words name, by tool and first argument; each name stands for one call."""
+    left: list[Wanted] = []
+    for call in calls:
+        name = f"{call.name} {next(iter(call.arguments.values()), '')}".rstrip()
+        if name in words:
+            words = words.replace(name, "", 1)
+        else:
+            left.append(call)
+    return tuple(left)
 
 
 def _unsaid(whole: str, said: str, echo: int) -> str:
@@ -134,6 +157,7 @@ def _finish(now: Round, draft: OpenDraft, pieces: int, rest: int) -> list[Step]:
         arguments: dict[str, Any] = {"draft": draft.id, "after": text[max(at - AFTER, 0) : at], "rest": text[at:end]}
         if end < len(text):
             arguments["more"] = True
-        others = [Call(call.name, call.arguments, pieces) for call in now.calls if call is not wanted]
-        return [*others, Call(FINISH_CALL, arguments, pieces), Finish()]
+        finish = Call(FINISH_CALL, arguments, pieces)
+        made = [finish if call is wanted else Call(call.name, call.arguments, pieces) for call in now.calls]
+        return [*made, Finish()]
     return []

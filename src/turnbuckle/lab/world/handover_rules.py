@@ -1,10 +1,20 @@
 """What must be true of a run whose caller brought tools, whatever broke on its way: judged from its facts alone."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from turnbuckle.lab.world.scene import Story
 from turnbuckle.reply.accumulate import fold
-from turnbuckle.turn.facts import CallsHandedOver, HandedCall, ModelAsked, RunEnded, Streamed, ToolFinished, ToolStarted
+from turnbuckle.turn.facts import (
+    CallsHandedOver,
+    CallsHeld,
+    HandedCall,
+    ModelAsked,
+    RunEnded,
+    Streamed,
+    ToolFinished,
+    ToolStarted,
+)
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import FINISH_CALL
@@ -43,20 +53,26 @@ def _handed_over_whole(story: Story) -> Iterator[str]:
     if not handed:
         return
     reply = _last_reply(story)
+    kept = [one for fact in story.facts if isinstance(fact, CallsHeld) for one in fact.calls]
+    held = [(one.name, judge(one.arguments).value) for one in kept]
     if not reply.ended:
         yield "handed over from a reply that was cut"
     if [call.id for call in handed] != [f"call_{story.turn.run}_{place}" for place in range(len(handed))]:
         yield f"the ids are {[call.id for call in handed]}"
     if len({call.inner for call in handed}) != len(handed):
         yield "one call of the reply was handed over twice"
-    yield from (problem for call in handed for problem in _faults(call, reply))
+    yield from (problem for call in handed for problem in _faults(call, reply, held))
 
 
-def _faults(call: HandedCall, reply: Reply) -> Iterator[str]:
+def _faults(call: HandedCall, reply: Reply, held: list[tuple[str, Any]]) -> Iterator[str]:
     made = next((one for one in reply.calls if one.id == call.inner), None)
-    if made is None:
+    if made is None and (call.name, judge(call.arguments).value) not in held:
         yield f"{call.inner} is no call of the last reply"
-    elif made.name != FINISH_CALL and (made.name, made.arguments or "{}") != (call.name, call.arguments):
+    elif (
+        made is not None
+        and made.name != FINISH_CALL
+        and (made.name, made.arguments or "{}") != (call.name, call.arguments)
+    ):
         yield f"{call.inner} was handed over as something else"
     if judge(call.arguments).status != "whole":
         yield f"the arguments of {call.inner} are not whole"

@@ -14,6 +14,7 @@ from turnbuckle.journal.port import EPOCH_BITS, Item
 from turnbuckle.lab.invariants import check_stream
 from turnbuckle.lab.world.consent_rules import CONSENT_RULES
 from turnbuckle.lab.world.handover_rules import HANDOVER_RULES
+from turnbuckle.lab.world.held_rules import HELD_RULES
 from turnbuckle.lab.world.model import Asked
 from turnbuckle.lab.world.scene import Story, Task
 from turnbuckle.reply.accumulate import fold
@@ -22,6 +23,7 @@ from turnbuckle.reply.verdict import verdict
 from turnbuckle.turn.facts import (
     ApprovalAsked,
     CallsHandedOver,
+    CallsHeld,
     Decided,
     DraftClosed,
     DraftKept,
@@ -63,6 +65,7 @@ def check_run(story: Story) -> tuple[str, ...]:
         _nothing_starts_after_a_stop,
         *CONSENT_RULES,
         *HANDOVER_RULES,
+        *HELD_RULES,
     )
     return tuple(f"{rule.__name__.strip('_')}: {problem}" for rule in rules for problem in rule(story))
 
@@ -130,14 +133,18 @@ def _ended_in_tools(story: Story) -> bool:
 
 
 def _tools_from_whole_replies(story: Story) -> Iterator[str]:
+    """From the last reply, which is whole, or held from one before it."""
     attempts = attempts_of(story.facts)
     latest = 0
+    held: set[str] = set()
     for fact in story.facts:
         if isinstance(fact, ModelAsked):
             latest = fact.attempt
+        elif isinstance(fact, CallsHeld):
+            held |= {call.id for call in fact.calls}
         elif isinstance(fact, ToolStarted):
             reply = fold(attempts[latest])
-            called = {call.id for call in verdict(reply).calls}  # a second call of the same id gets a longer one
+            called = held | {call.id for call in verdict(reply).calls}  # a second call of the same id gets a longer one
             if not reply.ended or not any(f"{fact.call_id}_".startswith(f"{one}_") for one in called):
                 yield f"{fact.name} {fact.call_id} ran from a reply that was not whole"
 
