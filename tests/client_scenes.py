@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.asked import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 from turnbuckle.lab.script import Call, Case, Cut, Finish, KillAfter, LabRequest, Reason, Say, ScriptItem, Stall, Status
 
@@ -26,7 +26,6 @@ SUNNY = "It is sunny in Oslo."
 LONG = "".join(f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600))[:30_000]
 _KILLED_AFTER = 4_000
 _MARK = re.compile(r"scene ([a-z-]+) (\w+)")
-_DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 
 
 class Moment(NamedTuple):
@@ -118,12 +117,12 @@ def _long(at: Moment) -> Iterable[ScriptItem]:
     if at.results:
         return (Say("It is kept."), Finish())
     kill = KillAfter(arguments=_KILLED_AFTER, how="reset")
-    asked = _DRAFT.search(last_user_text(at.request))
+    asked = shown_draft(last_user_text(at.request))
     if asked is None:
         return (kill, Call("keep_text", {"text": LONG}, 40), Finish())
-    tail = asked["tail"]
+    tail = asked.tail
     rest = LONG[LONG.index(tail) + len(tail) :]
-    return (kill, Call("finish_call", {"draft": asked["id"], "after": tail[-60:], "rest": rest}, 40), Finish())
+    return (kill, Call("finish_call", {"draft": asked.id, "after": tail[-60:], "rest": rest}, 40), Finish())
 
 
 SCENES: dict[str, Scene] = {

@@ -1,7 +1,6 @@
 """Own tools in an agent: drafts over a cut, consent, live output, time limits, the workspace."""
 
 import asyncio
-import re
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,11 +25,10 @@ from turnbuckle import (
     was_written,
     write_text,
 )
-from turnbuckle.lab.asked import brings_results, last_user_text
+from turnbuckle.lab.asked import brings_results, last_user_text, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
 
 NOTE = "".join(f"{number:03} of the long note\n" for number in range(160))
-DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 ASK = {"approval": {"save_note": "ask"}}
 
 
@@ -49,10 +47,10 @@ def cuts(request: LabRequest) -> Iterable[ScriptItem]:
     """A model whose every stream dies after 700 characters of arguments, and that finishes its drafts."""
     if brings_results(request):
         yield Say("Saved.")
-    elif draft := DRAFT.search(last_user_text(request)):
+    elif draft := shown_draft(last_user_text(request)):
         yield KillAfter(arguments=700, how="fin")
-        rest = NOTE[NOTE.index(draft["tail"]) + len(draft["tail"]) :]
-        yield Call("finish_call", {"draft": draft["id"], "after": draft["tail"][-60:], "rest": rest}, 40)
+        rest = NOTE[NOTE.index(draft.tail) + len(draft.tail) :]
+        yield Call("finish_call", {"draft": draft.id, "after": draft.tail[-60:], "rest": rest}, 40)
     else:
         yield KillAfter(arguments=700, how="fin")
         yield Call("save_note", {"path": "n.txt", "text": NOTE}, 40)

@@ -5,7 +5,6 @@ undone, appends to a file, writes a file whose call is cut on the way, and ends.
 history alone, as a real one does.
 """
 
-import re
 import signal
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from commands import command, configure, facts_of, provider
 
-from turnbuckle.lab.asked import brings_results, last_user_text, results_brought
+from turnbuckle.lab.asked import brings_results, last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Case, Finish, KillAfter, LabRequest, Pace, Say, ScriptItem
 from turnbuckle.turn.facts import Fact, RunEnded, Streamed, ToolFinished, ToolStarted
 from turnbuckle.vocab.events import TextDelta
@@ -27,7 +26,6 @@ STEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("Then I write a file. ", "write_file", {"path": "long.txt", "content": CONTENT}),
     ("That is all that was to be done.", "", {}),
 ]
-DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 
 POINTS = [
     "after-append:RunStarted:1",
@@ -46,9 +44,9 @@ POINTS = [
 def model(request: LabRequest) -> Iterable[ScriptItem]:
     say, tool, arguments = STEPS[min(results_brought(request), len(STEPS) - 1)]
     note = "" if brings_results(request) else last_user_text(request)
-    if draft := DRAFT.search(note):
-        rest = CONTENT[CONTENT.index(draft["tail"]) + len(draft["tail"]) :]
-        yield Call("finish_call", {"draft": draft["id"], "after": draft["tail"][-60:], "rest": rest}, 40)
+    if draft := shown_draft(note):
+        rest = CONTENT[CONTENT.index(draft.tail) + len(draft.tail) :]
+        yield Call("finish_call", {"draft": draft.id, "after": draft.tail[-60:], "rest": rest}, 40)
         yield Finish()
         return
     if tool == "write_file" and "smaller calls" not in note:

@@ -17,14 +17,13 @@ from live_stage import Address, Frame, door, eventually, played
 from server_process import lived
 
 from turnbuckle.journal.sqlite.journal import SqliteJournal
-from turnbuckle.lab.asked import brings_results, last_user_text
+from turnbuckle.lab.asked import brings_results, last_user_text, shown_draft
 from turnbuckle.lab.script import Call, Cut, Finish, KillAfter, LabRequest, Pace, Reason, Refuse, Say, Stall, Status
 from turnbuckle.runtime.retention import merge_run
 
 STREAMS = Path(__file__).parent / "streams"
 _SHOWN = ("status", "output", "outcome", "usage", "model_calls", "tool_calls", "drafts", "handed_calls", "last_event")
 LONG = "".join(f'{number:03}: a line with a knot 🪢 and "quotes"\n' for number in range(60))
-_DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 _KEPT = re.compile(r"Kept: the draft d1 has (?P<count>[\d,]+) characters")
 SECOND_ROUTE = """
 [[routes]]
@@ -148,12 +147,12 @@ def killed_every_700(request: LabRequest) -> Any:
         there = LONG[: int(kept["count"].replace(",", ""))]
         arguments = {"draft": "d1", "after": there[-30:], "rest": LONG[len(there) :]}
         return [Call("finish_call", arguments, 40), Finish()]
-    asked = _DRAFT.search(last_user_text(request))
+    asked = shown_draft(last_user_text(request))
     killed = KillAfter(arguments=700, how="fin")
     if asked is None:
         return [Say("I write it. "), killed, Call("write_file", {"path": "long.txt", "content": LONG}, 40), Finish()]
-    rest = LONG.partition(asked["tail"])[2]
-    arguments = {"draft": asked["id"], "after": asked["tail"][-30:], "rest": rest[:400], "more": True}
+    rest = LONG.partition(asked.tail)[2]
+    arguments = {"draft": asked.id, "after": asked.tail[-30:], "rest": rest[:400], "more": True}
     return [killed, Call("finish_call", arguments, 40), Finish()]
 
 

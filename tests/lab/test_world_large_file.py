@@ -35,9 +35,21 @@ def test_a_large_file_gets_through_and_is_generated_about_once(protocol):
     assert story.outcome.kind == "completed"
     assert story.files == {"big.txt": FILE}
     assert [done.name for done in story.done] == ["write_file"]
-    assert story.argument_characters <= 1.15 * SIZE
+    assert story.argument_characters <= 1.05 * len(msgspec.json.encode(WRITE.arguments).decode())
     assert story.turn.shown == "Done."
     assert story.outcome.drafts == ()
+
+
+@pytest.mark.requirement("B8", "B13")
+@pytest.mark.parametrize("rest", [0, 3_000])
+def test_a_large_file_of_equal_blocks_gets_through_and_loses_none(rest):
+    block = FILE[:1_500]
+    write = Wanted("write_file", {"path": "big.txt", "content": block * 12})
+    story = play(planned(Round("", (write,)), Round("Done."), pieces=50, rest=rest), "openai_chat")
+    assert story.outcome.kind == "completed"
+    assert story.files == {"big.txt": block * 12}
+    assert [done.name for done in story.done] == ["write_file"]
+    assert story.argument_characters <= 1.15 * 12 * 1_500
 
 
 @pytest.mark.requirement("B8")

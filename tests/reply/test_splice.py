@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from turnbuckle.reply.draft import MAX_TEXT, Draft, NoDraft, draft_of, grown, tail
-from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
+from turnbuckle.reply.draft import MAX_TEXT, Draft, NoDraft, draft_of, grown, tail, told_length
+from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, letters_of, splice
 from turnbuckle.vocab.ids import DraftId
 
 D1 = DraftId("d1")
@@ -80,7 +81,7 @@ def test_a_long_file_gets_through_when_every_piece_is_cut_again() -> None:
         ("line 1\nline 2\nlin", "2\nlin", "e 3", "line 1\nline 2\nline 3"),  # short, but only once
         ("a\nb\nc\n", "\n", "d", None),
         ("alpha beta gamma delta", "gamma delta", " epsilon", "alpha beta gamma delta epsilon"),
-        ("alpha beta gamma delta", "alpha beta", " GAMMA", "alpha beta GAMMA"),  # cut back
+        ("alpha beta gamma delta", "alpha beta", " GAMMA", None),  # nothing that was received is thrown away
         ("alpha beta gamma delta", "beta", " GAMMA", None),  # too little proof to throw text away
         ("alpha beta, alpha beta. The end", "alpha beta", "!", None),
         ("alpha beta gamma delta", "gamma Delta", "!", None),
@@ -97,7 +98,7 @@ def test_the_anchor_proves_the_place_or_the_join_is_refused(
     done = splice(draft, after, rest, False)
     if whole is None:
         assert isinstance(done, Refused)
-        assert done.kind in ("no_anchor", "wrong_anchor", "unsure_anchor")
+        assert done.kind in ("no_anchor", "wrong_anchor", "unsure_anchor", "doubtful")
         assert done.why
         assert done.true_tail == text
     else:
@@ -106,10 +107,10 @@ def test_the_anchor_proves_the_place_or_the_join_is_refused(
 
 
 def test_an_anchor_further_back_than_the_window_is_refused() -> None:
-    draft = a_draft("a rare anchor" + "x" * 1_987)
-    assert isinstance(splice(draft, "a rare anchor", "", False), Spliced)
-    draft = a_draft("a rare anchor" + "x" * 1_988)
-    assert isinstance(splice(draft, "a rare anchor", "", False), Refused)
+    for length, joined in ((1_987, Spliced), (1_988, Refused)):
+        behind = LINES[:length]
+        done = splice(a_draft("a rare anchor" + behind), "a rare anchor", behind + "and on", False)
+        assert isinstance(done, joined)
 
 
 def test_an_anchor_may_be_longer_than_the_window() -> None:
@@ -118,43 +119,151 @@ def test_an_anchor_may_be_longer_than_the_window() -> None:
     assert done.arguments["content"] == LINES + "end"
 
 
-@pytest.mark.requirement("B8")
-@pytest.mark.parametrize("echo", [20, 50, 400, 1_999, len(LINES)])
-@pytest.mark.parametrize("after", [20, 45])
-def test_a_rest_that_begins_with_an_echo_is_joined_without_it(echo: int, after: int) -> None:
-    done = splice(a_draft(LINES), LINES[-after:], LINES[-echo:] + "and on", False)
+def answered(draft: Draft, asked: Refused, letter: str) -> str:
+    """The text when the model has answered the question about its rest."""
+    assert asked.doubtful is not None
+    done = choose(replace(draft, doubtful=asked.doubtful), letter)
     assert isinstance(done, Spliced)
-    expected = LINES + "and on" if echo >= after else LINES + LINES[-echo:] + "and on"
-    assert done.arguments["content"] == expected
-    assert done.echoed == (echo if echo >= after else 0)
+    return str(done.arguments["content"])
 
 
+REPEATS = {
+    "a long echo": (LINES, LINES[-45:], LINES[-400:] + "and on", LINES + "and on"),
+    "all of it": (LINES, LINES[-45:], LINES + "and on", LINES + "and on"),
+    "one character": ("the end of a w", "end of a w", "wave", "the end of a wave"),
+    "a line": ("one line\nhalf of th", "line\nhalf of th", "half of the line", "one line\nhalf of the line"),
+    "a blank line": ("one and more\n\n", "one and more\n\n", "\n\ntwo", "one and more\n\ntwo"),
+    "a row": (ROWS, ROWS[-34:], ROWS[:17] + "end", ROWS + "end"),
+    "a rule": ("Head\n" + "-" * 30, "Head\n" + "-" * 30, "-" * 30 + "\n", "Head\n" + "-" * 30 + "\n"),
+    "the only line": (LINES[:52], LINES[:52], LINES[:52] + "x", LINES[:52] + "x"),
+}
+
+
+@pytest.mark.requirement("B8", "B13")
+@pytest.mark.parametrize("text, after, rest, without", REPEATS.values(), ids=REPEATS.keys())
+def test_a_rest_that_begins_with_what_ends_the_draft_is_asked_about_and_either_answer_holds(
+    text: str, after: str, rest: str, without: str
+) -> None:
+    draft = a_draft(text)
+    asked = splice(draft, after, rest, False)
+    assert isinstance(asked, Refused)
+    assert asked.kind == "doubtful"
+    assert asked.doubtful is not None
+    results = [answered(draft, asked, letter) for letter in letters_of(asked.doubtful)]
+    assert results[0] == text + rest
+    assert without in results[1:]
+
+
+@pytest.mark.requirement("B13")
+def test_a_question_is_answered_by_one_of_its_letters_and_only_while_it_is_open() -> None:
+    asked = splice(a_draft(ROWS), ROWS[-34:], ROWS, True, {"mode": 1})
+    assert isinstance(asked, Refused)
+    doubtful = replace(a_draft(ROWS), doubtful=asked.doubtful)
+    for wrong in ("", "z", "ab", "none"):
+        refused = choose(doubtful, wrong)
+        assert isinstance(refused, Refused)
+        assert refused.doubtful == asked.doubtful
+    longer = choose(doubtful, " A ")
+    assert isinstance(longer, Extended)
+    assert longer.draft == a_draft(ROWS + ROWS)
+    refused = choose(longer.draft, "a")
+    assert isinstance(refused, Refused)
+    assert refused.doubtful is None
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize("copies", [3, 8])
+@pytest.mark.parametrize("size", [70, 1_500])
+def test_no_block_is_lost_where_it_stands_several_times_in_a_row(copies: int, size: int) -> None:
+    block = LINES[:size]
+    whole = block * copies
+    for cut in range(size + 1, 2 * size, max(size // 40, 1)):
+        draft = a_draft(whole[:cut])
+        asked = splice(draft, whole[cut - 60 : cut], whole[cut:], False)
+        assert isinstance(asked, Refused)
+        assert answered(draft, asked, "a") == whole
+
+
+@pytest.mark.requirement("B13")
 @pytest.mark.parametrize(
-    "text, after, rest",
+    "after, rest",
     [
-        ("one\n\n", "one\n\n", "\n\ntwo"),
-        ("* item\n- ", "* item\n- ", "- item"),
-        (ROWS, ROWS[-34:], ROWS),  # a table that says the same again and again
-        (ROWS, ROWS[-17:], ROWS[:17] + "end"),
-        ("=" * 50, "=" * 50, "=" * 50),
-        ("Head\n" + "-" * 30, "Head\n" + "-" * 30, "-" * 30 + "\n"),
-        ("a line of 20 or more\n" * 2, "a line of 20 or more\n", "a line of 20 or more\nend"),
-        (LINES, LINES[-40:], LINES[-39:]),  # not the whole of `after`
+        ("the wave and the rope", "  slack"),  # it left out the white space
+        ("the wave and the", "  slack"),  # and the last word
+        ("the wave and the ", "rope, slack"),
+        ("the wave", " and the rope"),  # it ends before the draft does
     ],
 )
-def test_a_repeat_that_may_be_meant_is_kept(text: str, after: str, rest: str) -> None:
-    done = splice(a_draft(text), after, rest, False)
-    assert isinstance(done, Spliced)
-    assert done.arguments["content"] == text + rest
-    assert done.echoed == 0
+def test_nothing_that_was_received_is_thrown_away_in_silence(after: str, rest: str) -> None:
+    draft = a_draft("Here are the wave and the rope  ")
+    refused = splice(draft, after, rest, False)
+    assert isinstance(refused, Refused)
+    assert refused.true_tail == draft.text
 
 
-def test_a_long_passage_that_is_all_of_the_draft_is_taken_for_an_echo() -> None:
-    done = splice(
-        a_draft("just one line in this file\n"), "just one line in this file\n", "just one line in this file\n", False
-    )
+@pytest.mark.requirement("B13")
+def test_a_rest_that_goes_back_and_brings_again_what_stands_there_proves_its_place() -> None:
+    draft = a_draft("A head.\nThe wave and the rope hold the boat in the wi")
+    done = splice(draft, "A head.\nThe wave and", " the rope hold the boat in the wind.", False)
     assert isinstance(done, Spliced)
-    assert (done.arguments["content"], done.echoed) == ("just one line in this file\n", 27)
+    assert done.arguments["content"] == "A head.\nThe wave and the rope hold the boat in the wind."
+    assert done.kept == len(draft.text)
+
+
+WRAPPED = {
+    "a fence": "```python\n{}\n```",
+    "an open fence": "```\n{}",
+    "a preface": "Continuing:\n{}",
+    "a polite preface": "Sure, here is the rest of the file:\n\n{}",
+    "both": "Here's the rest:\n```text\n{}\n```\n",
+    "a mark": ">>>{}",
+}
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize("form", WRAPPED.values(), ids=WRAPPED.keys())
+def test_what_stands_around_a_rest_is_asked_about_and_never_lands_in_the_file_unseen(form: str) -> None:
+    draft = a_draft(LINES[:1_000])
+    rest = LINES[1_000:2_000]
+    asked = splice(draft, LINES[940:1_000], form.format(rest), False)
+    assert isinstance(asked, Refused)
+    assert asked.doubtful is not None
+    results = [answered(draft, asked, letter) for letter in letters_of(asked.doubtful)]
+    assert results[0] == draft.text + form.format(rest)
+    assert LINES[:2_000] in results
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize("form", ["{}", "{}```", "```\n{}", "Continuing:\n{}", "\n\n{}"])
+def test_words_that_were_kept_back_prove_the_place_without_a_question(form: str) -> None:
+    draft = a_draft(LINES[:1_000])
+    told = told_length(draft)
+    assert 8 <= 1_000 - told <= 60
+    done = splice(draft, LINES[told - 40 : told], form.format(LINES[told:2_000]), True, told=told)
+    assert isinstance(done, Extended | Refused)
+    if form in ("{}", "```\n{}", "Continuing:\n{}"):
+        assert isinstance(done, Extended)
+        assert done.draft.text == LINES[:2_000]
+
+
+@pytest.mark.requirement("B13")
+def test_other_words_in_place_of_those_that_were_kept_back_are_taken() -> None:
+    draft = a_draft(LINES[:1_000])
+    told = told_length(draft)
+    done = splice(draft, LINES[told - 40 : told], "quite other words", False, told=told)
+    assert isinstance(done, Spliced)
+    assert done.arguments["content"] == LINES[:told] + "quite other words"
+    unknowing = splice(draft, LINES[told - 40 : told], "quite other words", False)
+    assert isinstance(unknowing, Refused)
+
+
+@pytest.mark.parametrize("mark", ['"{}"', "<<<{}>>>", "{}>>>", "`{}`", "\u201c{}\u201d"])
+def test_marks_around_an_anchor_are_taken_off(mark: str) -> None:
+    done = splice(a_draft("one\ntwo three four"), mark.format("two three four"), " five", False)
+    assert isinstance(done, Spliced)
+    assert done.arguments["content"] == "one\ntwo three four five"
+    escaped = splice(a_draft("one\ntwo three four"), "one\\ntwo three four", " five", False)
+    assert isinstance(escaped, Spliced)
 
 
 @pytest.mark.requirement("B8")
@@ -163,8 +272,11 @@ def test_a_long_passage_that_is_all_of_the_draft_is_taken_for_an_echo() -> None:
 def test_the_true_rest_always_gives_the_true_text(cut: int, after: int) -> None:
     content = LINES[:1_000] + ROWS + "\n\n" + "    }\n" * 30 + LINES[1_000:1_400]
     cut %= len(content)
-    done = splice(a_draft(content[:cut]), content[:cut][-after:], content[cut:], False)
-    if isinstance(done, Refused):
+    draft = a_draft(content[:cut])
+    done = splice(draft, content[:cut][-after:], content[cut:], False)
+    if isinstance(done, Refused) and done.doubtful is not None:
+        assert answered(draft, done, "a") == content
+    elif isinstance(done, Refused):
         assert after < 8
         assert done.kind == "unsure_anchor"
     else:
@@ -296,12 +408,15 @@ def test_a_cut_piece_that_proves_nothing_leaves_the_draft_as_it_was(received: st
     assert refused.true_tail == "the quick brown fox"
 
 
-def test_a_cut_piece_can_go_back_when_it_brings_more_than_it_takes() -> None:
-    longer = extend_by_cut(
-        a_draft("the quick brown fox"), '{"draft":"d1","after":"the quick","rest":" red fox jumps over'
-    )
-    assert isinstance(longer, Extended)
-    assert longer.draft.text == "the quick red fox jumps over"
+def test_a_cut_piece_that_goes_back_takes_nothing_away() -> None:
+    draft = a_draft("the quick brown fox")
+    refused = extend_by_cut(draft, '{"draft":"d1","after":"the quick","rest":" red fox jumps over')
+    assert isinstance(refused, Refused)
+    again = '{"draft":"d1","after":"the quick","rest":" brown fox jumps over the lazy dog, and then comes home'
+    asked = extend_by_cut(draft, again)
+    assert isinstance(asked, Refused)
+    assert asked.doubtful is not None
+    assert asked.doubtful.more
 
 
 def test_a_cut_piece_does_not_extend_a_complete_text() -> None:
@@ -310,25 +425,35 @@ def test_a_cut_piece_does_not_extend_a_complete_text() -> None:
     assert refused.kind == "closed"
 
 
-@pytest.mark.requirement("B8")
+@pytest.mark.requirement("B8", "B13")
 @pytest.mark.parametrize("echo", [60, 400, len(LINES)])
 def test_an_echo_that_is_cut_at_any_point_is_never_doubled(echo: int) -> None:
     draft = a_draft(LINES)
     text = finish(draft="d1", after=LINES[-60:], rest=LINES[-echo:] + "and on")
-    start = text.index('"rest"')
-    for length in range(start, len(text), 1 if echo < 1_000 else 501):
-        longer = extend_by_cut(draft, text[:length])
-        assert isinstance(longer, Refused) or (LINES + "and on").startswith(longer.draft.text)
-    longer = extend_by_cut(draft, text[:-1])
+    for length in range(text.index('"rest"'), len(text), 1 if echo < 1_000 else 501):
+        assert isinstance(extend_by_cut(draft, text[:length]), Refused)
+    asked = extend_by_cut(draft, text[:-1])
+    assert isinstance(asked, Refused)
+    longer = choose(replace(draft, doubtful=asked.doubtful), "b")
     assert isinstance(longer, Extended)
     assert longer.draft.text == LINES + "and on"
 
 
-@pytest.mark.requirement("B8")
+@pytest.mark.requirement("B8", "B13")
 def test_a_repetitive_file_still_makes_progress_when_its_pieces_are_cut() -> None:
-    longer = extend_by_cut(a_draft(ROWS), finish(draft="d1", after=ROWS[-100:], rest=ROWS)[:-20])
+    draft = a_draft(ROWS)
+    asked = extend_by_cut(draft, finish(draft="d1", after=ROWS[-100:], rest=ROWS)[:-20])
+    assert isinstance(asked, Refused)
+    longer = choose(replace(draft, doubtful=asked.doubtful), "a")
     assert isinstance(longer, Extended)
     assert longer.draft.text.startswith(ROWS + ROWS[:500])
+
+
+@pytest.mark.parametrize("rest", ["Contin", "Sure, here", "```", "```pyth", ">>", "I'll contin"])
+def test_a_cut_piece_that_may_become_a_preface_is_not_taken(rest: str) -> None:
+    refused = extend_by_cut(a_draft(LINES), finish(draft="d1", after=LINES[-60:], rest=rest)[:-2])
+    assert isinstance(refused, Refused)
+    assert refused.kind == "nothing_new"
 
 
 @given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=12), st.text("ab\n", max_size=30), st.booleans())
@@ -341,6 +466,6 @@ def test_whatever_the_model_sends_the_result_is_a_beginning_of_the_draft_and_an_
         assert done.true_tail == text
         return
     assert done.added == rest[done.echoed :]
-    assert text[: done.kept].endswith(after)
+    assert done.kept == len(text)
     result = done.draft.text if isinstance(done, Extended) else done.arguments["content"]
     assert result == text[: done.kept] + done.added

@@ -11,7 +11,7 @@ import pytest
 from stage import Stage, Story, on_stage, play
 
 from turnbuckle.journal.port import StorageFull
-from turnbuckle.lab.cases.drafts import NOTE, TEXT, finishes_drafts
+from turnbuckle.lab.cases.drafts import BLOCKS, NOTE, TEXT, finishes_drafts
 from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
 from turnbuckle.reply.repair import repair
 from turnbuckle.tools.spec import Denied, Tool, tool
@@ -78,7 +78,7 @@ def test_T1_arguments_that_were_cut_never_reach_a_tool_and_the_model_is_told(tmp
     assert list(story.workspace.iterdir()) == []
     assert "Your call of write_file was cut on its way. Nothing ran yet" in story.body(1)
     assert "the first 20 characters" in story.body(1)
-    assert "The first li>>>" in story.body(1)
+    assert 'The first li\\"' in story.body(1)
     assert "write_file" in story.notices[0]
 
 
@@ -104,12 +104,24 @@ def test_T2_a_cut_write_is_kept_out_of_sight_finished_and_appears_at_once(tmp_pa
     assert generated <= 1.15 * len(TEXT)
 
 
-@pytest.mark.requirement("B8")
+@pytest.mark.requirement("B8", "B13")
 @EVERY
-def test_T3_what_a_rest_repeats_is_taken_out_once(tmp_path: Path, protocol: Protocol):
-    """The rest begins with the last 50 characters of the draft: the file has them once."""
-    story = play(tmp_path, "draft-with-overlap", protocol=protocol)
+@pytest.mark.parametrize("case", ["draft-with-overlap", "draft-in-a-fence", "draft-behind-a-preface"])
+def test_T3_what_a_rest_has_too_much_is_asked_about_and_left_out(tmp_path: Path, protocol: Protocol, case: str):
+    """The rest begins with the draft's last 50 characters, or has something around it: asked once, written once."""
+    story = play(tmp_path, case, protocol=protocol)
     assert (story.workspace / "note.md").read_text() == NOTE
+    assert [closed.how for closed in story.of(DraftClosed)] == ["finished"]
+    assert [started.name for started in story.started] == ["write_file"]
+    assert sum("reading" in told for told in results(story)) == 1
+
+
+@pytest.mark.requirement("B8", "B13")
+@EVERY
+def test_T3_no_block_is_lost_of_several_equal_ones(tmp_path: Path, protocol: Protocol):
+    """The cut is inside the second of four equal blocks, and the model goes on exactly there."""
+    story = play(tmp_path, "draft-of-equal-blocks", protocol=protocol)
+    assert (story.workspace / "note.md").read_text() == BLOCKS
     assert [closed.how for closed in story.of(DraftClosed)] == ["finished"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn import drafting
+from turnbuckle.turn import drafting, prompts
 from turnbuckle.turn.commands import Record, RunTool
 from turnbuckle.turn.facts import CallsHeld, DraftClosed, DraftGrown, DraftKept, HeldCall, ToolFinished
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
@@ -14,6 +14,7 @@ from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import DraftId, RouteName
+from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyText
 
 POLICY = Policy(
@@ -153,7 +154,7 @@ def test_more_extends_the_draft_and_says_how_long_it_is():
 
 
 REFUSED = {
-    "another anchor": ({"draft": "d1", "after": "six seven eight", "rest": "x"}, "<<<one two three four five>>>"),
+    "another anchor": ({"draft": "d1", "after": "six seven eight", "rest": "x"}, '\n"one two three four five"'),
     "no anchor": ({"draft": "d1", "rest": "x"}, "after is empty"),
     "no such draft": ({"draft": "d9", "after": "x", "rest": "x"}, "open: d1"),
     "no draft named": ({"after": "x", "rest": "x"}, "open: d1"),
@@ -171,6 +172,45 @@ def test_what_does_not_fit_is_refused_and_nothing_changes(arguments, words):
     (fact,) = done.facts
     assert fact.outcome.status == "not_started"
     assert words in fact.outcome.text
+
+
+@pytest.mark.requirement("B8", "B13")
+def test_a_rest_in_doubt_is_kept_beside_its_draft_and_joined_by_one_letter():
+    asked = finish(draft="d1", after="four five", rest="five six")
+    assert isinstance(asked, Record)
+    grown, told = asked.facts
+    assert (grown.kept, grown.added, grown.doubtful.rest) == (len(HELD.text), "", "five six")
+    assert told.outcome.status == "not_started"
+    assert 'draft="d1"' in told.outcome.text
+    assert '"one two three four five" and then "five six"' in told.outcome.text
+    assert '"one two three four five" and then " six"' in told.outcome.text
+    turn = replace(TURN, drafts={D1: replace(HELD, doubtful=grown.doubtful)})
+    as_it_is = finish(turn, draft="d1", after="", rest="", reading="a")
+    without = finish(turn, draft="d1", reading="b", rest="five six")
+    assert as_it_is.arguments["content"] == "one two three four fivefive six"
+    assert without.arguments["content"] == "one two three four five six"
+    again = finish(turn, draft="d1", reading="x")
+    assert again.facts[0].doubtful == grown.doubtful
+    anew = finish(turn, draft="d1", after="four five", rest=" six", reading="a")
+    assert anew.arguments["content"] == "one two three four five six"
+
+
+@pytest.mark.requirement("B8", "B13")
+def test_a_cut_rest_in_doubt_is_kept_and_asked_about_before_it_goes_on():
+    rest = "four five and six, and seven, and eight, and nine"
+    cut = reply(("finish_call", f'{{"draft": "d1", "after": "four five", "rest": "{rest}'))
+    kept = drafting.keep(OPEN, cut, POLICY)
+    (grown,) = kept.facts
+    assert (kept.gained, kept.length, grown.doubtful.rest) == (len(rest), len(HELD.text), rest)
+    assert drafting.lost(cut, kept) < 60
+    draft = replace(HELD, doubtful=grown.doubtful)
+    note = text_of(prompts.finish_draft(draft, 1).parts)
+    assert "letter as reading" in note
+    turn = replace(TURN, drafts={D1: draft})
+    assert drafting.keep(turn, cut, POLICY).gained == 0
+    grown, told = finish(turn, draft="d1", reading="b").facts
+    assert (grown.kept, grown.added, grown.doubtful) == (len(HELD.text), rest[9:], None)
+    assert json.dumps(HELD.text + rest[9:]) in told.outcome.text
 
 
 def test_a_guarded_argument_that_was_lost_must_be_given():

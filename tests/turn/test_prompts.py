@@ -1,8 +1,10 @@
 """The runtime's words to the model: different for different breaks, short, and true."""
 
+import json
+
 import pytest
 
-from turnbuckle.reply.draft import TAIL, Draft
+from turnbuckle.reply.draft import TAIL, Draft, told_length
 from turnbuckle.turn import prompts
 from turnbuckle.turn.facts import Continue
 from turnbuckle.vocab.ids import DraftId
@@ -48,7 +50,8 @@ def test_a_call_that_could_not_be_read_is_not_blamed_on_the_connection():
 @pytest.mark.requirement("B5", "B8")
 def test_a_draft_is_shown_by_its_end_and_with_both_ways_out():
     text = text_of(prompts.finish_draft(DRAFT, 1).parts)
-    assert f"<<<{TEXT[-TAIL:]}>>>" in text
+    assert f"\n{json.dumps(TEXT[: told_length(DRAFT)][-TAIL:])}\n" in text
+    assert "<<<" not in text
     assert f"{len(TEXT):,} characters" in text
     assert 'draft="d3"' in text
     assert "smaller call of write_file" in text

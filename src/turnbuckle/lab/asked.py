@@ -1,9 +1,15 @@
 """What a script's function may want to know about a request, whatever its protocol."""
 
+import json
+import re
 from typing import Any
+
+from msgspec import Struct
 
 from turnbuckle.lab.script import LabRequest
 
+_DRAFT = re.compile(r'as draft `(?P<id>[^`]+)`.*?\n(?P<tail>"(?:[^"\\]|\\.)*")(?:\n|\Z)', re.DOTALL)
+_QUESTION = re.compile(r'draft="(?P<id>[^"]+)".*letter as reading', re.DOTALL)
 _RESULT_TYPES = ("function_call_output", "custom_tool_call_output", "tool_result")
 
 
@@ -30,6 +36,37 @@ def last_user_text(request: LabRequest) -> str:
         if item.get("role") == "user" and (text := _text(item.get("content"))):
             return text
     return ""
+
+
+def last_result(request: LabRequest) -> str:
+    """The text of the newest tool result."""
+    for item in reversed(_items(request)):
+        if item.get("role") == "tool" or item.get("type") in _RESULT_TYPES:
+            return _text(item.get("content", item.get("output")))
+        content = item.get("content")
+        for part in reversed(content if isinstance(content, list) else []):
+            if isinstance(part, dict) and part.get("type") in _RESULT_TYPES:
+                return _text(part.get("content", part.get("output")))
+    return ""
+
+
+class ShownDraft(Struct, frozen=True):
+    """A draft that the model is asked to finish, and the end of it."""
+
+    id: str
+    tail: str
+
+
+def shown_draft(text: str) -> ShownDraft | None:
+    """The draft that the runtime's words speak of."""
+    found = _DRAFT.search(text)
+    return None if found is None else ShownDraft(found["id"], json.loads(found["tail"]))
+
+
+def asked_reading(text: str) -> str:
+    """The draft about which the runtime asks how a rest belongs to it; empty if it asks nothing."""
+    found = _QUESTION.search(text)
+    return "" if found is None else found["id"]
 
 
 def last_role(request: LabRequest) -> str:

@@ -13,7 +13,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from turnbuckle.lab.asked import brings_results, last_user_text, results_brought
+from turnbuckle.lab.asked import (
+    asked_reading,
+    brings_results,
+    last_result,
+    last_user_text,
+    results_brought,
+    shown_draft,
+)
 from turnbuckle.lab.score_tale import CUTS, LEFT, NOTE, SHORT_NOTE, TALE, WRITTEN
 from turnbuckle.lab.score_tools import Deed, Handle, flat_text, handle, offered
 from turnbuckle.lab.script import (
@@ -39,7 +46,6 @@ OVERLAP = 30
 _LEAST_SHOWN = 16  # characters of its own words that the model knows again; fewer may be chance
 _AFTER = 60
 _DELTA = 40
-_DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 _ASKED_FOR_LESS = re.compile(r"smaller|split|truncat|in pieces|\bcut\b|too long|shorter|chunks", re.IGNORECASE)
 
 
@@ -165,10 +171,12 @@ def writes_much(scene: Scene) -> Script:
     if write is None or (brought and _is_written(scene, NOTE)):
         return goes_on(scene, WRITTEN)
     kill = KillAfter(arguments=KILLED_AFTER, how="fin")  # a reset may swallow what was sent before it
-    asked = _DRAFT.search(last_user_text(scene.request))
-    if asked is not None and asked["tail"] in NOTE:
-        tail = asked["tail"]
-        rest = {"draft": asked["id"], "after": tail[-_AFTER:], "rest": NOTE[NOTE.index(tail) + len(tail) :]}
+    if question := asked_reading(last_result(scene.request) if brought else last_user_text(scene.request)):
+        return (Call("finish_call", {"draft": question, "after": "", "rest": "", "reading": "a"}, _DELTA), Finish())
+    asked = shown_draft(last_user_text(scene.request))
+    if asked is not None and asked.tail in NOTE:
+        tail = asked.tail
+        rest = {"draft": asked.id, "after": tail[-_AFTER:], "rest": NOTE[NOTE.index(tail) + len(tail) :]}
         return (kill, Call("finish_call", rest, _DELTA), Finish())
     asked_for_less = brought or (scene.number > 1 and _ASKED_FOR_LESS.search(scene.history))
     piece = _piece(scene, write, path) if asked_for_less else None

@@ -23,6 +23,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.reply.overlap import is_habit
 from turnbuckle.vocab.arguments import Member, ObjectScan, scan_object
 from turnbuckle.vocab.ids import DraftId
 
@@ -30,6 +31,10 @@ TAIL = 400
 """How much of a draft's end is shown to the model."""
 MAX_TEXT = 16 * 1024 * 1024
 """Characters that one draft may hold."""
+_KEPT_BACK_FROM = 200
+"""A draft of which less arrived is told whole."""
+_KEPT_BACK_LEAST = 8
+_KEPT_BACK_MOST = 60
 _BEGUN = 8
 """Characters from which on the end of a text shows where it is to go on."""
 
@@ -37,8 +42,28 @@ _STRING_SO_FAR = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F
 _BLANK = " \t\r\n"
 
 
+class Reading(Struct, frozen=True):
+    """One way to join a rest: the draft's first `kept` characters, then the rest without its first `skip` and its last
+    `end` characters."""
+
+    kept: int
+    skip: int = 0
+    end: int = 0
+
+
+class DoubtfulRest(Struct, frozen=True):
+    """A rest that could be joined in several ways. It is kept until the model has said which one is right; then it
+    counts as if it had come with `more` and `also` just now."""
+
+    rest: str
+    readings: tuple[Reading, ...]
+    more: bool = False
+    also: dict[str, Any] = {}
+
+
 class Draft(Struct, frozen=True):
-    """A cut call's long argument, as far as it arrived, and what is known around it."""
+    """A cut call's long argument, as far as it arrived, and what is known around it. A `doubtful` rest waits
+    beside it for an answer."""
 
     id: DraftId
     tool: str
@@ -47,6 +72,7 @@ class Draft(Struct, frozen=True):
     settled: dict[str, Any] = {}
     closed: bool = False
     lost: str | None = None
+    doubtful: DoubtfulRest | None = None
 
 
 class NoDraft(Struct, frozen=True):
@@ -95,8 +121,21 @@ def text_argument(arguments: str) -> str:
 
 def grown(draft: Draft, kept: int, added: str) -> Draft:
     """The draft cut back to its first `kept` characters, with `added` behind them. A journal that holds the first
-    draft and these two values per step can build the newest one again."""
-    return msgspec.structs.replace(draft, text=draft.text[:kept] + added)
+    draft and these two values per step can build the newest one again. A doubtful rest is settled by that."""
+    return msgspec.structs.replace(draft, text=draft.text[:kept] + added, doubtful=None)
+
+
+def told_length(draft: Draft) -> int:
+    """How many characters of a draft the model is told of. The last words are kept back, if possible such as stand
+    nowhere else: the model brings them again, which proves that both sides mean the same place, and it goes on at the
+    beginning of a word. A text that is short, or was received to its end, is told whole."""
+    text = draft.text
+    if draft.closed or len(text) < _KEPT_BACK_FROM:
+        return len(text)
+    ends = range(len(text) - _KEPT_BACK_LEAST, len(text) - _KEPT_BACK_MOST, -1)
+    words = [at for at in ends if text[at - 1].isspace() and not text[at].isspace()]
+    usual = words[0] if words else len(text) - _KEPT_BACK_MOST // 2
+    return next((at for at in words if not is_habit(text, text[at:])), usual)
 
 
 def tail(draft: Draft, n: int = TAIL) -> str:

@@ -9,6 +9,10 @@ one can not.
 
 WINDOW = 2_000
 """How far back a text is searched."""
+_FAR = 20_000
+"""How long a repetition may be that is found without being the whole of a text."""
+_HEAD = 8
+_MOST = 64  # repeats of one text that are told apart
 
 
 def is_habit(text: str, passage: str) -> bool:
@@ -38,3 +42,33 @@ def occurrences(text: str, passage: str, enough: int) -> int:
         count += 1
         at = text.find(passage, at + 1)
     return count
+
+
+def ends_of(text: str, passage: str) -> tuple[int, ...]:
+    """Where `passage` ends in the last characters of `text`, the last place first."""
+    found = [len(text)] if text.endswith(passage) else []
+    start = max(len(text) - WINDOW, 0)
+    at = text.rfind(passage, start)
+    while at >= 0 and len(found) <= WINDOW:
+        if at + len(passage) != len(text):
+            found.append(at + len(passage))
+        at = text.rfind(passage, start, at + len(passage) - 1)
+    return tuple(found)
+
+
+def overlaps(text: str, rest: str, *, open_end: bool = False) -> list[int]:
+    """How many characters of `rest` repeat the end of `text`: every count that is possible, the least first. With
+    `open_end` more may follow `rest`, and a `rest` that so far only repeats something further back counts whole."""
+    found = {count for count in range(1, min(_HEAD, len(text) + 1, len(rest) + 1)) if text.endswith(rest[:count])}
+    head = rest[:_HEAD]
+    start = max(len(text) - _FAR, 0)
+    at = text.find(head, start) if head and (len(head) == _HEAD or open_end) else -1
+    while at >= 0 and len(found) < _MOST:
+        if rest.startswith(text[at:]):
+            found.add(len(text) - at)
+        elif open_end and text.startswith(rest, at):
+            found.add(len(rest))
+        at = text.find(head, at + 1)
+    if start and (rest.startswith(text) or (open_end and text.startswith(rest))):
+        found.add(min(len(text), len(rest)))
+    return sorted(found)

@@ -55,6 +55,8 @@ _ANCHOR = 60
 _MOST_REMEMBERED = 256  # requests that were turned away and may come again within seconds; each is two numbers
 _DRAFT = re.compile(r"first (?P<count>[\d,]+) characters.*? kept as draft `(?P<id>[^`]+)`", re.S)
 _WHOLE_DRAFT = re.compile(r"kept whole as draft `(?P<id>[^`]+)` \((?P<count>[\d,]+) characters\)", re.S)
+_KEPT = re.compile(r"Kept: the draft (?P<id>\S+) has (?P<count>[\d,]+) characters")
+_QUESTION = re.compile(r'draft="(?P<id>[^"]+)".*letter as reading', re.S)
 _CUT_CALL = re.compile(r"Your call of \S+ was cut (?:on its way|again \((?P<times>\d+) times)")
 
 
@@ -173,16 +175,28 @@ def _reply_to(request: ModelRequest) -> _Reply:
     at = next((n for n in range(len(request.messages) - 1, -1, -1) if _is_task(request.messages[n])), -1)
     task = text_of(request.messages[at].parts) if at >= 0 else ""
     results, since = _since(request.messages[at + 1 :])
+    open_draft = _about_a_draft(results[-1]) if results else ""
+    results = [group for group in results if not _about_a_draft(group)]
     offered = {tool.name for tool in request.tools} if request.tool_choice != "none" else set()
     reply = _wanted(plan_of(task), results, offered)
     note = next((text_of(message.parts) for message in reversed(since) if message.note), "")
-    if found := _DRAFT.search(note) or _WHOLE_DRAFT.search(note):
+    if question := _QUESTION.search(note or open_draft):
+        answer = {"draft": question["id"], "after": "", "rest": "", "reading": "a"}  # it always means what it says
+        return _Reply(calls=(_Call(FINISH_CALL, answer),))
+    note = note or open_draft
+    if found := _DRAFT.search(note) or _WHOLE_DRAFT.search(note) or _KEPT.search(note):
         held, is_whole = int(found["count"].replace(",", "")), found.re is _WHOLE_DRAFT
         reply = replace(reply, held=held, draft=found["id"], draft_is_whole=is_whole)
     elif cut := _CUT_CALL.search(note):
         reply = replace(reply, cuts=int(cut["times"] or 1))
     said = "".join(text_of(message.parts) for message in since if message.role == "assistant")
     return replace(reply, said=len(said)) if said and reply.text.startswith(said) else reply
+
+
+def _about_a_draft(results: tuple[ResultPart, ...]) -> str:
+    """What the runtime says about a draft in place of a result; empty if these are results."""
+    told = "".join(part.text for result in results for part in result.content if isinstance(part, TextPart))
+    return told if _QUESTION.search(told) or _KEPT.match(told) else ""
 
 
 def _since(messages: tuple[Message, ...]) -> tuple[list[tuple[ResultPart, ...]], tuple[Message, ...]]:

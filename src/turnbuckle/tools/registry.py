@@ -32,6 +32,10 @@ FINISH_CALL_SPEC = ToolSpec(
                 "type": "object",
                 "description": "Other arguments of the call that were lost, if you are asked for them.",
             },
+            "reading": {
+                "type": "string",
+                "description": "The letter of your answer, if you are asked how a rest belongs to its draft.",
+            },
         },
         "required": ["draft", "after", "rest"],
         "additionalProperties": False,

@@ -154,6 +154,8 @@ def counted(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[s
     """Counts of equal calls. A new call that may have changed something is a reason to make the others again."""
     same = dict(turn.same_calls)
     for call in made:
+        if call.name == FINISH_CALL and call.arguments.get("reading"):
+            continue  # the same letter answers another question each time
         mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
         if mark not in same and policy.tool(call.name).effect != "read":
             same = dict.fromkeys(same, 0)

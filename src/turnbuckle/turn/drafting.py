@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.reply.draft import Draft, draft_of, grown, text_argument
-from turnbuckle.reply.splice import Extended, Refused, Spliced, extend_by_cut, splice
+from turnbuckle.reply.draft import Draft, draft_of, grown, text_argument, told_length
+from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, splice
 from turnbuckle.reply.verdict import ours_to_run
 from turnbuckle.turn import held, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool
@@ -209,6 +209,9 @@ def _used(kept: Kept, reply: Reply) -> int:
                 fresh -= len(draft.text)
             case DraftKept(draft=draft):
                 used += _as_written(draft.text[len(draft.text) - max(fresh, 0) :])
+            case DraftGrown(doubtful=doubtful) if doubtful is not None:
+                used += _as_written(doubtful.rest)
+                fresh -= len(doubtful.rest)
             case DraftGrown(added=added):
                 used += _as_written(added)
                 fresh -= len(added)
@@ -252,11 +255,15 @@ def _as_cut(call: ReplyCall) -> str:
 
 def _extend(turn: Turn, call: ReplyCall) -> Kept:
     for draft in turn.drafts.values():
-        longer = extend_by_cut(draft, _as_cut(call))
+        longer = extend_by_cut(draft, _as_cut(call), told=told_length(draft))
         if isinstance(longer, Extended):
             added = DraftGrown(turn.now, draft.id, longer.kept, longer.added)
             length = len(longer.draft.text)
             return Kept(draft.tool, (added,), draft.id, length - len(draft.text), length)
+        if longer.doubtful is not None:
+            before = len(draft.doubtful.rest) if draft.doubtful is not None else 0
+            asked = DraftGrown(turn.now, draft.id, len(draft.text), "", longer.doubtful)
+            return Kept(draft.tool, (asked,), draft.id, max(len(longer.doubtful.rest) - before, 0), len(draft.text))
     latest = next(reversed(turn.drafts.values()), None)
     return Kept(FINISH_CALL) if latest is None else Kept(latest.tool, (), latest.id, 0, len(latest.text))
 
@@ -296,13 +303,19 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
     if draft is None or isinstance(joined, str):
         return _answer(turn, call, "not_started", str(joined))
     match joined:
+        case Refused(doubtful=doubtful) if doubtful is not None:
+            asked = _answer(turn, call, "not_started", prompts.doubt(draft, doubtful, joined.why))
+            return Record((DraftGrown(turn.now, draft.id, len(draft.text), "", doubtful), *asked.facts))
         case Refused():
-            told = f"Not joined: {joined.why}. The draft {draft.id} ends with:\n<<<{joined.true_tail}>>>"
+            there = f"The draft {draft.id} has {len(draft.text):,} characters and ends with:\n{prompts.end_of(draft)}"
+            told = f"Not joined: {joined.why}. {there}"
             return _answer(turn, call, "not_started", told)
         case Extended():
             added = DraftGrown(turn.now, draft.id, joined.kept, joined.added)
             count = len(joined.draft.text)
             told = f"Kept: the draft {draft.id} has {count:,} characters now. Send the next piece with finish_call."
+            if draft.doubtful is not None:  # it may have been cut, and the model does not know where
+                told = f"{told} Written as a JSON string, the draft ends with:\n{prompts.end_of(joined.draft)}"
             finished = ToolFinished(turn.now, call.id, call.name, ToolOutcome("finished", told))
             return Record((added, finished))
         case Spliced():
@@ -394,9 +407,10 @@ def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | 
     if wrong:
         return wrong
     guarded = policy.tool(draft.tool).guarded
-    return splice(
-        draft, given.get("after", ""), given.get("rest", ""), given.get("more", False), given.get("also"), guarded
-    )
+    rest, also = given.get("rest", ""), given.get("also")
+    if given.get("reading") and (not rest or (draft.doubtful is not None and rest == draft.doubtful.rest)):
+        return choose(draft, given["reading"], also, guarded)
+    return splice(draft, given.get("after", ""), rest, given.get("more", False), also, guarded, told=told_length(draft))
 
 
 def draft_named(call: PendingCall) -> DraftId:
@@ -411,7 +425,7 @@ def tool_of(turn: Turn, call: PendingCall) -> str:
 
 
 def _misspelt(given: dict[str, Any]) -> str:
-    kinds: dict[str, type] = {"after": str, "rest": str, "more": bool, "also": dict}
+    kinds: dict[str, type] = {"after": str, "rest": str, "more": bool, "also": dict, "reading": str}
     wrong = [name for name, kind in kinds.items() if name in given and not isinstance(given[name], kind)]
     return f"finish_call takes another kind of value for {', '.join(wrong)}." if wrong else ""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.reply.draft import Draft
+from turnbuckle.reply.draft import DoubtfulRest, Draft
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
@@ -165,13 +165,15 @@ class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
     left_by: str = ""
 
 
-class DraftGrown(Struct, frozen=True, tag="draft_grown"):
-    """The draft's first `kept` characters stay and `added` comes behind them."""
+class DraftGrown(Struct, frozen=True, tag="draft_grown", omit_defaults=True):
+    """The draft's first `kept` characters stay and `added` comes behind them. A rest that could belong to it in several
+    ways is kept beside it as `doubtful` instead, until the model has said which."""
 
     at: float
     draft: DraftId
     kept: int
     added: str
+    doubtful: DoubtfulRest | None = None
 
 
 class DraftClosed(Struct, frozen=True, tag="draft_closed"):

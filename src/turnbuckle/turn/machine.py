@@ -98,11 +98,10 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
         case DraftKept(_, draft, left_by):
             inherited = (*turn.inherited, draft.id) if left_by else turn.inherited
             return replace(turn, drafts={**turn.drafts, draft.id: draft}, inherited=inherited)
-        case DraftGrown(_, name, kept, added):
+        case DraftGrown(_, name, kept, added, doubtful):
             inherited = tuple(other for other in turn.inherited if other != name)
-            return replace(
-                turn, drafts={**turn.drafts, name: grown(turn.drafts[name], kept, added)}, inherited=inherited
-            )
+            longer = replace(grown(turn.drafts[name], kept, added), doubtful=doubtful)
+            return replace(turn, drafts={**turn.drafts, name: longer}, inherited=inherited)
         case DraftClosed(_, name):
             return replace(turn, drafts={key: draft for key, draft in turn.drafts.items() if key != name})
         case CallsHeld(_, places):

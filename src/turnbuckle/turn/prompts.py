@@ -3,7 +3,10 @@
 They are user messages marked as notes, appended at the end of a request: what was sent before is never edited.
 """
 
-from turnbuckle.reply.draft import Draft, absent, tail
+import msgspec
+
+from turnbuckle.reply.draft import TAIL, DoubtfulRest, Draft, Reading, absent, told_length
+from turnbuckle.reply.splice import letters_of
 from turnbuckle.turn.facts import Continue
 from turnbuckle.vocab.messages import Message, TextPart, text_of
 
@@ -33,8 +36,9 @@ VALID_CALLS = (
 )
 DRAFT = (
     "[Runtime] Your call of {tool} was cut on its way. Nothing ran yet, but the first {count:,} characters "
-    "of its argument `{argument}` are kept as draft `{draft}`.{settled} They end with:\n<<<{tail}>>>\n"
-    'Call finish_call with draft="{draft}", after = the last 60 or so characters of the kept text, copied exactly, '
+    "of its argument `{argument}` are kept as draft `{draft}`.{settled} Written as a JSON string, they end with:\n"
+    "{tail}\n"
+    'Call finish_call with draft="{draft}", after = the last 40 or so characters of that text, copied exactly, '
     "and rest = only what comes behind them. {piece}Or make a new, smaller call of {tool} instead; that drops the "
     "draft."
 )
@@ -46,8 +50,20 @@ DRAFT_CLOSED = (
     "[Runtime] Your call of {tool} was cut on its way, behind its argument `{argument}`, which is kept whole "
     "as draft `{draft}` ({count:,} characters).{settled}{lost} Nothing ran yet. Call finish_call with "
     'draft="{draft}", after = its last 60 or so characters, rest="", and in `also` what is missing. '
-    "It ends with:\n<<<{tail}>>>"
+    "Written as a JSON string, it ends with:\n{tail}"
 )
+DOUBT = (
+    "Not joined yet: {why}. Your rest is kept beside the draft; do not send it again. Say which of these is right: "
+    'call finish_call with draft="{draft}", after="", rest="" and the letter as reading. Each shows the end of the '
+    "draft and what would come behind it, as JSON strings.\n{readings}\nIf none of them is right, call finish_call "
+    "with another after and rest."
+)
+CUT_REST = (
+    "[Runtime] Your finish_call was cut on its way. The first {count:,} characters of its rest have arrived, for draft "
+    "`{draft}`. "
+)
+_JOINT = 60
+"""Characters that are shown on both sides of a joint."""
 
 HELD = "Of the same reply these calls arrived whole and run together with it, so do not make them again: {calls}."
 MOST_NAMED = 20
@@ -97,8 +113,44 @@ def continuation(wanted: Continue) -> tuple[Message, ...]:
             return ()
 
 
+def quoted(text: str) -> str:
+    """A text as the string that it is in arguments. Marks around it would be taken for a part of it."""
+    return msgspec.json.encode(text).decode()
+
+
+def end_of(draft: Draft) -> str:
+    """The end of a draft, as far as the model is told of it."""
+    return quoted(draft.text[: told_length(draft)][-TAIL:])
+
+
+def doubt(draft: Draft, doubtful: DoubtfulRest, why: str) -> str:
+    """The question which way a rest belongs to its draft."""
+    lines = [
+        f"{letter}) {_left_out(draft, reading)}: "
+        f"{quoted(draft.text[: reading.kept][-_JOINT:])} and then "
+        f"{quoted(doubtful.rest[reading.skip : len(doubtful.rest) - reading.end][:_JOINT])}"
+        for letter, reading in zip(letters_of(doubtful), doubtful.readings, strict=True)
+    ]
+    return DOUBT.format(why=why, draft=draft.id, readings="\n".join(lines))
+
+
+def _left_out(draft: Draft, reading: Reading) -> str:
+    back = len(draft.text) - reading.kept
+    parts = [
+        f"the last {back:,} characters of the draft" if back else "",
+        f"the first {reading.skip:,} characters of your rest" if reading.skip else "",
+        f"its last {reading.end:,} characters" if reading.end else "",
+    ]
+    told = " and ".join(part for part in parts if part)
+    return f"without {told}" if told else "your rest as it is"
+
+
 def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -> Message:
-    """What to say to have a draft finished. `guarded` arguments are named if they did not arrive."""
+    """What to say to have a draft finished. `guarded` arguments are named if they did not arrive. What a cut rest means
+    is asked first."""
+    if draft.doubtful is not None:
+        came = CUT_REST.format(count=len(draft.doubtful.rest), draft=draft.id)
+        return note(came + doubt(draft, draft.doubtful, "it can be read in more than one way"))
     missing = [*absent(draft, dict.fromkeys(guarded)), *([f"{draft.lost}…"] if draft.lost is not None else [])]
     settled = f" Also received: {', '.join(sorted(draft.settled))}." if draft.settled else ""
     form = DRAFT_CLOSED if draft.closed else DRAFT
@@ -110,7 +162,7 @@ def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -
             draft=draft.id,
             settled=settled,
             lost=f" Not received: {', '.join(missing)}." if missing else "",
-            tail=tail(draft),
+            tail=end_of(draft),
             piece=DRAFT_PIECES if escalation >= 2 else DRAFT_MORE,
         )
     )

@@ -1,7 +1,6 @@
 """Tools of the client: a long call comes to it whole, however often its stream broke, and its result goes back."""
 
 import json
-import re
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from live_stage import Frame, Stage, played
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.asked import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
 
 LONG = "".join(f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600))[:30_000]
@@ -21,7 +20,6 @@ SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 CHAT_TOOL = {"type": "function", "function": {"name": "keep_text", "parameters": SCHEMA}}
 RESPONSE_TOOL = {"type": "function", "name": "keep_text", "parameters": SCHEMA, "strict": False}
 ASKED = {"role": "user", "content": "Keep this."}
-_DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 
 
 def keeper(request: LabRequest) -> Iterable[ScriptItem]:
@@ -29,12 +27,12 @@ def keeper(request: LabRequest) -> Iterable[ScriptItem]:
     if "kept 30000" in json.dumps(request.body):
         return (Say(KEPT), Finish())
     kill = KillAfter(arguments=4_000, how="reset")
-    asked = _DRAFT.search(last_user_text(request))
+    asked = shown_draft(last_user_text(request))
     if asked is None:
         return (kill, Say(SAID), Call("keep_text", {"text": LONG}, 40), Finish())
-    tail = asked["tail"]
+    tail = asked.tail
     rest = LONG[LONG.index(tail) + len(tail) :]
-    return (kill, Call("finish_call", {"draft": asked["id"], "after": tail[-60:], "rest": rest}, 40), Finish())
+    return (kill, Call("finish_call", {"draft": asked.id, "after": tail[-60:], "rest": rest}, 40), Finish())
 
 
 class Turn:

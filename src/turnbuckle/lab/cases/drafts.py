@@ -4,11 +4,19 @@ Three models, and each is a function of the request alone: one that finishes dra
 drafts but makes smaller calls, and one that does the same thing for ever.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from turnbuckle.lab.asked import brings_results, last_user_text, results_brought
+from turnbuckle.lab.asked import (
+    asked_reading,
+    brings_results,
+    last_result,
+    last_user_text,
+    results_brought,
+    shown_draft,
+)
 from turnbuckle.lab.script import Call, Case, Cut, Finish, KillAfter, LabRequest, Say, ScriptItem, When
+
+Step = Callable[[LabRequest], Iterable[ScriptItem]]
 
 SIZE = 30_000
 KILLED_AFTER = 4_000
@@ -17,7 +25,6 @@ TEXT = "".join(f"{number:05}: a line that takes up a little more slack\n" for nu
 _AFTER = 60
 _SMALL = 3_000
 _PIECES = 40
-_DRAFT = re.compile(r"as draft `(?P<id>[^`]+)`.*?<<<(?P<tail>.*)>>>", re.DOTALL)
 _KILL = KillAfter(arguments=KILLED_AFTER, how="fin")
 _DONE: tuple[ScriptItem, ...] = (Say("The file is written."), Finish())
 _WHOLE: tuple[ScriptItem, ...] = (_KILL, Call("write_file", {"path": PATH, "content": TEXT}, _PIECES), Finish())
@@ -27,19 +34,19 @@ def finishes_drafts(request: LabRequest) -> Iterable[ScriptItem]:
     """Sends only what is missing, behind the characters that it is shown."""
     if brings_results(request):
         return _DONE
-    asked = _DRAFT.search(last_user_text(request))
+    asked = shown_draft(last_user_text(request))
     if asked is None:
         return _WHOLE
-    tail = asked["tail"]
+    tail = asked.tail
     rest = TEXT[TEXT.index(tail) + len(tail) :]
-    arguments = {"draft": asked["id"], "after": tail[-_AFTER:], "rest": rest}
+    arguments = {"draft": asked.id, "after": tail[-_AFTER:], "rest": rest}
     return (_KILL, Call("finish_call", arguments, _PIECES), Finish())
 
 
 def makes_smaller_calls(request: LabRequest) -> Iterable[ScriptItem]:
     """Starts again with a small piece, and appends the others one by one."""
     done = results_brought(request)
-    if not done and not _DRAFT.search(last_user_text(request)):
+    if not done and not shown_draft(last_user_text(request)):
         return _WHOLE
     piece = TEXT[done * _SMALL : (done + 1) * _SMALL]
     if not piece:
@@ -52,35 +59,64 @@ _NOTE_AT = 70
 _ECHO = 50
 
 
-def _cut_note(request: LabRequest) -> Iterable[ScriptItem]:
-    return (Call("write_file", f'{{"path":"note.md","content":"{NOTE[:_NOTE_AT]}', 0, closed=False), Cut("reset"))
+def _cut_write(text: str, at: int) -> Step:
+    def step(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Call("write_file", f'{{"path":"note.md","content":"{text[:at]}', 0, closed=False), Cut("reset"))
+
+    return step
 
 
-def _repeats_the_tail(request: LabRequest) -> Iterable[ScriptItem]:
-    """Finishes its draft, but says the last characters of it once more."""
-    asked = _DRAFT.search(last_user_text(request))
-    if brings_results(request) or asked is None:
-        return _DONE
-    rest = NOTE[_NOTE_AT - _ECHO :]
-    arguments = {"draft": asked["id"], "after": NOTE[_NOTE_AT - 40 : _NOTE_AT], "rest": rest}
-    return (Call("finish_call", arguments, 0), Finish())
+def _finishes(text: str, at: int, rest: str, reading: str) -> Step:
+    """Finishes its draft with this rest. Asked how that was meant, it takes the reading that begins so."""
+
+    def step(request: LabRequest) -> Iterable[ScriptItem]:
+        told = last_result(request)
+        if draft := asked_reading(told):
+            letter = next(line[0] for line in told.splitlines() if line[1:].startswith(f") {reading}: "))
+            answer = {"draft": draft, "after": "", "rest": "", "reading": letter}
+            return (Call("finish_call", answer, 0), Finish())
+        asked = shown_draft(last_user_text(request))
+        if brings_results(request) or asked is None:
+            return _DONE
+        return (Call("finish_call", {"draft": asked.id, "after": text[at - 40 : at], "rest": rest}, 0), Finish())
+
+    return step
+
+
+_cut_note = _cut_write(NOTE, _NOTE_AT)
+_repeats_the_tail = _finishes(
+    NOTE, _NOTE_AT, NOTE[_NOTE_AT - _ECHO :], f"without the first {_ECHO} characters of your rest"
+)
+_in_a_fence = _finishes(
+    NOTE,
+    _NOTE_AT,
+    f"```\n{NOTE[_NOTE_AT:]}\n```",
+    "without the first 4 characters of your rest and its last 4 characters",
+)
+_behind_a_preface = _finishes(
+    NOTE, _NOTE_AT, f"Continuing: {NOTE[_NOTE_AT:]}", "without the first 12 characters of your rest"
+)
+BLOCK = "The wave lifts the boat, the rope takes up the slack, and nobody on board says a single word about it. "
+BLOCKS = BLOCK * 4
+_BLOCKS_AT = 150
+_equal_blocks = _finishes(BLOCKS, _BLOCKS_AT, BLOCKS[_BLOCKS_AT:], "your rest as it is")
 
 
 def _ignores_the_tail(request: LabRequest) -> Iterable[ScriptItem]:
     """Finishes its draft behind words that are not there."""
-    asked = _DRAFT.search(last_user_text(request))
+    asked = shown_draft(last_user_text(request))
     if brings_results(request) or asked is None:
         return (Say("I leave it at that."), Finish())
-    arguments = {"draft": asked["id"], "after": "words that were never written here", "rest": NOTE[_NOTE_AT:]}
+    arguments = {"draft": asked.id, "after": "words that were never written here", "rest": NOTE[_NOTE_AT:]}
     return (Call("finish_call", arguments, 0), Finish())
 
 
 def _forgets_the_flags(request: LabRequest) -> Iterable[ScriptItem]:
     """Finishes its draft without the arguments that were lost behind it."""
-    asked = _DRAFT.search(last_user_text(request))
+    asked = shown_draft(last_user_text(request))
     if brings_results(request) or asked is None:
         return (Say("I leave it at that."), Finish())
-    arguments = {"draft": asked["id"], "after": NOTE[_NOTE_AT - 40 : _NOTE_AT], "rest": NOTE[_NOTE_AT:]}
+    arguments = {"draft": asked.id, "after": NOTE[_NOTE_AT - 40 : _NOTE_AT], "rest": NOTE[_NOTE_AT:]}
     return (Call("finish_call", arguments, 0), Finish())
 
 
@@ -105,6 +141,24 @@ DRAFTS: tuple[Case, ...] = (
         "draft-with-overlap",
         "cut; finishes its draft and repeats its tail",
         ((_cut_note,), (_repeats_the_tail,)),
+        scenarios=("T3",),
+    ),
+    Case(
+        "draft-in-a-fence",
+        "cut; finishes its draft inside a code fence",
+        ((_cut_note,), (_in_a_fence,)),
+        scenarios=("T3",),
+    ),
+    Case(
+        "draft-behind-a-preface",
+        "cut; finishes its draft behind words about it",
+        ((_cut_note,), (_behind_a_preface,)),
+        scenarios=("T3",),
+    ),
+    Case(
+        "draft-of-equal-blocks",
+        "cut inside the second of four equal blocks",
+        ((_cut_write(BLOCKS, _BLOCKS_AT),), (_equal_blocks,)),
         scenarios=("T3",),
     ),
     Case(

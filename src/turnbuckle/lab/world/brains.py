@@ -4,6 +4,7 @@
 again that did not run; what it has done it learns from the history alone.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +19,9 @@ from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
 
 _DRAFT = re.compile(r'draft[ =]["`]?(d\d+[a-z]?)')
-_TAIL = re.compile(r"<<<(.*?)>>>", re.DOTALL)
-_KEPT = re.compile(r"has ([\d,]+) characters")
+_TAIL = re.compile(r'ends? with:\n("(?:[^"\\]|\\.)*")')
+_QUESTION = "letter as reading"
+_KEPT = re.compile(r"(?:has |first |\()([\d,]+) characters")
 _HELD = re.compile(r"arrived whole and run together[^:]*: (.*)")
 AFTER = 60
 
@@ -46,11 +48,13 @@ class Round(Struct, frozen=True):
 
 
 class OpenDraft(Struct, frozen=True):
-    """A draft as a model knows it: by its last characters, or by their count."""
+    """A draft as a model knows it: by the end that it is shown, and by how long it is. `asked`: the runtime wants to
+    know how the rest belongs to it, and the first reading is what this model meant."""
 
     id: str
     tail: str = ""
-    count: int | None = None
+    count: int = 0
+    asked: bool = False
 
 
 class Seen(Struct, frozen=True):
@@ -97,10 +101,11 @@ def _draft_in(text: str) -> OpenDraft | None:
     found = _DRAFT.search(text)
     if found is None or not ("finish_call" in text or "Not joined" in text):
         return None
-    tail, count = _TAIL.search(text), _KEPT.search(text)
-    if tail is None:
-        return OpenDraft(found[1], count=int(count[1].replace(",", "")) if count else 0)
-    return OpenDraft(found[1], tail[1])
+    if _QUESTION in text:
+        return OpenDraft(found[1], asked=True)
+    tail, kept = _TAIL.search(text), _KEPT.search(text)
+    count = int(kept[1].replace(",", "")) if kept else 0
+    return OpenDraft(found[1], json.loads(tail[1]) if tail else "", count)
 
 
 def planned(
@@ -148,11 +153,13 @@ def _unsaid(whole: str, said: str, echo: int) -> str:
 
 def _finish(now: Round, draft: OpenDraft, pieces: int, rest: int) -> list[Step]:
     """The calls of this round with the drafted one finished, or nothing if no call fits the draft."""
+    if draft.asked:
+        return [Call(FINISH_CALL, {"draft": draft.id, "after": "", "rest": "", "reading": "a"}, pieces), Finish()]
     for wanted in now.calls:
         text = wanted.text
-        at = draft.count if draft.count is not None else text.find(draft.tail) + len(draft.tail)
-        if not text or (draft.count is None and draft.tail not in text):
+        if not text or draft.tail not in text:
             continue
+        at = text.rfind(draft.tail, 0, draft.count) + len(draft.tail) if draft.tail else draft.count
         end = min(at + rest, len(text)) if rest else len(text)
         arguments: dict[str, Any] = {"draft": draft.id, "after": text[max(at - AFTER, 0) : at], "rest": text[at:end]}
         if end < len(text):
