@@ -132,9 +132,12 @@ class Work:
             raise KeyReused(f"the key {task.key!r} was used for another task; use a new one")
         return reserved.run
 
-    async def _say(self, task: Assignment, run: RunId, session: SessionId) -> Promised:
+    async def _session_user(self, session: SessionId) -> str:
         found = await self.journal.streams(Wanted(kind=SESSION, name=session), limit=1)
-        user = found[0].user if found else LOCAL
+        return found[0].user if found else LOCAL
+
+    async def _say(self, task: Assignment, run: RunId, session: SessionId) -> Promised:
+        user = await self._session_user(session)
         new = NewRun((task.message,))
         await self.sessions.create(session, user, new.title)
         said = Said((task.message,), task.busy, asked=ASKED, first=self._first, run=run)
@@ -243,7 +246,7 @@ class Work:
 
     async def known(self, run: str) -> RunId:
         """The run, also one that waits for its turn. Raises RunUnknown."""
-        if self.lanes.waiting(run, None) is None:
+        if await self.lanes.find_waiting(run, None) is None:
             await self.row(run)
         return RunId(run)
 
@@ -273,9 +276,10 @@ class Work:
 
     async def _end(self, run: RunId, by: str, *, suspends: bool) -> bool:
         """False if it had ended."""
-        waiting = self.lanes.waiting(run, None)
-        if waiting is not None and (lane := self.lanes.of(waiting[0])) is not None:
-            user = lane.user
+        waiting = await self.lanes.find_waiting(run, None)
+        if waiting is not None:
+            lane = self.lanes.of(waiting[0])
+            user = lane.user if lane is not None else (await self._session_user(waiting[0]))
             if await self.lanes.with_lane(waiting[0], user, lambda lane: lane.withdraw(run, WITHDRAWN, by)):
                 return True
         running = self.runs.live(run)

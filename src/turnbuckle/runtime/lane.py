@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 
 from turnbuckle.errors import ClaimLost, RunHeld, SessionBusy, TurnbuckleError
-from turnbuckle.journal.port import Claim, Grade, Journal, JournalError, Note, StorageError, Wanted
+from turnbuckle.journal.port import Claim, Grade, Journal, JournalError, Note, Reader, StorageError, Wanted
 from turnbuckle.runtime.history import new_run, opening_of
 from turnbuckle.runtime.holding import hold, is_held
 from turnbuckle.runtime.ports import Sleep, Wall
@@ -109,12 +109,7 @@ class Lane:
     async def open(self, running: Running | None = None, left: Suspended | None = None) -> None:
         """Fold what is stored, and begin to work. `running` is a run of this session that was taken up again; `left`
         says of one that it was not, or only to be stopped."""
-        after = 0
-        while items := await self._journal.read(self.session, after):
-            for item in items:
-                self.state = states.apply(self.state, decode(item.data))
-            after = items[-1].seq
-        self._head = max(self._head, after)
+        self.state = await fold_session(self._journal, self.session)
         await self._find_out(running)
         if left is not None and left.run not in self.state.given_up:
             await self._append([left])
@@ -482,3 +477,13 @@ class Lane:
             await self.running.abandon()
         if self.closing is None:
             self.closing = asyncio.ensure_future(self._close())
+
+
+async def fold_session(journal: Reader, session: SessionId) -> SessionState:
+    """Where the stored facts of a session lead."""
+    state, after = SessionState(), 0
+    while items := await journal.read(session, after):
+        for item in items:
+            state = states.apply(state, decode(item.data))
+        after = items[-1].seq
+    return state

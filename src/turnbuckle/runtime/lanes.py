@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from turnbuckle.errors import SessionBusy
-from turnbuckle.journal.port import Held, Journal, JournalError
+from turnbuckle.journal.port import Held, Journal, JournalError, Wanted
 from turnbuckle.runtime.holding import LEASE
-from turnbuckle.runtime.lane import Lane
+from turnbuckle.runtime.lane import ACTIVE, KIND, Lane, fold_session
 from turnbuckle.runtime.ports import Sleep, Wall
-from turnbuckle.runtime.runs import Running, Runs
+from turnbuckle.runtime.runs import Running, Runs, listed
 from turnbuckle.runtime.saying import LaneClosed, LaneRules
 from turnbuckle.session.facts import MessageAccepted, Suspended
 from turnbuckle.vocab.ids import SessionId
@@ -74,13 +74,27 @@ class Lanes:
                 return await act(await self.open(session, user))
 
     def waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
-        """The message that will begin this run, and its session; of any user if none is named. Sessions in which
-        something waits are always open."""
+        """The message that will begin this run, and its session, in the lanes that are open; of any user if none is
+        named."""
         for lane in self._open.values():
             for message in lane.state.waiting if user in (None, lane.user) else ():
                 if message.run == run:
                     return lane.session, message
         return None
+
+    async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
+        """The same, also in sessions whose lane is not open: it let go because of an error, or is not open yet."""
+        if (found := self.waiting(run, user)) is not None:
+            return found
+        wanted = Wanted(kind=KIND, status=ACTIVE) if user is None else Wanted(kind=KIND, status=ACTIVE, user=user)
+        for row in await listed(self._journal, wanted):
+            if SessionId(row.name) in self._open:
+                continue
+            state = await fold_session(self._journal, SessionId(row.name))
+            for message in state.waiting:
+                if message.run == run:
+                    return SessionId(row.name), message
+        return self.waiting(run, user)  # it may have been opened meanwhile
 
     def rest(self) -> None:
         """Begin nothing more."""

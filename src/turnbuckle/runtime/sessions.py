@@ -12,13 +12,13 @@ from msgspec import Struct
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Grade, Held, Journal, Note, StreamRow, Wanted
 from turnbuckle.runtime.history import history_of, last_run
-from turnbuckle.runtime.lane import KIND, OPEN
+from turnbuckle.runtime.lane import KIND, OPEN, fold_session
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.session.facts import SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
-from turnbuckle.session.state import SessionState, apply
+from turnbuckle.session.state import SessionState
 from turnbuckle.turn.commands import Record, SettleTool
 from turnbuckle.turn.facts import RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, ToolFinished, decode
 from turnbuckle.turn.fold import TurnFold
@@ -96,12 +96,7 @@ class Sessions:
 
     async def state(self, session: SessionId) -> SessionState:
         """Where a session stands, as the journal has it."""
-        state, after = SessionState(), 0
-        while items := await self.journal.read(session, after):
-            for item in items:
-                state = apply(state, decode_session(item.data))
-            after = items[-1].seq
-        return state
+        return await fold_session(self.journal, session)
 
     async def rename(self, session: SessionId, title: str) -> None:
         """Raises SessionUnknown."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 from turnbuckle.observe.logs import request_id
 from turnbuckle.observe.traces import under
 from turnbuckle.server.auth import Auth
-from turnbuckle.server.bodies import check_type, read_body
+from turnbuckle.server.bodies import check_type, is_empty, read_body
 from turnbuckle.server.connection import EXTENSION
 from turnbuckle.server.endpoints import Endpoint, Table
 from turnbuckle.server.http import Answer, Caller, Exchange, Headers, Problem, Query, Streaming
@@ -97,7 +97,7 @@ class Server:
         if not endpoint.open:
             request.caller = self._auth.caller(headers)
             self._rates.check(request.caller.owner)
-        if method in _WITH_BODY:
+        if method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(headers)):
             check_type(headers, endpoint.doc.body_type)
         exchange = Exchange(
             method,

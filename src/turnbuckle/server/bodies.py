@@ -2,7 +2,7 @@
 
 A body that says how long it is is refused before it is read. The type must be JSON, or lines of
 it where an endpoint takes those, or nothing at all: what a page can send to another origin without asking first is a
-form or plain text, and such a body is never read.
+form or plain text, and such a body is never read. Where no body is needed, one that is empty has no type.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -29,6 +29,11 @@ def check_type(headers: Mapping[str, str], wanted: str = JSON) -> None:
         raise Problem(
             415, f"a body packed by {encoding[:100]!r} is not read; send it as it is", code="unsupported_encoding"
         )
+
+
+def is_empty(headers: Mapping[str, str]) -> bool:
+    """Whether there is no body, whatever its type is said to be: many clients name one for every POST."""
+    return "transfer-encoding" not in headers and headers.get("content-length", "0").strip() == "0"
 
 
 async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:

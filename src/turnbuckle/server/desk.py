@@ -362,13 +362,17 @@ class Desk:
     async def found(self, run: str, owner: str) -> Begun:
         """A run of this owner, also one that waits for its turn in a session. Raises Problem."""
         try:
-            row = await self.row(run, owner)
+            return await self._begun(run, owner)
         except Problem:
-            waiting = self.lanes.waiting(run, owner)
-            if waiting is None:
-                raise
-            session, message = waiting
-            return Begun(message.run, session, message.asked, message.at)
+            waiting = await self.lanes.find_waiting(run, owner)
+        if waiting is None:
+            return await self._begun(run, owner)  # its turn came between the two looks
+        session, message = waiting
+        return Begun(message.run, session, message.asked, message.at)
+
+    async def _begun(self, run: str, owner: str) -> Begun:
+        """One whose beginning can be read: its row may be seen a moment before."""
+        row = await self.row(run, owner)
         begun = begun_by(await self.started(RunId(row.name)), ended=row.status != RUNNING)
         return replace(begun, told=row.kind == TOLD)
 
@@ -403,14 +407,13 @@ class Desk:
 
     async def withdraw(self, run: RunId, owner: str | None = None, why: str = WITHDRAWN, by: str = "") -> bool:
         """Take back the message that would begin this run, if it still waits."""
-        waiting = self.lanes.waiting(run, owner)
+        waiting = await self.lanes.find_waiting(run, owner)
         if waiting is None:
             return False
         session, _ = waiting
-        lane = self.lanes.of(session)
-        if lane is None:
-            return False
-        withdrawn = await self.lanes.with_lane(session, lane.user, lambda lane: lane.withdraw(run, why, by))
+        rows = await self._session_rows(session)
+        user = rows[0].user if rows else ""
+        withdrawn = await self.lanes.with_lane(session, user, lambda lane: lane.withdraw(run, why, by))
         if withdrawn:
             self._slots.release(run)
         return withdrawn

@@ -92,6 +92,10 @@ class Operation(Struct, frozen=True):
     about: str = ""
     body_type: str = "application/json"
 
+    @property
+    def needs_body(self) -> bool:
+        return self.body is not None and self.body_required
+
 
 def reference(name: str) -> dict[str, Any]:
     """A pointer to a schema of the document."""
