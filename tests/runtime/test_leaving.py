@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from asking_stage import HANG, HELLO, SHELL, SlowJournal, Tools, call, new_run, on_stage
+from asking_stage import HANG, HELLO, POLICY, SHELL, SlowJournal, Tools, call, new_run, on_stage
+from msgspec.structs import replace
 
 from turnbuckle.errors import RunHeld
 from turnbuckle.turn.facts import (
@@ -16,7 +17,9 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
+from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.tooling import ToolOutcome
 
 
 class Again(Tools):
@@ -24,6 +27,10 @@ class Again(Tools):
 
     async def probe(self, name, arguments, key):
         return "again"
+
+
+def with_effect(effect):
+    return replace(POLICY, tools={**POLICY.tools, "look": ToolFacts(effect)})
 
 
 async def goes_on(stage, run):
@@ -71,20 +78,77 @@ def test_any_number_of_orderly_restarts_is_no_loop_of_crashes():
     on_stage(scene, call("look"), HELLO, tools=Again(slow=("look",)))
 
 
-@pytest.mark.requirement("G5", "D3")
-def test_a_tool_that_was_under_way_is_unknown_afterwards():
+@pytest.mark.requirement("G5", "D4")
+@pytest.mark.parametrize("status", ["killed", "finished", "failed", "not_started"])
+def test_a_tool_that_is_ended_with_the_process_is_told_as_what_it_said(status):
     async def scene(stage):
         running = await stage.process().start("Do it.")
         await stage.until(running.run, ToolStarted)
         await running.leave("the server stops")
-        stage.tools.slow = ()
+        assert isinstance((await stage.facts(running.run))[-1], RunLeft)
+        again = await goes_on(stage, running.run)
+        await again.outcome()
+        (finished,) = await stage.of(running.run, ToolFinished)
+        assert (finished.outcome.status, finished.outcome.partial_output) == (status, "half")
+        assert ("The server was stopped while this ran." in finished.outcome.text) == (status == "killed")
+        assert len(stage.tools.ran) == 1
+
+    on_stage(scene, call("look"), HELLO, tools=Ending(status), policy=with_effect("write"))
+
+
+class Ending(Tools):
+    """Runs until it is stopped, and says then how it ended."""
+
+    def __init__(self, status):
+        super().__init__()
+        self._status = status
+
+    async def run(self, call_id, name, arguments, key, said, stop):
+        self.ran.append((name, arguments))
+        await stop.wait()
+        await asyncio.sleep(0)
+        return ToolOutcome(self._status, partial_output="half")
+
+
+class Deaf(Tools):
+    """Does not hear that it is to stop."""
+
+    async def run(self, call_id, name, arguments, key, said, stop):
+        self.ran.append((name, arguments))
+        await asyncio.Event().wait()
+
+
+@pytest.mark.requirement("G5", "D3", "D4")
+def test_a_tool_that_does_not_say_how_it_ended_is_unknown_afterwards():
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        await stage.until(running.run, ToolStarted)
+        await running.leave("the server stops")
+        stage.tools = Tools()
         again = await goes_on(stage, running.run)
         await again.outcome()
         (finished,) = await stage.of(running.run, ToolFinished)
         assert finished.outcome.status == "unknown"
-        assert len(stage.tools.ran) == 1
+        assert stage.tools.ran == []
 
-    on_stage(scene, call("look"), HELLO, tools=Tools(slow=("look",)))
+    on_stage(scene, call("look"), HELLO, tools=Deaf())
+
+
+@pytest.mark.requirement("D3", "D4")
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+def test_a_tool_that_may_run_again_does_so_after_it_was_ended_with_the_process(effect):
+    async def scene(stage):
+        running = await stage.process().start("Do it.")
+        await stage.until(running.run, ToolStarted)
+        await running.leave("the server stops")
+        assert await stage.of(running.run, ToolFinished) == []
+        stage.tools.slow = ()
+        again = await goes_on(stage, running.run)
+        await again.outcome()
+        (finished,) = await stage.of(running.run, ToolFinished)
+        assert finished.outcome.status == "finished"
+
+    on_stage(scene, call("look"), HELLO, tools=Again(slow=("look",)), policy=with_effect(effect))
 
 
 @pytest.mark.requirement("G6", "D8")

@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from turnbuckle.journal.port import Fenced, JournalError, Note, StorageFull
+from turnbuckle.journal.port import Fenced, Note, StorageFull
 from turnbuckle.reply.repair import repair
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.offer import offered, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
 from turnbuckle.runtime.speech import Speech
+from turnbuckle.runtime.tool_work import Either, Teller, outcome_of, store_left
 from turnbuckle.turn import asking, budget
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import (
@@ -31,7 +32,6 @@ from turnbuckle.turn.facts import (
     StopAsked,
     Streamed,
     ToolFinished,
-    ToolSaid,
     ToolStarted,
     UserSpoke,
 )
@@ -87,6 +87,8 @@ class Driver:
         sleep: Sleep,
     ) -> None:
         self.stop = Stop()
+        self.leaving = asyncio.Event()
+        """The process lets go of the run in good order: whatever runs is to end and to say how."""
         self._log = log
         self._model = model
         self._tools = tools
@@ -395,13 +397,23 @@ class Driver:
         await self._finish(command.call_id, command.name, told)
 
     async def _run_started(self, command: RunTool | SettleTool) -> None:
-        if not await self._log.is_held():
-            raise Fenced(self._log.stream, -1, -1)
-        teller = _Teller(self._log, self._wall, command.call_id)
-        try:
-            outcome = await self._tools.run(
-                command.call_id, command.name, command.arguments, command.key, teller.say, self.stop
+        teller = Teller(self._log, self._wall, command.call_id)
+
+        async def left(outcome: ToolOutcome) -> None:
+            await teller.done()
+            effect = self._policy.tool(command.name).effect
+            await store_left(self._log, self._wall, command.call_id, command.name, effect, outcome)
+
+        async def run() -> ToolOutcome:
+            if not await self._log.is_held():  # asked right before it starts
+                raise Fenced(self._log.stream, -1, -1)
+            stop = Either(self.stop, self.leaving)
+            return await self._tools.run(
+                command.call_id, command.name, command.arguments, command.key, teller.say, stop
             )
+
+        try:
+            outcome = await outcome_of(asyncio.create_task(run()), self.leaving, self._sleep, left)
         finally:
             await teller.done()
         await self._finish(command.call_id, command.name, outcome)
@@ -427,38 +439,6 @@ async def _closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[As
         close = getattr(bursts, "aclose", None)
         if close is not None:
             await close()
-
-
-class _Teller:
-    """Takes a tool's live output and stores it behind the tool's back: in order, and before its result. If it can not
-    be stored only the live view suffers, since the result holds it too."""
-
-    def __init__(self, log: RunLog, wall: Wall, call_id: str) -> None:
-        self._log = log
-        self._wall = wall
-        self._call_id = call_id
-        self._texts: list[str] = []
-        self._storing: asyncio.Task[None] | None = None
-
-    def say(self, text: str) -> None:
-        if not text:
-            return
-        self._texts.append(text)
-        if self._storing is None or self._storing.done():
-            self._storing = asyncio.ensure_future(self._store())
-
-    async def done(self) -> None:
-        if self._storing is not None:
-            await asyncio.gather(self._storing, return_exceptions=True)
-
-    async def _store(self) -> None:
-        while self._texts:
-            text = "".join(self._texts)
-            self._texts.clear()
-            try:
-                await self._log.append([ToolSaid(self._wall(), self._call_id, text)])
-            except JournalError:
-                return
 
 
 class _Halt:

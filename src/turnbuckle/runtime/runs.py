@@ -106,9 +106,10 @@ class Running:
         """Wait for its end. Raises ClaimLost, or what the journal raises; the run is unfinished then."""
         return await asyncio.shield(self._work)
 
-    async def abandon(self) -> None:
+    async def abandon(self, before: Callable[[], None] = lambda: None) -> None:
         """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
         await asyncio.sleep(0)  # it has begun by then: a task that never did could not give its claim back
+        before()
         self._work.cancel()
         await asyncio.wait({self._work})
 
@@ -124,7 +125,7 @@ class Running:
         """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the last thing
         that is written, when nothing of it is under way any more."""
         self._leaving.append(why)
-        await self.abandon()
+        await self.abandon(before=self._driver.leaving.set)
 
     async def settled(self) -> None:
         """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before that."""

@@ -187,3 +187,25 @@ def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be
     code, ended, _ = lived(scene, tmp_path, stages(), server="drain = 600", tools='approval = { shell = "ask" }')
     assert code == 0
     assert ended["status"] == "completed"
+
+
+@pytest.mark.requirement("D4", "G5")
+def test_a_tool_that_a_stopping_server_ended_is_told_as_killed_with_what_it_had_printed(tmp_path: Path):
+    async def scene(server: ServerProcess) -> list[Frame]:
+        await server.start()
+        run = await server.begin("tool")
+        async with server.listen(f"/v1/runs/{run}/events") as events:
+            await events.until(b"begun")
+            server.signal(signal.SIGTERM)
+            assert await server.wait() == 0
+        await server.start()
+        told = await server.events(run)
+        await server.stop()
+        return told
+
+    told = lived(scene, tmp_path, stages(), server=LEAVES)
+    (finished,) = [frame.json["outcome"] for frame in told if frame.event == "tool_finished"]
+    assert finished["status"] == "killed"
+    assert "begun" in finished["partial_output"]
+    assert "The server was stopped" in finished["text"]
+    assert told[-1].event == "run_ended"
