@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from turnbuckle.journal.port import Fenced, Note, StorageFull
+from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
 from turnbuckle.reply.repair import repair
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.offer import offered, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
 from turnbuckle.runtime.speech import Speech
-from turnbuckle.runtime.tool_work import Either, Teller, outcome_of, store_left
+from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
 from turnbuckle.turn import asking, budget
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import (
@@ -43,7 +43,7 @@ from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import ModelRequest
-from turnbuckle.vocab.tooling import ToolOutcome
+from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
 
@@ -96,6 +96,8 @@ class Driver:
         self._sleep = sleep
         self._stopping: asyncio.Task[None] | None = None
         self._answers: dict[str, asyncio.Event] = {}
+        self._begun: set[str] = set()
+        """Calls that were handed to their tools here; of any other it is known that nothing happened."""
 
     @property
     def turn(self) -> Turn:
@@ -205,8 +207,19 @@ class Driver:
 
     async def leave(self, why: str) -> None:
         """Write down that the run is let go of in good order. Only when nothing of it is under way any more."""
-        await self._log.load()  # an append that was broken off may have been stored
-        await self._log.append([RunLeft(self._wall(), why)])
+        while True:
+            await self._log.load()  # an append that was broken off may have been stored
+            never_begun = [
+                ToolFinished(self._wall(), call.id, call.name, not_started(BEFORE_IT))
+                for call in self.turn.calls
+                if call.started and not call.orphan and call.outcome is None and call.id not in self._begun
+                if self._policy.tool(call.name).effect == "write"
+            ]
+            try:
+                await self._log.append([*never_begun, RunLeft(self._wall(), why)])
+                return
+            except Conflict:  # or is being stored at this moment
+                await self._log.wait()
 
     # People
 
@@ -407,6 +420,7 @@ class Driver:
         async def run() -> ToolOutcome:
             if not await self._log.is_held():  # asked right before it starts
                 raise Fenced(self._log.stream, -1, -1)
+            self._begun.add(command.call_id)
             stop = Either(self.stop, self.leaving)
             return await self._tools.run(
                 command.call_id, command.name, command.arguments, command.key, teller.say, stop

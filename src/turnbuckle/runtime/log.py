@@ -113,6 +113,10 @@ class RunLog:
         async with self._lock:
             pass
 
+    async def wait(self) -> None:
+        """Wait until more is stored than is known here."""
+        await self._journal.wait(self.stream, self.head)
+
     async def is_held(self) -> bool:
         """Whether this process may still act for the run."""
         return await is_held(self._journal, self._claim)

@@ -19,6 +19,7 @@ from turnbuckle.vocab.tooling import Effect, ToolOutcome
 
 LEAVE_PATIENCE = 5.0
 """Seconds that a tool has to say how it ended. Everything of ours needs less than three."""
+BEFORE_IT = "The server was stopped before it began."
 _LEFT = "The server was stopped while this ran."
 
 

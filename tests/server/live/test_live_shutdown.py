@@ -189,23 +189,44 @@ def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be
     assert ended["status"] == "completed"
 
 
+async def stopped_and_gone_on(server: ServerProcess, run: str) -> list[Frame]:
+    server.signal(signal.SIGTERM)
+    assert await server.wait() == 0
+    await server.start()
+    await server.post(f"/v1/runs/{run}/stop")  # a call that was not even written down begins now, and would not end
+    told = await server.events(run)
+    await server.stop()
+    return told
+
+
 @pytest.mark.requirement("D4", "G5")
 def test_a_tool_that_a_stopping_server_ended_is_told_as_killed_with_what_it_had_printed(tmp_path: Path):
     async def scene(server: ServerProcess) -> list[Frame]:
         await server.start()
         run = await server.begin("tool")
         async with server.listen(f"/v1/runs/{run}/events") as events:
-            await events.until(b"begun")
-            server.signal(signal.SIGTERM)
-            assert await server.wait() == 0
-        await server.start()
-        told = await server.events(run)
-        await server.stop()
-        return told
+            await events.until(b"event: tool_said")
+            return await stopped_and_gone_on(server, run)
 
     told = lived(scene, tmp_path, stages(), server=LEAVES)
     (finished,) = [frame.json["outcome"] for frame in told if frame.event == "tool_finished"]
     assert finished["status"] == "killed"
     assert "begun" in finished["partial_output"]
     assert "The server was stopped" in finished["text"]
+    assert told[-1].event == "run_ended"
+
+
+@pytest.mark.requirement("D4", "G5")
+def test_a_tool_that_a_stopping_server_never_let_begin_is_not_told_as_unknown(tmp_path: Path):
+    async def scene(server: ServerProcess) -> list[Frame]:
+        await server.start()
+        run = await server.begin("tool")
+        async with server.listen(f"/v1/runs/{run}/events") as events:
+            await events.until(b"echo begun")  # in the arguments of the call
+            return await stopped_and_gone_on(server, run)
+
+    told = lived(scene, tmp_path, stages(), server=LEAVES)
+    assert [frame.event for frame in told].count("run_left") == 1
+    ends = [frame.json["outcome"]["status"] for frame in told if frame.event == "tool_finished"]
+    assert set(ends) <= {"killed", "not_started"}
     assert told[-1].event == "run_ended"
