@@ -21,6 +21,7 @@ from turnbuckle.turn.facts import (
     Fallback,
     GiveUp,
     HandedCall,
+    ModelAsked,
     Retry,
     RunClaimed,
     RunEnded,
@@ -117,14 +118,14 @@ BY_HAND = {
         ApprovalAnswered(4.0, "a1-0", "answered", text="Red."), end("ask_user", outcome=ToolOutcome("finished", "Red.")), ask(2), said("Red it is.", 2), DONE,
     ),
     "handed over": (
-        begin(own_tools=False), ask(), called(("x", "edit", BIG), ("y", "now", ""), text="I edit it."), usage(10, 5),
+        begin(own_tools=False), ask(), usage(10, 5), called(("x", "edit", BIG), ("y", "now", ""), text="I edit it."),
         CallsHandedOver(4.0, (HandedCall("call_r_0", "edit", BIG, "x"), HandedCall("call_r_1", "now", "{}", "y"))), DONE,
     ),
     "handed over behind a tool of ours": (
         START, ask(), called(("c1", "look", "{}"), ("y", "now", "{}")), start(), end(), CallsHandedOver(6.0, (HandedCall("call_r_0", "now", "", "y"),)), DONE,
     ),
     "an internal tool": (START, ask(), said("Hm.", 1), start("_tidy"), end("_tidy"), ask(2), said("Done.", 2), DONE),
-    "the same id again": (START, ask(), _ONE, start(), end(), ask(2), _ONE, start(), end(), ask(3), _ONE, start(), end(), said("Done.", 3), DONE),
+    "the same id again": (START, ask(), _ONE, start(), end(), ask(2), _ONE, start(), end(), ask(3), _ONE, start(), end(), ask(4), said("Done.", 4), DONE),
     "an id that looks like another's": (START, ask(), start(call_id="c-2"), end(call_id="c-2"), start(call_id="c"), end(call_id="c"), ask(2), start(call_id="c"), end(call_id="c"), DONE),
     "side by side": (START, ask(), _ONE, start(call_id="a"), start(call_id="b"), ToolSaid(4.5, "a", "…"), end(call_id="b"), end(call_id="a"), ask(2), said("Both.", 2), DONE),
     "run again after a crash": (START, ask(), _ONE, start(), RunClaimed(6.0, 1), start(), end(), ask(2), said("Done.", 2), DONE),
@@ -153,6 +154,11 @@ BY_HAND = {
     "steered": (START, ask(), burst(TextDelta(0, "One.")), UserSpoke(3.5, "m2", (USER,)), burst(FinishNoted("stop", "stop"), Ended("e")), ask(2, why="steered"), burst(RESET, number=2), decided(Retry(0.5), 2), ask(3, why="retry"), said("Two.", 3), DONE),
     "a fresh start": (FRESH, ask(), burst(ReasoningDelta(0, "Hm."), BlockClosed(0), TextDelta(1, "Hello."), FinishNoted("stop", "stop"), Ended("e")), DONE),
     "paragraphs of its own": (START, ask(), said("I look.\n"), start(), end(), ask(2), said("\nDone.\n\n", 2), start(call_id="c2"), end(call_id="c2"), ask(3), said("Bye.", 3), DONE),
+    "text and a refusal": (START, ask(), burst(TextDelta(0, "Well."), RefusalDelta(1, "I will "), RefusalDelta(1, "not."), FinishNoted("refused", "refusal"), Ended("e")), decided(GiveUp("failed", "the model declined"), verdict="refused"), ended("failed", "the model declined")),
+    "refusals around a tool": (START, ask(), burst(RefusalDelta(0, "I will not."), Ended("e")), start(), end(), ask(2, why="after_tools"), burst(RefusalDelta(0, "Still not."), FinishNoted("refused", "refusal"), Ended("e"), number=2), decided(GiveUp("failed", "the model declined"), 2, verdict="refused"), ended("failed", "the model declined")),
+    "messages of a Responses provider": (START, ModelAsked(2.0, 1, MAIN.name, "openai_responses", "m", "first"), burst(TextDelta(0, "I look."), BlockClosed(0), TextDelta(1, "Done."), FinishNoted("stop", "stop"), Ended("e")), DONE),
+    "line ends that come one by one": (START, ask(), burst(TextDelta(0, "I look."), TextDelta(0, "\n")), start(), end(), ask(2, why="after_tools"), burst(TextDelta(0, "\n"), number=2), said("Done.", 2), DONE),
+    "left, taken up, then killed": (START, ask(), burst(TextDelta(0, "So ")), RunLeft(5.0, "the server stops"), RunClaimed(6.0, 1), burst(RESET), decided(Continue("text")), ask(2, why="continue"), RunClaimed(7.0, 2), burst(RESET, number=2), decided(Retry(0.5), 2), ask(3, why="retry"), said("it goes.", 3), DONE),
 }  # fmt: skip
 assert MAIN.protocol == "openai_chat"
 

@@ -104,7 +104,7 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
             talk.entered("y", talk.asking)
             await eventually(lambda: front.said == ["run echo hi >> done.txt", "list files"])
             await eventually(lambda: front.lines[-1].startswith("completed"))
-            assert "taken up again after its process died" in front.lines
+            assert "taken up again after a restart" in front.lines
             assert (tmp_path / "done.txt").read_text() == "hi\n"
             await talk.close()
 

@@ -62,7 +62,7 @@ LINES: list[tuple[Fact, list[Piece]]] = [
     (_finished(ToolOutcome("denied", "no")), [Break(), Line("✗ shell did not run: no", "bad")]),
     (Decided(0, 1, "x", (), Retry(1)), []),
     (Decided(0, 1, "x", (), FinishDraft(DraftId("d")), notice=STALLED), [Line(STALLED, "notice")]),
-    (StopAsked(0), [Break(), Line("stopping", "notice")]),
+    (StopAsked(0), [Line("stopping", "notice")]),
     (RunEnded(5, Outcome("completed")), [Break(), Line("completed after 0.0 s")]),
     (RunEnded(5, Outcome("partial", "it broke")), [Break(), Line("partial after 0.0 s: it broke", "bad")]),
 ]

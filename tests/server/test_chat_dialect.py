@@ -11,6 +11,7 @@ from turn_facts import START, ask, burst
 from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE, PlainChat
 from turnbuckle.turn.facts import Decided
 from turnbuckle.turn.labels import SHORT
+from turnbuckle.turn.telling import Notices
 from turnbuckle.vocab.events import CallArgs, CallStarted, ReasoningDelta, TextDelta
 
 # The text
@@ -37,7 +38,7 @@ def test_a_burst_is_one_chunk_for_each_kind_of_words():
         ),
     )
     data = chat().take(run)
-    assert (deltas(data, "content"), deltas(data, "reasoning_content")) == (["ab", "ef"], ["cd"])
+    assert (deltas(data, "content"), deltas(data, "reasoning_content")) == (["ab", "\n\nef"], ["cd"])
     assert len(chunks(data)) == 3
 
 
@@ -115,14 +116,15 @@ def test_what_is_not_finished_says_so_in_the_text_unless_that_would_spoil_it(nam
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.requirement("C6")
 def test_the_outcome_itself_stands_on_the_last_chunk_and_on_the_plain_answer(name):
-    started, *_, last = facts_of(run_named(name))
-    outcome = last.outcome
+    started, *_, last = facts = facts_of(run_named(name))
+    outcome, notices = last.outcome, Notices()
     expected = {"outcome": outcome.kind, "why": outcome.why, "run": "r", "drafts": list(outcome.drafts)}
     (key,) = [body["turnbuckle"] for _, body in frames(told(name)) if body and "outcome" in body.get("turnbuckle", ())]
     answer = plain(run_named(name))
     notice = {"notice": started.notice} if started.notice else {}
+    noticed = [words for fact in facts if (words := notices.take(fact))]
     assert key == expected
-    assert answer.body["turnbuckle"] == {**expected, **notice}
+    assert answer.body["turnbuckle"] == {**expected, **notice, **({"notices": noticed} if noticed else {})}
     assert dict(answer.headers)["x-turnbuckle-outcome"] == outcome.kind
 
 
@@ -326,4 +328,4 @@ def test_notices_of_the_run_ride_beside_the_text(name):
 def test_long_waits_stops_and_new_owners_are_told():
     assert "waiting 7 s before the next try" in asides(told("rate limited"), "notice")
     assert "stopping" in asides(told("stopped in text"), "notice")
-    assert "taken up again by another process" in asides(told("left and taken up"), "notice")
+    assert "taken up again after a restart" in asides(told("left and taken up"), "notice")

@@ -78,7 +78,7 @@ def _check_words(facts, data):
     )
     body = body if mark else text
     assert body.replace("\n", "") == said_text.replace("\n", "")
-    assert "".join(deltas(data, "refusal")) == shown(facts, RefusalDelta)
+    assert "".join(deltas(data, "refusal")).replace("\n", "") == shown(facts, RefusalDelta)
     lines = [
         line for line in "".join(deltas(data, "reasoning_content")).split("\n\n") if not line.startswith("Waiting for ")
     ]

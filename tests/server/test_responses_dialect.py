@@ -27,6 +27,9 @@ ENDED = (FinishNoted("stop", "stop"), Ended("e"))
 # Items
 
 
+CONSENT = "Waiting for consent to run shell: rm -rf build (POST /v1/runs/r/approvals/a1-0)"
+
+
 @pytest.mark.parametrize(
     "name, expected",
     [
@@ -41,7 +44,7 @@ ENDED = (FinishNoted("stop", "stop"), Ended("e"))
         ("a thought that was cut", [("thinks", "Hm"), ("thinks", "Hm hm."), ("says", "Yes.")]),
         ("side by side", [("runs", "look"), ("runs", "look"), ("says", "Both.")]),
         ("run again after a crash", [("runs", "look"), ("says", "Done.")]),
-        ("no consent", [("says", "Well.")]),
+        ("no consent", [("thinks", CONSENT), ("says", "Well.")]),
         ("an internal tool", [("says", "Hm."), ("says", "Done.")]),
         ("handed over behind a tool of ours", [("runs", "look"), ("calls", "call_r_0")]),
         ("stopped in text", [("says", "Once upon a\n\n[Stopped.]")]),
@@ -84,7 +87,9 @@ def test_a_notice_is_told_once_before_the_answer_and_beside_the_outcome():
 @pytest.mark.requirement("F4")
 def test_a_running_tool_is_in_progress_with_all_its_arguments_and_ends_with_its_output():
     run, reader = run_named("consent"), response()
-    started = events(reader.open() + reader.take(run[:6]))[2:]
+    reader.open()
+    reader.take(run[:5])
+    started = events(reader.take(run[5:6]))
     assert [event["type"] for event in started] == [
         "response.output_item.added",
         "response.mcp_call.in_progress",
@@ -97,7 +102,7 @@ def test_a_running_tool_is_in_progress_with_all_its_arguments_and_ends_with_its_
     assert [event["type"] for event in over] == ["response.mcp_call.completed", "response.output_item.done"]
     assert over[-1]["item"] == {
         "type": "mcp_call",
-        "id": "mcp_r_0",
+        "id": "mcp_r_1",
         "status": "completed",
         "server_label": "turnbuckle",
         "name": "shell",
@@ -106,6 +111,32 @@ def test_a_running_tool_is_in_progress_with_all_its_arguments_and_ends_with_its_
         "error": None,
         "approval_request_id": None,
     }
+
+
+@pytest.mark.requirement("F4", "D8", "G9")
+def test_what_a_person_is_asked_is_shown_by_plain_clients_and_can_be_found_by_others():
+    run, reader = run_named("consent"), response()
+    reader.open()
+    seen = events(reader.take(run[:4]))
+    asked = {
+        "id": "a1-0",
+        "status": "asked",
+        "kind": "approval",
+        "tool": "shell",
+        "label": "rm -rf build",
+        "expires": 90.0,
+        "answer": "POST /v1/runs/r/approvals/a1-0",
+    }
+    assert (seen[0]["type"], seen[0]["turnbuckle"]) == ("response.in_progress", {"approval": asked})
+    assert outline([seen[-1]["item"]]) == [("thinks", CONSENT)]
+    assert reader.body()["turnbuckle"] == {"approvals": [asked]}
+    assert reader.body()["status"] == "in_progress"
+    (answered,) = events(reader.take(run[4:5]))
+    assert answered["turnbuckle"] == {"approval": {"id": "a1-0", "status": "allowed"}}
+    assert final("consent")["turnbuckle"]["approvals"] == [{**asked, "status": "allowed"}]
+    question = final("a question")
+    assert outline(question["output"])[0][1].startswith("Waiting for an answer: Red or blue? (POST /v1/runs/r/")
+    assert question["turnbuckle"]["approvals"][0]["status"] == "answered"
 
 
 ENDS = [

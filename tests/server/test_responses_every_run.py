@@ -22,7 +22,8 @@ from told_runs import (
 
 from turnbuckle.server.dialects.responses import TOOL_ITEMS
 from turnbuckle.server.outcomes import ROWS
-from turnbuckle.turn.facts import CallsHandedOver, Decided
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, CallsHandedOver, Decided
+from turnbuckle.turn.telling import Notices
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta
 
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
@@ -54,6 +55,7 @@ def check_stream(run, data):
     done = _check_items(seen)
     assert body["output"] == done
     _check_end(facts, seen[-1])
+    _check_asides(facts, seen)
     _check_words(facts, body["output"])
     _check_tools(facts, seen, body["output"])
     return body["status"]
@@ -62,7 +64,7 @@ def check_stream(run, data):
 def _check_items(seen):
     """Every item is added in its turn, grows only then, and is done once, as what it was added as."""
     added, grown, done = {}, {}, {}
-    for event in seen[2:-1]:
+    for event in (event for event in seen[2:-1] if event["type"] != "response.in_progress"):
         index = event["output_index"]
         match event["type"]:
             case "response.output_item.added":
@@ -104,13 +106,24 @@ def _check_end(facts, last):
     assert (body["error"] is not None) == (row.response == "failed")
     assert (body["completed_at"] == int(facts[-1].at)) == (row.response == "completed")
     assert all(type(body["usage"][key]) is int for key in ("input_tokens", "output_tokens", "total_tokens"))
-    assert body["turnbuckle"] == {
-        "outcome": outcome.kind,
-        "why": outcome.why,
-        "run": "r",
-        "drafts": list(outcome.drafts),
-        **({"notice": facts[0].notice} if facts[0].notice else {}),
-    }
+    own = {"outcome": outcome.kind, "why": outcome.why, "run": "r", "drafts": list(outcome.drafts)}
+    own |= {"notice": facts[0].notice} if facts[0].notice else {}
+    assert {key: body["turnbuckle"].get(key) for key in own} == own
+
+
+def _check_asides(facts, seen):
+    """What happened beside the answer is told as it happens, and once more at the end."""
+    asides = [event["turnbuckle"] for event in seen[2:-1] if event["type"] == "response.in_progress"]
+    last = seen[-1]["response"]["turnbuckle"]
+    notices = Notices()
+    told = [words for fact in facts if (words := notices.take(fact))]
+    assert [one["notice"] for one in asides if "notice" in one] == told == last.get("notices", [])
+    people = [fact for fact in facts if isinstance(fact, ApprovalAsked | ApprovalAnswered)]
+    ways = ["asked" if isinstance(fact, ApprovalAsked) else fact.verdict for fact in people]
+    assert [(one["approval"]["id"], one["approval"]["status"]) for one in asides if "approval" in one] == [
+        (fact.approval, way) for fact, way in zip(people, ways, strict=True)
+    ]
+    assert [one["id"] for one in last.get("approvals", [])] == list(dict.fromkeys(one.approval for one in people))
 
 
 def _check_words(facts, output):
@@ -130,7 +143,10 @@ def _check_words(facts, output):
     ]
     assert "".join(refusals) == shown(facts, RefusalDelta)
     thought = f"{facts[0].notice}{shown(facts, ReasoningDelta)}"
-    assert "".join(text for kind, text in outline(output) if kind == "thinks") == thought
+    thoughts = [text for kind, text in outline(output) if kind == "thinks"]
+    assert "".join(text for text in thoughts if not text.startswith("Waiting for ")) == thought
+    asked = [fact for fact in facts if isinstance(fact, ApprovalAsked)]
+    assert [text.startswith("Waiting for ") for text in thoughts].count(True) == len(asked)
 
 
 def _check_tools(facts, seen, output):
@@ -144,7 +160,7 @@ def _check_tools(facts, seen, output):
     assert all(item["output"] is not None for item in hosted)
     assert sorted(item["call_id"] for item in calls) == sorted([*answered, *handed])
     assert [item["call_id"] for item in calls][len(calls) - len(handed) :] == handed
-    for done, behind in pairwise(event for event in seen if event["type"] != "response.mcp_call.in_progress"):
+    for done, behind in pairwise(event for event in seen if "output_index" in event):
         item = done.get("item", {})
         if done["type"] != "response.output_item.done" or item.get("call_id") not in answered:
             continue

@@ -14,6 +14,7 @@ from turnbuckle.errors import CursorGone
 from turnbuckle.journal.port import Item
 from turnbuckle.tools.registry import is_internal
 from turnbuckle.turn import facts
+from turnbuckle.turn.telling import Notices, Paragraphs
 from turnbuckle.turn.waiting import Waiting as WaitingFold
 from turnbuckle.turn.waiting import WaitingKind
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta, TextDelta
@@ -39,7 +40,8 @@ class Begun(_Event, frozen=True, tag="begun"):
 
 
 class Text(_Event, frozen=True, tag="text"):
-    """Words of the model. All of them in a row are what it said; nothing is said twice and nothing is taken back."""
+    """Words of the model. All of them in a row are the text of the run's result, with its paragraphs; nothing is said
+    twice and nothing is taken back."""
 
     text: str
 
@@ -153,11 +155,14 @@ def read_cursor(written: str | int) -> Cursor:
 
 
 class Telling:
-    """Items of one run to events, from a cursor on. Constant work for each item."""
+    """Items of one run to events, from a cursor on. Those before the cursor are only folded, so that what comes behind
+    it is told as it would have been. Constant work for each item."""
 
     def __init__(self, run: RunId, after: Cursor) -> None:
         self._run = run
         self._after = after
+        self._paragraphs = Paragraphs()
+        self._notices = Notices()
         self.over = False
 
     def take(self, item: Item) -> list[Event]:
@@ -165,9 +170,12 @@ class Telling:
         fact, after = facts.decode(item.data), self._after
         self.over = self.over or isinstance(fact, facts.RunEnded)
         behind = item.seq + (after.part is not None)  # a part of it may have been told
+        if item.seq <= after.read_after:
+            self._told(fact)
+            return []
         if isinstance(fact, facts.Streamed) and item.seq - fact.merged < after.seq < behind:
             raise CursorGone(f"events of the run {self._run} around {after.seq} were merged; follow it from the start")
-        events = told(self._run, fact)
+        events = self._told(fact)
         last = len(events) - 1
         numbered = [
             replace(event, cursor=str(item.seq) if place == last else f"{item.seq}.{place}", at=fact.at)
@@ -177,19 +185,30 @@ class Telling:
             return numbered[after.part + 1 :]
         return numbered
 
+    def _told(self, fact: facts.Fact) -> list[Event]:
+        return told(self._run, fact, self._paragraphs, self._notices)
 
-def told(run: RunId, fact: facts.Fact) -> list[Event]:
-    """The events of a fact, in order, still without their places."""
+
+def told(
+    run: RunId, fact: facts.Fact, paragraphs: Paragraphs | None = None, notices: Notices | None = None
+) -> list[Event]:
+    """The events of a fact, in order, still without their places. What stood before it is in the two folds."""
+    paragraphs = Paragraphs() if paragraphs is None else paragraphs
+    if isinstance(fact, facts.Streamed):
+        return _streamed(fact, paragraphs)
+    paragraphs.take(fact)
+    words = (Notices() if notices is None else notices).take(fact)
+    return _rare(run, fact, [Notice(words)] if words else [])
+
+
+def _rare(run: RunId, fact: facts.Fact, notice: list[Event]) -> list[Event]:
     match fact:
-        case facts.Streamed():
-            return _streamed(fact)
         case facts.RunStarted():
-            begun = Begun(fact.run, fact.session)
-            return [begun, Notice(fact.notice)] if fact.notice else [begun]
+            return [Begun(fact.run, fact.session), *notice]
         case facts.ModelAsked():
             return [_waiting(fact)]
-        case facts.Decided():
-            return _decided(fact)
+        case facts.Decided(decision=facts.Retry(after) | facts.Reask(after=after)) if after > 0:
+            return [*notice, _waiting(fact)]
         case facts.ToolStarted(_, call, name, arguments) if not is_internal(name):
             return [ToolStarted(call, name, arguments)]
         case facts.ToolSaid(_, call, text):
@@ -201,16 +220,10 @@ def told(run: RunId, fact: facts.Fact) -> list[Event]:
             return [asked(run, fact)]
         case facts.ApprovalAnswered(_, approval, verdict, by):
             return [ApprovalAnswered(approval, verdict, by)]
-        case facts.RunClaimed():
-            return [Notice("Taken up again after its process died.")]
-        case facts.RunLeft(_, why):
-            return [Notice(f"Let go of: {why}. It is kept, and can be resumed.")]
-        case facts.StopAsked(_, by):
-            return [Notice(f"Stopping: asked by {by}.")]
         case facts.RunEnded(_, outcome):
             return [Ended(run, outcome.kind, outcome.why, outcome.drafts)]
         case _:
-            return []
+            return notice
 
 
 def asked(run: str, fact: facts.ApprovalAsked) -> ApprovalAsked:
@@ -218,10 +231,11 @@ def asked(run: str, fact: facts.ApprovalAsked) -> ApprovalAsked:
     return ApprovalAsked(run, fact.approval, fact.kind, fact.name, fact.arguments, fact.question, fact.expires)
 
 
-def _streamed(fact: facts.Streamed) -> list[Event]:
+def _streamed(fact: facts.Streamed, paragraphs: Paragraphs) -> list[Event]:
     """A burst: neighbours of one kind are one event."""
     runs: list[tuple[type[Text] | type[Reasoning], list[str]]] = []
     for event in fact.events:
+        before = paragraphs.before(fact.attempt, event)
         if isinstance(event, TextDelta | RefusalDelta):
             kind: type[Text] | type[Reasoning] = Text
         elif isinstance(event, ReasoningDelta):
@@ -232,15 +246,8 @@ def _streamed(fact: facts.Streamed) -> list[Event]:
             continue
         if not runs or runs[-1][0] is not kind:
             runs.append((kind, []))
-        runs[-1][1].append(event.text)
+        runs[-1][1].append(f"{before}{event.text}")
     return [kind("".join(texts)) for kind, texts in runs]
-
-
-def _decided(fact: facts.Decided) -> list[Event]:
-    events: list[Event] = [Notice(fact.notice)] if fact.notice else []
-    if isinstance(fact.decision, facts.Retry | facts.Reask) and fact.decision.after > 0:
-        events.append(_waiting(fact))
-    return events
 
 
 def _waiting(fact: facts.ModelAsked | facts.Decided) -> Waiting:

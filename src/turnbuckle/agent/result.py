@@ -17,10 +17,11 @@ from turnbuckle.vocab.outcome import OutcomeKind
 class Result(Struct, frozen=True):
     """One run that has its end.
 
-    `text` is the answer: what the model said behind its last tool. `outcome` is `completed`, `partial` (it gave up, and
-    what it has is kept), `cancelled` or `failed`, and `why` says so in a sentence. `usage` is what the providers
-    counted, `wasted` what cuts and stalls have cost, by cause in `wastes`. `drafts` are calls that were cut and never
-    finished, with all that arrived. `messages` is what was said in this run, from the task on, with calls and results.
+    `text` is all that the model said, with a paragraph for what it said behind each round of tools. `outcome` is
+    `completed`, `partial` (it gave up, and what it has is kept), `cancelled` or `failed`, and `why` says so in a
+    sentence. `usage` is what the providers counted, `wasted` what cuts and stalls have cost, by cause in `wastes`.
+    `drafts` are calls that were cut and never finished, with all that arrived. `messages` is what was said in this run,
+    from the task on, with calls and results. `notices` are the quiet lines about what broke, and what was done then.
     """
 
     run: str
@@ -36,6 +37,7 @@ class Result(Struct, frozen=True):
     model_calls: int = 0
     tool_calls: int = 0
     failure: Failure | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -67,4 +69,5 @@ def result_of(fold: RunFold, row: StreamRow) -> Result:
         model_calls=view.model_calls,
         tool_calls=view.tool_calls,
         failure=view.outcome.failure,
+        notices=view.notices,
     )

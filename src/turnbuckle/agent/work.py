@@ -176,13 +176,15 @@ class Work:
         if after.seq > (head := await self.journal.head(run)):
             raise ValueError(f"there is no event {after.seq} in the run {run}: the last one is {head}")
         telling = Telling(run, after)
-        async with contextlib.aclosing(self._items(run, after.read_after)) as pages:
+        async with contextlib.aclosing(self._items(run, 0)) as pages:
             async for items in pages:
                 for item in items:
                     for event in telling.take(item):
                         yield event
                 if telling.over:
                     return
+                if items[-1].seq <= after.read_after:
+                    await asyncio.sleep(0)  # a long run that is only read must not hold up those that are driven
 
     async def result(self, run: RunId) -> Result:
         """Wait for the end of a run, and give all of it."""

@@ -98,8 +98,10 @@ class Typesetter:
         match piece:
             case Text(text, True):
                 self._reason(without_control(text))
-            case Text(text):
+            case Text(text, _, apart):
                 self._end_thought()
+                if apart:
+                    self._flush()
                 self._set(self._blocks.feed(without_control(text)))
             case Break():
                 self._flush()

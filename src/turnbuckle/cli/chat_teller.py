@@ -45,4 +45,6 @@ class Teller:
             return piece if self._told[1] > self._skip[1] else None
         before = max(self._skip[0] - self._told[0], 0)
         self._told[0] += len(piece.text)
-        return Text(piece.text[before:], piece.reasoning) if before < len(piece.text) else None
+        if before >= len(piece.text):
+            return None
+        return Text(piece.text[before:], piece.reasoning, piece.apart if not before else "")

@@ -36,6 +36,8 @@ class Screen:
         self._shared = (self.is_terminal and self._out_terminal) or _same_file(out, err)
         self._color = color
         self._column = 0  # of the text on stdout
+        self._ends = 0  # line ends behind the last word there
+        self._lined = False  # a line about what happens stands between the last words and the next
         self._status_shown = False
         self._status_below = False
 
@@ -73,7 +75,9 @@ class Screen:
 
     def _piece(self, piece: Piece) -> None:
         match piece:
-            case Text(text, reasoning):
+            case Text(text, reasoning, apart):
+                if apart:
+                    self._paragraph(text)
                 self._text(text, reasoning)
             case Break():
                 self._new_line()
@@ -107,6 +111,9 @@ class Screen:
         self._moved(shown)
 
     def _moved(self, text: str) -> None:
+        bare = text.rstrip("\n")
+        self._ends = len(text) - len(bare) + (0 if bare else self._ends)
+        self._lined = False
         _, newline, last = text.rpartition("\n")
         wide = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in last) if last else 0
         self._column = wide if newline else self._column + wide
@@ -115,10 +122,19 @@ class Screen:
         if self._column:
             self._out.write("\n")
             self._column = 0
+            self._ends += 1
+
+    def _paragraph(self, text: str) -> None:
+        """A blank line before these words, where no other line parts them from those before."""
+        if not self._lined:
+            missing = "\n" * (2 - self._ends - (len(text) - len(text.lstrip("\n"))))
+            self._out.write(missing)
+            self._moved(missing)
 
     def _line(self, text: str, tone: Tone) -> None:
         if self._shared:
             self._new_line()
+            self._lined = True
             self._out.flush()
         shown = self._clean(text)
         self._err.write(f"{_COLORS[tone]}{shown}{_PLAIN}\n" if self._color and self.live else f"{shown}\n")

@@ -5,18 +5,17 @@ from typing import Literal
 from msgspec import Struct
 
 from turnbuckle.turn.facts import (
-    Decided,
     Fact,
     ModelAsked,
     RunClaimed,
     RunEnded,
-    RunStarted,
-    StopAsked,
+    RunLeft,
     Streamed,
     ToolFinished,
     ToolStarted,
 )
 from turnbuckle.turn.labels import short_argument, shortened
+from turnbuckle.turn.telling import Notices, Paragraphs
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta, TextDelta
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
@@ -25,10 +24,12 @@ Tone = Literal["tool", "notice", "quiet", "bad"]
 
 
 class Text(Struct, frozen=True):
-    """Words of the model, as they came."""
+    """Words of the model, as they came. `apart`: what must stand between these and those before them, so that both are
+    paragraphs."""
 
     text: str
     reasoning: bool = False
+    apart: str = ""
 
 
 class Break(Struct, frozen=True):
@@ -46,45 +47,46 @@ Piece = Text | Break | Line
 
 
 class Story:
-    """Turns facts into pieces. `started_at` and tool names are all that it remembers."""
+    """Turns facts into pieces. It remembers when the run began, and where paragraphs end."""
 
     def __init__(self, reasoning: bool = False) -> None:
         self.reasoning = reasoning
         self._thinking = False
         self._began = 0.0
+        self._paragraphs = Paragraphs()
+        self._notices = Notices()
 
     def take(self, fact: Fact) -> list[Piece]:
         self._began = self._began or fact.at
+        if isinstance(fact, Streamed):
+            return self._streamed(fact)
+        self._paragraphs.take(fact)
+        return self._rare(fact, self._notices.take(fact))
+
+    def _rare(self, fact: Fact, notice: str) -> list[Piece]:
         match fact:
-            case Streamed():
-                return self._streamed(fact)
-            case RunStarted(notice=notice) if notice:
-                return [Line(notice, "notice")]
             case ModelAsked(why="after_tools" | "steered"):
                 return [Break()]
             case ToolStarted(_, _, name, arguments):
                 return [Break(), Line(f"→ {name} {short_argument(arguments)}".rstrip(), "tool")]
             case ToolFinished(_, _, name, outcome):
                 return [Break(), _result_line(name, outcome)]
-            case Decided(notice=notice) if notice:
-                return [Line(notice, "notice")]
-            case RunClaimed():
-                return [Break(), Line("taken up again after its process died")]
-            case StopAsked():
-                return [Break(), Line("stopping", "notice")]
+            case RunClaimed() | RunLeft():
+                return [Line(notice)]  # no break: what the model was saying goes on behind it
             case RunEnded(at, outcome):
                 return [Break(), outcome_line(outcome, at - self._began)]
             case _:
-                return []
+                return [Line(notice, "notice")] if notice else []
 
     def _streamed(self, fact: Streamed) -> list[Piece]:
         pieces: list[Piece] = []
         for event in fact.events:
+            before = self._paragraphs.before(fact.attempt, event)
             if isinstance(event, TextDelta | RefusalDelta):
                 if self._thinking:
                     self._thinking = False
                     pieces.append(Break())
-                pieces.append(Text(event.text))
+                pieces.append(Text(event.text, apart=before))
             elif isinstance(event, ReasoningDelta) and self.reasoning:
                 if not self._thinking:
                     self._thinking = True

@@ -248,6 +248,7 @@ OUTCOME = Shape(
         run=TEXT,
         drafts=listed(TEXT),
         notice={**TEXT, "description": "What the user is told before the answer, such as that it is a fresh start."},
+        notices={**listed(TEXT), "description": "All quiet lines: what broke, what was kept, what was done about it."},
     ),
 )
 _USAGE = Shape(
@@ -320,12 +321,13 @@ PROGRESS = Shape(
         seconds={"type": "number", "minimum": 0},
     ),
 )
+ASKED = thing("id status", id=TEXT, status=TEXT, answer={**TEXT, "description": "Where to answer."})
 _ASIDE = thing(
     "",
     "Progress, notices and questions, on chunks that change nothing; on the last chunk, the outcome.",
     tool=PROGRESS.ref,
     notice=TEXT,
-    approval=thing("id status", id=TEXT, status=TEXT, answer={**TEXT, "description": "Where to answer."}),
+    approval=ASKED,
     outcome=kind_of("completed", "partial", "cancelled", "failed"),
     why=TEXT,
     run=TEXT,

@@ -9,6 +9,7 @@ from typing import Any
 
 from turnbuckle.server.chat_shapes import (
     ADDRESS,
+    ASKED,
     CHOICES,
     LABEL,
     MAYBE_FLAG,
@@ -350,9 +351,14 @@ RESPONSE = Shape(
         top_p={"type": ["number", "null"]},
         background={"type": "boolean"},
         store={"type": "boolean"},
-        turnbuckle={**OUTCOME.ref, "description": "Once it has ended."},
+        turnbuckle=thing(
+            "",
+            "What happened beside the answer: notices, and what people were asked. Once it has ended, the outcome.",
+            **OUTCOME.schema["properties"],
+            approvals=listed(ASKED),
+        ),
     ),
-    (_OUTPUT_ITEM, _USAGE, OUTCOME),
+    (_OUTPUT_ITEM, _USAGE),
 )
 _EVENTS: dict[str, Any] = thing(
     "type sequence_number",
@@ -366,6 +372,12 @@ _EVENTS: dict[str, Any] = thing(
     item_id=TEXT,
     item=_OUTPUT_ITEM.ref,
     delta=TEXT,
+    turnbuckle=thing(
+        "",
+        "On a `response.in_progress` that changes nothing: a quiet notice, or what a person is asked or has answered.",
+        notice=TEXT,
+        approval=ASKED,
+    ),
 )
 RESPONSE_STREAM = Shape(
     "ResponseEvent",

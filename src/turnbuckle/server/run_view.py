@@ -23,8 +23,9 @@ from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, Price, Waste, total
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
+from turnbuckle.turn.telling import Notices, Paragraphs
 from turnbuckle.turn.waiting import Waiting, WaitingOn
-from turnbuckle.vocab.events import TextDelta, UsageNoted
+from turnbuckle.vocab.events import RefusalDelta, TextDelta, UsageNoted
 from turnbuckle.vocab.outcome import Outcome
 
 RunStatus = Literal[
@@ -57,7 +58,9 @@ class ApprovalView(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True):
-    """One run. `interrupted`: nobody drives it at this moment; it is kept, and goes on when it is taken up."""
+    """One run. `interrupted`: nobody drives it at this moment; it is kept, and goes on when it is taken up. `output` is
+    all that the model said in it, also a refusal, with a paragraph for what it said behind each round of tools.
+    `notices` are the quiet lines that every surface shows beside that: what broke, what was kept, what was done."""
 
     id: str
     session: str
@@ -76,6 +79,7 @@ class RunView(Struct, frozen=True):
     drafts: tuple[str, ...]
     handed_calls: tuple[HandedCall, ...]
     last_event: int
+    notices: tuple[str, ...] = ()
     object: Literal["run"] = "run"
 
 
@@ -121,6 +125,9 @@ class RunFold:
         self._turn = TurnFold(policy, price)
         self._waiting = Waiting()
         self._text: list[str] = []
+        self._paragraphs = Paragraphs()
+        self._notices = Notices()
+        self._noticed: list[str] = []  # as many as the run has breaks, which its limits bound
         self._model = ""
         self._usage: dict[int, Tokens] = {}
         self._approvals: dict[str, ApprovalView] = {}
@@ -136,7 +143,7 @@ class RunFold:
 
     @property
     def output(self) -> str:
-        """The answer so far; both answers, if the user had said more behind the first."""
+        """What the model said so far, as every surface tells it."""
         return "".join(self._text)
 
     @property
@@ -148,17 +155,17 @@ class RunFold:
         self._turn.take(fact)
         self._waiting.take(fact)
         self.ledger.take(fact)
+        if isinstance(fact, Streamed):
+            self._streamed(fact)
+            return
+        self._paragraphs.take(fact)
+        if notice := self._notices.take(fact):
+            self._noticed.append(notice)
         match fact:
-            case Streamed():
-                self._streamed(fact)
             case RunStarted():
                 self.started = fact
             case ModelAsked():
                 self._model = fact.model
-                if fact.why == "after_tools":
-                    self._text.clear()
-                elif fact.why == "steered" and self._text:
-                    self._text.append("\n\n")
             case ApprovalAsked():
                 self._approvals[fact.approval] = ApprovalView(
                     fact.approval,
@@ -200,6 +207,7 @@ class RunFold:
             tuple(turn.drafts),
             self._handed,
             self.last,
+            tuple(self._noticed),
         )
 
     def ledger_view(self) -> LedgerView:
@@ -215,8 +223,9 @@ class RunFold:
 
     def _streamed(self, fact: Streamed) -> None:
         for event in fact.events:
-            if isinstance(event, TextDelta):
-                self._text.append(event.text)
+            before = self._paragraphs.before(fact.attempt, event)
+            if isinstance(event, TextDelta | RefusalDelta):
+                self._text += (before, event.text)
             elif isinstance(event, UsageNoted):
                 self._usage[fact.attempt] = Tokens(event.usage.input or 0, event.usage.output or 0)
 

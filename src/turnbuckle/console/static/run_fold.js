@@ -10,6 +10,7 @@
 // it is over. Times are the server's, and never run backwards here.
 
 import { CallFold } from "./call_fold.js";
+import { Paragraphs } from "./paragraphs.js";
 import { Waiting } from "./waiting.js";
 import { count } from "./words.js";
 
@@ -46,6 +47,7 @@ export class RunFold {
     this._waiting = new Waiting();
     this._changed = new Set();
     this._answer = [];
+    this._paragraphs = new Paragraphs();
     this._text = null; // the text that further words belong to
     this._thought = null;
     this._attempt = null;
@@ -84,7 +86,7 @@ export class RunFold {
     return this._text === segment;
   }
 
-  /** The answer so far, as `GET /v1/runs/{id}` tells it. */
+  /** What the model said so far, as `GET /v1/runs/{id}` tells it. */
   get output() {
     return this._answer.join("");
   }
@@ -154,6 +156,7 @@ export class RunFold {
       failure: null,
       decided: null,
       after: broke,
+      spoke: false,
     };
     this._attempt = attempt;
     this.attempts.push(attempt);
@@ -163,8 +166,7 @@ export class RunFold {
     if (broke) broke.span.next = attempt.span;
     if (!broke) this._text = null; // behind a break further words belong to the same text
     this._thought = null;
-    if (event.why === "after_tools") this._answer.length = 0;
-    else if (event.why === "steered" && this._answer.length) this._answer.push("\n\n");
+    this._paragraphs.asked(event);
     this.calls.asked();
   }
 
@@ -197,11 +199,13 @@ export class RunFold {
   }
 
   _toolStarted(event, at) {
+    this._paragraphs.part();
     const tool = this.calls.start(event, at);
     tool.span = this._span("tool", at, { tool });
   }
 
   _toolFinished(event, at) {
+    this._paragraphs.part();
     const tool = this.calls.finish(event, at);
     if (!tool) return;
     if (tool.span) tool.span.end ??= at;
@@ -232,6 +236,7 @@ export class RunFold {
   _leftBy(event, at) {
     this._halt(at);
     this._left = this._span("interrupted", at, { why: event.why, crash: false });
+    this._notice(`Let go of: ${event.why}. It is kept, and can be resumed.`, "quiet", at);
   }
 
   _claimed(event, at, before) {
@@ -239,11 +244,11 @@ export class RunFold {
     const span = this._left || this._span("interrupted", before, { why: "", crash: true });
     span.end = at;
     this._left = null;
-    const words = span.crash ? "Its process died; the run was taken up again" : "The run was taken up again";
-    this._notice(words, "recovery", at);
+    this._notice(`taken up again after ${span.crash ? "its process died" : "a restart"}`, "recovery", at);
   }
 
   _stopWanted(event, at) {
+    this._notice("stopping", "quiet", at);
     if (this.stopAsked) return;
     this.stopAsked = { by: event.by, at };
     this._mark("stop", at, { by: event.by });
@@ -272,13 +277,15 @@ export class RunFold {
   _textDelta(one, at, attempt) {
     this._content(one, at, attempt, "text");
     this._thought = null;
-    if (!this._text) {
+    const between = this._paragraphs.words(attempt.number, one);
+    if (!this._text || between) {
       this._text = { kind: "text", pieces: [], attempt: attempt.number };
       this.#show(this._text);
     }
     this._text.pieces.push(one.text);
     this._changed.add(this._text);
-    this._answer.push(one.text);
+    this._answer.push(between, one.text);
+    attempt.spoke = true;
   }
 
   _reasoningDelta(one, at, attempt) {
@@ -287,8 +294,9 @@ export class RunFold {
       this._thought = { kind: "reasoning", pieces: [], characters: 0, attempt: attempt.number };
       const text = this._text;
       this.#show(this._thought);
-      if (attempt.after) this._text = text; // a text that goes on behind a break stays one text
+      if (attempt.after && !attempt.spoke) this._text = text; // a text that goes on behind a break stays one text
     }
+    if (one.text) this._paragraphs.thought(attempt.number, one.block);
     this._thought.pieces.push(one.text);
     this._thought.characters += one.text.length;
     this._changed.add(this._thought);
@@ -301,6 +309,7 @@ export class RunFold {
     if (refusal !== last) this.#show(refusal);
     refusal.pieces.push(one.text);
     this._changed.add(refusal);
+    this._answer.push(this._paragraphs.words(attempt.number, one), one.text);
   }
 
   _usage(one, at, attempt) {
@@ -427,6 +436,9 @@ const SAID = {
   },
   call_rewritten(one, at, attempt) {
     this.calls.rewritten(one, at, attempt.number);
+  },
+  state(one, at, attempt) {
+    if (one.data.type === "reasoning") this._paragraphs.thought(attempt.number, one.block);
   },
   usage: RunFold.prototype._usage,
   finish(one, at, attempt) {

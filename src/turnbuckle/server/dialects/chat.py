@@ -160,8 +160,10 @@ class PlainChat:
         page, ending = self._pen, self._pen.ending
         if ending is None:
             raise ValueError("the run has not ended")
-        notice = {"notice": self._story.notice} if self._story.notice else {}
-        extra = {KEY: {**told(ending.outcome, self._run), **notice}} if self._extra else {}
+        story = self._story
+        noticed: dict[str, Any] = {"notice": story.notice} if story.notice else {}
+        noticed |= {"notices": story.notices} if story.notices else {}
+        extra = {KEY: {**told(ending.outcome, self._run), **noticed}} if self._extra else {}
         if ending.trouble is not None:
             return Plain(ending.status, {**ending.trouble.body(), **extra}, ending.headers)
         finish = _FINISHES.get(ending.finish)

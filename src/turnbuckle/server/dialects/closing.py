@@ -1,7 +1,7 @@
 """What a surface must know of a run when it ends: what was wished for, what it cost, and what the model said last."""
 
 from turnbuckle.server.outcomes import Ending, ending
-from turnbuckle.turn.facts import Decided, ModelAsked, RunStarted
+from turnbuckle.turn.facts import Decided, RunStarted
 from turnbuckle.vocab.events import Finish, FinishNoted, Usage, UsageNoted
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import Wishes
@@ -59,16 +59,3 @@ class Closing:
         at_limit = self._wishes.max_output_tokens is not None and self._finish == "length"
         quiet = self._wishes.response_format is not None or at_limit or (declined and self.refused)
         return ending(outcome, handed=self.handed, declined=declined, quiet=quiet)
-
-
-def begins_anew(fact: ModelAsked) -> bool:
-    """Whether this reply is a message of its own. Any other goes on with what was said before it."""
-    return fact.why in ("after_tools", "steered")
-
-
-def gap(before: str, after: str) -> str:
-    """What makes a blank line of the place between two texts; nothing, if there is no text before."""
-    if not before:
-        return ""
-    there = len(before) - len(before.rstrip("\n")) + len(after) - len(after.lstrip("\n"))
-    return "\n" * max(2 - there, 0)

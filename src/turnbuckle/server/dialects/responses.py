@@ -7,8 +7,11 @@ find, also one that has its output beside it. So it is an `mcp_call`, which the 
 on its side: added when the tool starts, done with its output when it ends. Who shows only the other kind can ask for
 it: a `function_call` that is done when the tool ends, with its `function_call_output` directly behind.
 
-What the user is told before the answer, such as that the conversation begins anew, is a reasoning of its own: any
-client shows it or leaves it out, and none takes it for a part of the answer.
+What the user is told before the answer, such as that the conversation begins anew, and what a person is asked, is a
+reasoning of its own: any client shows it or leaves it out, and none takes it for a part of the answer. (The API has an
+item for requests of approval, but clients answer that with a response of its own, and some fail on one whose server
+they do not know.) The same for programs, and every quiet notice, rides on a `response.in_progress`, which may come at
+any time, under a key that other clients do not look at; the response object has all of them there, too.
 
 Numbers. Every event has one, made by the fold alone, so a reader that comes back asks for those after the last it
 has. What keeps a silent stream alive is no event of the response and repeats the last number.
@@ -20,11 +23,14 @@ from typing import Any, Literal
 import msgspec
 
 from turnbuckle.journal.port import Item
+from turnbuckle.server.dialects import approvals
 from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE, KEY
-from turnbuckle.server.dialects.closing import Closing, begins_anew, gap
+from turnbuckle.server.dialects.closing import Closing
 from turnbuckle.server.dialects.tool_lines import LEFT, ShownCall, ToolLines
 from turnbuckle.server.outcomes import Ending, Plain, told
 from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
     CallsHandedOver,
     Decided,
     Fact,
@@ -37,6 +43,7 @@ from turnbuckle.turn.facts import (
     ToolStarted,
     decode,
 )
+from turnbuckle.turn.telling import Notices, begins_anew, gap
 from turnbuckle.vocab.events import (
     BlockClosed,
     Cut,
@@ -105,6 +112,9 @@ class ResponsesDialect:
         self._protocol: Protocol = "openai_chat"
         self._begun = False
         self._notice = ""
+        self._notices = Notices()
+        self._noticed: list[str] = []
+        self._approvals: dict[str, dict[str, Any]] = {}
         self._ending: Ending | None = None
         self._final: dict[str, Any] = {}
 
@@ -153,7 +163,8 @@ class ResponsesDialect:
         if self.ended:
             return self._final
         status = "in_progress" if self._begun else "queued"
-        return response_body(self._writer.base, status, self._writer.items())
+        body = response_body(self._writer.base, status, self._writer.items())
+        return {**body, KEY: extra} if (extra := self._extra()) else body
 
     def answer(self) -> Plain:
         """The answer to a client that does not stream. Raises ValueError before the end.
@@ -270,9 +281,13 @@ class ResponsesDialect:
     # What else happens
 
     def _rare(self, fact: Fact) -> None:
+        if notice := self._notices.take(fact):
+            self._noticed.append(notice)
+            self._aside("notice", notice)
         match fact:
             case RunStarted():
                 self._closing.start(fact)
+                self._notice = fact.notice
                 self._tell(fact.notice)
             case ModelAsked():
                 if begins_anew(fact):
@@ -291,6 +306,15 @@ class ResponsesDialect:
                 self._close_message()
                 if (shown := self._tools.finish(fact)) is not None:
                     self._result(shown, fact.outcome)
+            case ApprovalAsked():
+                self._close_message()
+                told = self._approvals[fact.approval] = approvals.asked(self._run, fact)
+                self._aside("approval", told)
+                self._tell(approvals.words(self._run, fact))
+            case ApprovalAnswered():
+                told = approvals.answered(fact)
+                self._approvals[fact.approval] = {**self._approvals.get(fact.approval, {}), **told}
+                self._aside("approval", told)
             case CallsHandedOver(_, calls):
                 self._hand_over(calls)
             case RunEnded():
@@ -298,14 +322,22 @@ class ResponsesDialect:
             case _:
                 pass
 
-    def _tell(self, notice: str) -> None:
-        """A reasoning of its own, before all others: clients show it, and none takes it for a part of the answer."""
-        self._notice = notice
-        if notice:
+    def _tell(self, words: str) -> None:
+        """A reasoning of its own."""
+        if words:
             known = OpenItem("reasoning")
             self._out.append(self._writer.begin(known))
-            self._out.append(self._writer.grow(known, notice))
+            self._out.append(self._writer.grow(known, words))
             self._close(known, "completed")
+
+    def _aside(self, what: str, about: Any) -> None:
+        body = response_body(self._writer.base, "in_progress", [])
+        self._out.append(self._writer.write("response.in_progress", response=body, **{KEY: {what: about}}))
+
+    def _extra(self) -> dict[str, Any]:
+        """What was told aside, once more and together."""
+        named = {"notice": self._notice, "notices": self._noticed, "approvals": list(self._approvals.values())}
+        return {key: value for key, value in named.items() if value}
 
     def _call(self, kind: str, call_id: str, name: str, arguments: str) -> OpenItem:
         """A call with all its arguments, not yet done."""
@@ -372,7 +404,7 @@ class ResponsesDialect:
         )
         body["completed_at"] = int(fact.at) if ending.row.response == "completed" else None
         body["error"] = None if ending.trouble is None else ending.trouble.body()["error"]
-        body[KEY] = {**told(fact.outcome, self._run), **({"notice": self._notice} if self._notice else {})}
+        body[KEY] = {**told(fact.outcome, self._run), **self._extra()}
         self._final, self.ended = body, True
         # Some clients pass over a failed response as if it were a short answer. An error beside it is raised by all.
         beside = {} if ending.trouble is None else ending.trouble.body()

@@ -1,0 +1,203 @@
+"""One run as every surface tells it: each gives the text, the outcome and the notices, read from what it writes."""
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from told_chat import asides, chat, deltas, plain
+from told_responses import events as response_events
+from told_responses import response
+from told_runs import RUN, frames, whole
+
+from turnbuckle.agent import events as told_to_programs
+from turnbuckle.agent.events import Cursor, Telling
+from turnbuckle.agent.result import result_of
+from turnbuckle.cli.chat_story import ChatStory
+from turnbuckle.cli.exits import EXIT_CODES
+from turnbuckle.cli.follow import json_line
+from turnbuckle.cli.screen import Screen
+from turnbuckle.cli.story import Line, Story, Text
+from turnbuckle.journal.port import Item, StreamRow
+from turnbuckle.server.dialects.events import EventsDialect
+from turnbuckle.server.run_view import RunFold
+from turnbuckle.turn.facts import Fact, decode
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.turn.telling import gap
+from turnbuckle.vocab.ids import RouteName
+
+NODE = Path(sys.executable).parent / "node"
+NOTES = ("[Not finished: ", "[Stopped.")
+_ROUTES = tuple(RouteFacts(RouteName(name), "openai_chat", "m") for name in ("main", "other", "spare"))
+_ROW = StreamRow("r", "run", "s", "", "completed", "", 1.0, 2.0, 0, "")
+Run = Sequence[Item]
+
+
+class Told(Struct, frozen=True):
+    """`text` is None where a surface has no place for it: an error in the place of an answer."""
+
+    text: str | None
+    outcome: str
+    why: str
+    notices: tuple[str, ...]
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Texts that a surface keeps apart, as the paragraphs that they are."""
+    made = ""
+    for text in texts:
+        made = f"{made}{gap(made, text)}{text}" if text else made
+    return made
+
+
+def without_note(text: str) -> str:
+    for note in NOTES:
+        text = text.partition(note)[0]
+    return text.rstrip("\n")
+
+
+def chat_streamed(run: Run) -> Told:
+    data = whole(chat(), run)
+    own = next(body["turnbuckle"] for _, body in frames(data) if body and "outcome" in body.get("turnbuckle", ()))
+    text = joined((without_note("".join(deltas(data, "content"))), "".join(deltas(data, "refusal"))))
+    notices = [one for one in asides(data, "notice") if not one.startswith("waiting ")]
+    return Told(text.rstrip("\n"), own["outcome"], own["why"], tuple(notices))
+
+
+def chat_plain(run: Run) -> Told:
+    body = plain(run).body
+    own, text = body["turnbuckle"], None
+    if "choices" in body:
+        message = body["choices"][0]["message"]
+        text = joined((without_note(message["content"] or ""), message["refusal"] or "")).rstrip("\n")
+    return Told(text, own["outcome"], own["why"], tuple(own.get("notices", ())))
+
+
+def _items(output: list[dict[str, Any]]) -> str:
+    parts = [item["content"][0] for item in output if item["type"] == "message"]
+    return without_note(joined([part.get("text", part.get("refusal")) for part in parts]))
+
+
+def responses_streamed(run: Run) -> Told:
+    seen = response_events(whole(response(), run))
+    places: dict[int, list[str]] = {}
+    for event in seen:
+        if event["type"] in ("response.output_text.delta", "response.refusal.delta"):
+            places.setdefault(event["output_index"], []).append(event["delta"])
+    text = joined(["".join(places[place]) for place in sorted(places)])
+    own = seen[-1]["response"]["turnbuckle"]
+    notices = [event["turnbuckle"]["notice"] for event in seen if "notice" in event.get("turnbuckle", ())]
+    return Told(without_note(text), own["outcome"], own["why"], tuple(notices))
+
+
+def responses_plain(run: Run) -> Told:
+    dialect = response()
+    whole(dialect, run)
+    body = dialect.answer().body
+    own = body["turnbuckle"]
+    return Told(_items(body["output"]), own["outcome"], own["why"], tuple(own.get("notices", ())))
+
+
+def _fold(run: Run) -> RunFold:
+    fold = RunFold(Policy(_ROUTES))
+    for item in run:
+        fold.take(item.seq, decode(item.data))
+    return fold
+
+
+def runs_view(run: Run) -> Told:
+    view = _fold(run).view(_ROW, "local", live=False, now=9.0)
+    assert view.outcome is not None
+    return Told(view.output.rstrip("\n"), view.status, view.outcome.why, view.notices)
+
+
+def agent_result(run: Run) -> Told:
+    result = result_of(_fold(run), _ROW)
+    return Told(result.text.rstrip("\n"), result.outcome, result.why, result.notices)
+
+
+def agent_events(run: Run) -> Told:
+    telling = Telling(RUN, Cursor())
+    told = [event for item in run for event in telling.take(item)]
+    text = "".join(event.text for event in told if isinstance(event, told_to_programs.Text))
+    notices = tuple(event.text for event in told if isinstance(event, told_to_programs.Notice))
+    last = told[-1]
+    assert isinstance(last, told_to_programs.Ended)
+    return Told(text.rstrip("\n"), last.outcome, last.why, notices)
+
+
+def _by_lines(facts: Sequence[Fact], lines: Sequence[str], text: str) -> Told:
+    """The last line says how it ended; of the others those count that are no tool's and no person's."""
+    kind, _, why = lines[-1].partition(" after ")
+    quiet = tuple(line for line in lines[:-1] if line[:2] not in ("→ ", "✓ ", "✗ ", "? ", "  "))
+    assert kind in EXIT_CODES
+    return Told(text.rstrip("\n"), kind, why.partition(": ")[2], quiet)
+
+
+def cli_plain(run: Run) -> Told:
+    """As it is in a pipe: the text on the one side, everything else on the other."""
+    out, err, story = io.StringIO(), io.StringIO(), Story()
+    screen = Screen(out, err)
+    facts = [decode(item.data) for item in run]
+    for fact in facts:
+        screen.show(story.take(fact))
+    return _by_lines(facts, err.getvalue().splitlines(), out.getvalue())
+
+
+def cli_json(run: Run) -> Told:
+    """The facts themselves, folded again from what a program reads."""
+    lines = b"".join(json_line(item) for item in run).splitlines()
+    read = [msgspec.json.decode(line) for line in lines]
+    facts = [
+        Item(one["seq"], msgspec.json.encode({"type": one.pop("type"), **{k: v for k, v in one.items() if k != "seq"}}))
+        for one in read
+    ]
+    return runs_view(facts)
+
+
+def chat_cli(run: Run) -> Told:
+    story = ChatStory()
+    facts = [decode(item.data) for item in run]
+    pieces = [piece for fact in facts for piece in story.take(fact) if not _is_answer(fact)]
+    text = "".join(f"{piece.apart}{piece.text}" for piece in pieces if isinstance(piece, Text))
+    return _by_lines(facts, [piece.text for piece in pieces if isinstance(piece, Line)], text)
+
+
+def _is_answer(fact: Fact) -> bool:
+    return type(fact).__name__ == "ApprovalAnswered"
+
+
+SURFACES: dict[str, Callable[[Run], Told]] = {
+    "chat, streamed": chat_streamed,
+    "chat, plain": chat_plain,
+    "responses, streamed": responses_streamed,
+    "responses, plain": responses_plain,
+    "GET /v1/runs": runs_view,
+    "Agent: result": agent_result,
+    "Agent: events": agent_events,
+    "turnbuckle run": cli_plain,
+    "turnbuckle run --json": cli_json,
+    "turnbuckle chat": chat_cli,
+}
+
+
+def console(runs: dict[str, Run]) -> dict[str, tuple[Told, str]]:
+    """What the page's fold makes of the events of many runs, and the texts that it draws."""
+    sent = {
+        name: [body for _, body in frames(EventsDialect(RUN).take(run)) if body["type"] != "heartbeat"]
+        for name, run in runs.items()
+    }
+    script = Path(__file__).parent / "one_story.mjs"
+    done = subprocess.run([NODE, script], input=msgspec.json.encode(sent), capture_output=True, timeout=120, check=True)
+    made = msgspec.json.decode(done.stdout)
+    return {
+        name: (
+            Told(one["text"].rstrip("\n"), one["outcome"], one["why"], tuple(one["notices"])),
+            joined(one["drawn"]).rstrip("\n"),
+        )
+        for name, one in made.items()
+    }

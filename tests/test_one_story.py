@@ -1,0 +1,103 @@
+"""One story on every surface: whoever tells a run, and however, says the same words, the same end and the same notices."""
+
+import pytest
+from surfaces import SURFACES, Told, console
+from told_runs import ALL, BROKEN, facts_of, played_with_faults, run_named
+
+from turnbuckle.turn.facts import RunLeft
+from turnbuckle.turn.telling import CRASHED, RESTARTED, STOPPING
+
+LET_GO = "Let go of: the server stops. It is kept, and can be resumed."
+WORDS = [
+    # What happened, and the text, outcome and notices of it.
+    ("text in blocks", "The sky is blue.", "completed", ()),
+    ("a refusal in words", "I will not.", "failed", ()),
+    ("text and a refusal", "Well.\n\nI will not.", "failed", ()),
+    ("refusals around a tool", "I will not.\n\nStill not.", "failed", ()),
+    ("an internal tool", "Hm.\n\nDone.", "completed", ()),
+    ("text, thought, text", "First.\n\nThen.", "completed", ()),
+    ("messages of a Responses provider", "I look.\n\nDone.", "completed", ()),
+    ("line ends that come one by one", "I look.\n\nDone.", "completed", ()),
+    ("paragraphs of its own", "I look.\n\nDone.\n\nBye.", "completed", ()),
+    ("steered", "One.\n\nTwo.", "completed", ()),
+    ("handed over", "I edit it.", "completed", ()),
+    ("no consent", "Well.", "completed", ()),
+    ("a question", "Red it is.", "completed", ()),
+    ("stopped in text", "Once upon a", "cancelled", (STOPPING,)),
+    ("stopped in a tool", "I wait.", "cancelled", (STOPPING,)),
+    ("left and taken up", "So it goes.", "completed", (LET_GO, RESTARTED)),
+    ("run again after a crash", "Done.", "completed", (CRASHED,)),
+    ("left, taken up, then killed", "So it goes.", "completed", (LET_GO, RESTARTED, CRASHED)),
+    ("partial, JSON wanted", '{"a":', "partial", ()),
+    ("partial with a draft", "I write.", "partial", ("stream broke",)),
+    ("a fresh start", "Hello.", "completed", ("Fresh start: the last run was stopped.",)),
+    ("a thought before the rest", "It is all done now.", "completed", ()),
+    ("rate limited", "", "failed", ()),
+    ("draft", "Here it comes.\n\nIt is all done now.", "completed", None),
+    ("nothing for ever", "", "failed", None),
+]
+
+
+def told_by_all(run) -> dict[str, Told]:
+    return {name: tell(run) for name, tell in SURFACES.items()}
+
+
+def differences(told: dict[str, Told]) -> list[str]:
+    """Where a surface says something else than `GET /v1/runs`. A failed plain chat is an error, and has no text."""
+    first = told["GET /v1/runs"]
+    return [
+        f"{name}: {one} instead of {first}"
+        for name, one in told.items()
+        if one.text not in (first.text, None)
+        or (one.text is None and first.outcome != "failed")
+        or (one.outcome, one.why, one.notices) != (first.outcome, first.why, first.notices)
+    ]
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("name, text, outcome, notices", WORDS, ids=[row[0] for row in WORDS])
+def test_every_kind_of_run_is_told_in_the_right_words(surface, name, text, outcome, notices):
+    told = SURFACES[surface](run_named(name))
+    assert told.text in (text, None)
+    assert told.outcome == outcome
+    assert notices is None or told.notices == notices
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.parametrize("name", ALL)
+def test_all_surfaces_tell_one_story(name):
+    assert differences(told_by_all(run_named(name))) == []
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.parametrize("name", BROKEN)
+def test_all_surfaces_tell_one_story_whatever_broke(name, record_property):
+    wrong = {}
+    count = 0
+    for fault, run in played_with_faults(name):
+        count += 1
+        if found := differences(told_by_all(run)):
+            wrong[str(fault)] = found
+    record_property("worlds tried", count)
+    assert not wrong
+    assert count > 30
+
+
+@pytest.mark.requirement("C6")
+@pytest.mark.process
+def test_the_page_tells_the_same_story_and_draws_the_same_words():
+    runs = {name: run_named(name) for name in ALL}
+    runs |= {f"{name} {fault}": run for name in BROKEN for fault, run in list(played_with_faults(name))[::5]}
+    wrong = {}
+    for name, (told, drawn) in console(runs).items():
+        found = differences({"GET /v1/runs": SURFACES["GET /v1/runs"](runs[name]), "console": told})
+        if found or drawn != told.text:
+            wrong[name] = (found, drawn)
+    assert not wrong
+
+
+def test_the_runs_of_the_table_hold_a_graceful_restart_and_a_crash():
+    left = {name for name in ALL if any(isinstance(fact, RunLeft) for fact in facts_of(run_named(name)))}
+    assert "left and taken up" in left
+    assert "run again after a crash" not in left
