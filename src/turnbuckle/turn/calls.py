@@ -3,7 +3,6 @@
 A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller brought
 are not ours to run: when all others have their results, they are handed over whole (`handing`) and the turn ends."""
 
-import msgspec
 from msgspec.structs import replace
 
 from turnbuckle.turn import asking, budget, doubt, drafting, handing, held, prompts
@@ -12,7 +11,7 @@ from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.outcome import Outcome, OutcomeKind
+from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
 
@@ -96,7 +95,7 @@ def told_at_end(turn: Turn, why: str, policy: Policy) -> str:
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
     """Nothing more starts, each call that is left gets its answer, and the run ends: one write."""
     left = [call for call in turn.calls if call.outcome is None]
-    kind: OutcomeKind = "partial" if turn.has_something else "failed"
+    kind = handing.kind_of_end(turn, policy)
     outcome = Outcome(kind, told_at_end(turn, why, policy), failure("budget", why), turn.own_drafts)
     answers: list[Fact] = [*asking.withdrawn(turn, left)]
     answers += _all_finished(turn, left, ToolOutcome("not_started", why))
@@ -109,7 +108,7 @@ def _abandon(turn: Turn, policy: Policy) -> Record:
     started = [call for call in turn.calls if call.outcome is None and call.started]
     others = [call for call in turn.calls if call.outcome is None and not call.started]
     told = told_at_end(turn, why, policy)
-    outcome = Outcome("partial" if turn.has_something else "failed", told, drafts=turn.own_drafts)
+    outcome = Outcome(handing.kind_of_end(turn, policy), told, drafts=turn.own_drafts)
     return Record(
         (
             *asking.withdrawn(turn, [*started, *others]),
@@ -146,18 +145,13 @@ def finish(turn: Turn, finished: ToolFinished) -> Turn:
     )
     waiting = bool(turn.held or turn.drafts) and finished.outcome.status == "not_started"
     missed = waiting or (finished.name == FINISH_CALL and not finished.outcome.ok)
-    tally = replace(turn.tally, recoveries=0, misjoined=turn.tally.misjoined + 1 if missed else 0)
-    return replace(turn, calls=calls, tally=tally)
+    misjoined = turn.tally.misjoined + 1 if missed else 0 if finished.outcome.ok else turn.tally.misjoined
+    refused = turn.tally.refused
+    if all(call.outcome is not None for call in calls):
+        refused = 0 if any(map(_counts_as_done, calls)) else refused + 1
+    return replace(turn, calls=calls, tally=replace(turn.tally, recoveries=0, misjoined=misjoined, refused=refused))
 
 
-def counted(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
-    """Counts of equal calls. A new call that may have changed something is a reason to make the others again."""
-    same = dict(turn.same_calls)
-    for call in made:
-        if call.name == FINISH_CALL and call.arguments.get("reading"):
-            continue  # the same letter answers another question each time
-        mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
-        if mark not in same and policy.tool(call.name).effect != "read":
-            same = dict.fromkeys(same, 0)
-        same[mark] = same.get(mark, 0) + 1
-    return same
+def _counts_as_done(call: PendingCall) -> bool:
+    """It ran, or has an answer that is worth one more model call: a person's no is such an answer."""
+    return call.started or (call.outcome is not None and (call.outcome.ok or call.outcome.status == "denied"))

@@ -1,13 +1,15 @@
 """What happened in a run. These are the items of its journal, and the only input of the turn.
 
 A fact is written before anybody acts on it or sees it. Choices are facts too, so that readers, replays and tests see
-one story. `at` is wall time in seconds, given by whoever wrote the fact.
+one story. `at` is wall time in seconds, given by whoever wrote the fact. `worked` is for how many seconds the run was
+worked on since the fact before, by a clock that no step of the wall clock and no sleep of the machine moves; facts of
+older runs do not have it.
 """
 
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from turnbuckle.reply.draft import DoubtfulRest, Draft
 from turnbuckle.vocab.events import Event
@@ -58,10 +60,12 @@ class FinishDraft(Struct, frozen=True, tag="finish_draft"):
 
 
 class Fallback(Struct, frozen=True, tag="fallback"):
-    """Go to another route. What was shown is kept, and `then` says how it is asked to go on."""
+    """Go to another route. What was shown is kept, and `then` says how it is asked to go on. A route that was left
+    before, for a failure that may have passed, is come back to `after` a while."""
 
     route: RouteName
     then: Continue | FinishDraft | None = None
+    after: float = 0.0
 
 
 class Reask(Struct, frozen=True, tag="reask"):
@@ -127,16 +131,20 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     effort: str | None = None
     cap_field: CapField | None = None
     """How the output cap must be called, where the host has refused its usual name."""
+    worked: float | UnsetType = UNSET
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
     """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long after the run
-    has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its own."""
+    has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its own. With the last word
+    it is known which routes rest at that moment."""
 
     at: float
     attempt: int
     events: tuple[Event, ...]
     merged: int = 0
+    worked: float | UnsetType = UNSET
+    resting: tuple[RouteName, ...] = ()
 
 
 class Decided(Struct, frozen=True, tag="decided"):
@@ -155,6 +163,7 @@ class Decided(Struct, frozen=True, tag="decided"):
     tool: str = ""
     gained: int = 0
     lost: int = 0
+    worked: float | UnsetType = UNSET
 
 
 class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
@@ -211,6 +220,7 @@ class UserSpoke(Struct, frozen=True, tag="user_spoke"):
     at: float
     id: str
     messages: tuple[Message, ...]
+    worked: float | UnsetType = UNSET
 
 
 class ToolStarted(Struct, frozen=True, tag="tool_started"):
@@ -221,6 +231,7 @@ class ToolStarted(Struct, frozen=True, tag="tool_started"):
     name: str
     arguments: dict[str, Any]
     key: str
+    worked: float | UnsetType = UNSET
 
 
 class ToolSaid(Struct, frozen=True, tag="tool_said"):
@@ -229,6 +240,7 @@ class ToolSaid(Struct, frozen=True, tag="tool_said"):
     at: float
     call_id: str
     text: str
+    worked: float | UnsetType = UNSET
 
 
 class ToolFinished(Struct, frozen=True, tag="tool_finished"):
@@ -238,6 +250,7 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished"):
     call_id: str
     name: str
     outcome: ToolOutcome
+    worked: float | UnsetType = UNSET
 
 
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=True):
@@ -252,6 +265,7 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=Tru
     kind: Literal["approval", "question"] = "approval"
     question: str = ""
     expires: float | None = None
+    worked: float | UnsetType = UNSET
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaults=True):
@@ -262,6 +276,7 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaul
     verdict: Literal["allowed", "denied", "answered", "expired", "withdrawn"]
     by: str = ""
     text: str = ""
+    worked: float | UnsetType = UNSET
 
 
 class HandedCall(Struct, frozen=True):
@@ -285,6 +300,7 @@ class RunLeft(Struct, frozen=True, tag="run_left"):
 
     at: float
     why: str
+    worked: float | UnsetType = UNSET
 
 
 class StopAsked(Struct, frozen=True, tag="stop_asked"):
@@ -292,6 +308,7 @@ class StopAsked(Struct, frozen=True, tag="stop_asked"):
 
     at: float
     by: str = "user"
+    worked: float | UnsetType = UNSET
 
 
 class RunEnded(Struct, frozen=True, tag="run_ended"):

@@ -1,10 +1,13 @@
 """Facts to a turn, live and in replay alike: one fold, so that a run that comes back is the run that went."""
 
+from msgspec import UNSET
+
 from turnbuckle.reply.accumulate import Accumulator
+from turnbuckle.turn.budget import tokens_of, worked_on
 from turnbuckle.turn.commands import Command
 from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
 from turnbuckle.turn.ledger import Price
-from turnbuckle.turn.machine import AttemptOver, apply, pending
+from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
 from turnbuckle.turn.policy import Policy, for_wishes
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Ended
@@ -25,27 +28,35 @@ class TurnFold:
         self._price = price
         self._reply = Accumulator()
         self._model = ""
+        self._worked = 0.0
 
     def take(self, fact: Fact) -> None:
         if isinstance(fact, Streamed):
             self._reply.add_all(fact.events)
             if fact.events and isinstance(fact.events[-1], Ended | Cut):
                 reply = self._reply.snapshot()
-                over = AttemptOver(fact.at, fact.attempt, reply, self._cost(reply))
-                self.turn = apply(self.turn, over, self.policy)
+                over = AttemptOver(fact.at, fact.attempt, reply, self._cost(reply), fact.worked, fact.resting)
+                self._apply(over)
+            elif fact.worked is not UNSET:
+                self._worked += fact.worked
             return
         if isinstance(fact, ModelAsked):
             self._reply = Accumulator()
             self._model = fact.model
         elif isinstance(fact, RunStarted):
             self.policy = for_wishes(self.policy, fact.wishes)
-        self.turn = apply(self.turn, fact, self.policy)
+        self._apply(fact)
+
+    def _apply(self, taken: Input) -> None:
+        """The time of bursts that moved nothing is counted with whatever comes behind them."""
+        if self._worked:
+            self.turn, self._worked = worked_on(self.turn, self._worked), 0.0
+        self.turn = apply(self.turn, taken, self.policy)
 
     def _cost(self, reply: Reply) -> float:
-        usage = reply.usage
-        if usage is None or usage.cost is not None or self._price is None:
+        if self._price is None or (reply.usage is not None and reply.usage.cost is not None):
             return 0.0
-        return self._price(self._model, usage.input or 0, usage.output or 0) or 0.0
+        return self._price(self._model, *tokens_of(reply, self.turn.messages)) or 0.0
 
     def due(self) -> tuple[Command, ...]:
         return pending(self.turn, self.policy)

@@ -1,6 +1,8 @@
 """Calls that the caller runs. A whole reply is judged first and healed if need be, drafts included; only then are its
 calls handed over, each in one piece, and the turn ends. Their results come with the caller's next request."""
 
+from typing import Literal
+
 import msgspec
 
 from turnbuckle.reply.splice import Spliced
@@ -11,6 +13,7 @@ from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.messages import CallPart
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import FINISH_CALL
 
 PREFIX = "call_"
@@ -68,6 +71,25 @@ def over(turn: Turn, policy: Policy) -> Record:
     return Record(
         (*once, CallsHandedOver(turn.now, tuple(handed)), RunEnded(turn.now, Outcome("completed", drafts=drafts)))
     )
+
+
+def is_owed(turn: Turn, reply: Reply | None, policy: Policy) -> bool:
+    """Whether the caller has a call to come that was begun and never got whole. Nothing else that it was given makes
+    up for that, and a draft is out of its reach."""
+    begun = [turn.drafts[name].tool for name in turn.own_drafts]
+    begun += [turn.tally.cut_tool, *(call.name for call in turn.calls if call.outcome is None)]
+    announced = False
+    if reply is not None:
+        begun += [call.name for call in reply.calls]
+        announced = reply.finish == "calls" and not reply.calls
+    return any(policy.tool(name).client for name in begun) or (
+        announced and any(facts.client for facts in policy.tools.values())
+    )
+
+
+def kind_of_end(turn: Turn, policy: Policy) -> Literal["partial", "failed"]:
+    """What a turn that can not go on has come to."""
+    return "partial" if turn.has_something and not is_owed(turn, None, policy) else "failed"
 
 
 def run_of(call_id: str) -> str:

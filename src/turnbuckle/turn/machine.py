@@ -9,7 +9,7 @@ calls need in `calls`, what drafts and `finish_call` mean in `drafting`.
 import zlib
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import grown
@@ -17,7 +17,7 @@ from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.own_ids import with_own_ids
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import asking, budget, calls, drafting, held, prompts
+from turnbuckle.turn import asking, budget, calls, drafting, handing, held, progress, prompts, steering
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -55,6 +55,7 @@ from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide
 from turnbuckle.turn.state import Ask, PendingCall, Tally, Turn
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.reply import Reply
@@ -68,6 +69,8 @@ class AttemptOver(Struct, frozen=True):
     attempt: int
     reply: Reply
     cost: float = 0.0
+    worked: float | UnsetType = UNSET
+    resting: tuple[RouteName, ...] = ()
 
 
 Input = Fact | AttemptOver
@@ -81,14 +84,15 @@ def advance(turn: Turn, taken: Input, policy: Policy) -> tuple[Turn, tuple[Comma
 
 def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
     """The state behind this fact."""
-    turn = replace(turn, now=max(turn.now, taken.at))
+    idle = isinstance(taken, RunStarted | RunClaimed) or bool(asking.open_in(turn))
+    turn = budget.timed(turn, taken.at, getattr(taken, "worked", UNSET), idle=idle)
     match taken:
         case RunStarted():
             return _started(turn, taken, policy)
         case RunClaimed():
             return _claimed(turn)
         case ModelAsked():
-            return _asked(turn, taken)
+            return _asked(steering.heard(turn), taken)
         case Streamed() | ToolSaid():
             return turn
         case AttemptOver():
@@ -99,6 +103,8 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             inherited = (*turn.inherited, draft.id) if left_by else turn.inherited
             return replace(turn, drafts={**turn.drafts, draft.id: draft}, inherited=inherited)
         case DraftGrown(_, name, kept, added, doubtful):
+            more = kept + len(added) - len(turn.drafts[name].text)
+            turn = replace(turn, tally=progress.draft_grew(turn.tally, more))
             inherited = tuple(other for other in turn.inherited if other != name)
             longer = replace(grown(turn.drafts[name], kept, added), doubtful=doubtful)
             return replace(turn, drafts={**turn.drafts, name: longer}, inherited=inherited)
@@ -159,6 +165,7 @@ def _started(turn: Turn, started: RunStarted, policy: Policy) -> Turn:
         messages=started.messages,
         wishes=started.wishes,
         started_at=started.at,
+        tally=Tally(),
         phase="asking",
         ask=_ask_on(policy.routes[0], "first"),
     )
@@ -183,16 +190,11 @@ def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
 
 
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
-    given_up = replace(turn, giving_up=GiveUp("partial" if turn.has_something else "failed", why))
+    given_up = replace(turn, giving_up=GiveUp(handing.kind_of_end(turn, policy), why))
     return Record((RunEnded(turn.now, _outcome(given_up, policy)),))
 
 
 def _asked(turn: Turn, asked: ModelAsked) -> Turn:
-    if turn.spoken and not turn.open_text and not turn.own_drafts:
-        # Not behind a text or a call that was cut: the model must first come to the end of what it was saying.
-        said = tuple(message for spoken in turn.spoken for message in spoken.messages)
-        told = (*turn.steered, *(spoken.id for spoken in turn.spoken))
-        turn = replace(turn, messages=(*turn.messages, *said), spoken=(), steered=told)
     return replace(
         turn,
         phase="streaming",
@@ -215,19 +217,16 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
 def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     reply = with_own_ids(over.reply)
     usage = reply.usage
-    tokens = (usage.input or 0) + (usage.output or 0) if usage is not None else 0
+    tokens = sum(budget.tokens_of(reply, turn.messages))
     money = over.cost or (usage.cost if usage is not None and usage.cost else 0.0)
     tally = replace(turn.tally, tokens=turn.tally.tokens + tokens, money=turn.tally.money + money)
-    turn = replace(turn, tally=tally, reply=reply, orphan=False)
+    turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
     found = _verdict(turn)
     if found.kind != "complete" and not _has_no_more(turn, found):
         return replace(turn, phase="deciding")
     said = message_of(reply, turn.protocol, turn.model)
     messages = turn.messages if said is None else (*turn.messages, said)
-    tally = replace(
-        tally, retries=0, waits=0, barren=0, cut_tool="", cuts=0, malformed=0, empty=0, pauses=0, recoveries=0
-    )
-    turn = replace(turn, messages=messages, tally=replace(tally, plain=False, curbed=False), reply=None)
+    turn = replace(turn, messages=messages, tally=progress.settled(tally), reply=None)
     if not found.calls and turn.spoken and not turn.stopping and turn.ask is not None:
         # The answer is whole, and there is more to answer.
         ask = _ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)
@@ -236,13 +235,16 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
         return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
     pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
     turn, pending_calls = drafting.made_whole(turn, pending_calls, policy)
-    same = calls.counted(turn, pending_calls, policy)
+    same = progress.same_calls(turn, pending_calls, policy)
     return replace(turn, phase="tools", calls=pending_calls, same_calls=same, open_text=())
 
 
 def _has_no_more(turn: Turn, found: Verdict) -> bool:
-    """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole."""
-    return found.kind == "empty" and bool(turn.shown.strip()) and turn.reply is not None and turn.reply.finish == "stop"
+    """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole,
+    unless it was a call that broke: nothing of that ran."""
+    call_is_due = bool(turn.tally.cut_tool or turn.tally.malformed or turn.own_drafts)
+    ended = found.kind == "empty" and turn.reply is not None and turn.reply.finish == "stop"
+    return ended and bool(turn.shown.strip()) and not call_is_due
 
 
 def _verdict(turn: Turn) -> Verdict:
@@ -256,16 +258,20 @@ def _judged(turn: Turn, policy: Policy) -> Record:
     reply, ask, found = turn.reply, turn.ask, _verdict(turn)
     assert reply is not None
     assert ask is not None
-    kept = drafting.keep(turn, reply, policy) if found.kind in ("cut_by_transport", "cut_by_length") else None
+    last = reply.last
+    told = last.failure if isinstance(last, Cut) else None
+    circling = told is not None and told.kind == "repeated"
+    was_cut = found.kind in ("cut_by_transport", "cut_by_length")
+    # What went round in circles is no draft of anything.
+    kept = drafting.keep(turn, reply, policy) if was_cut and not circling else None
     gained = len(reply.text) + (kept.gained if kept is not None else 0)
-    tool = kept.tool if kept is not None else ""
-    turn = replace(turn, tally=_counted(turn, found.kind, tool, gained))
+    tool = kept.tool if kept is not None else progress.circling_call(reply) if circling else ""
+    turn = replace(turn, tally=progress.counted(turn, found.kind, tool, gained, reply))
     route = policy.route(ask.route)
     cap, most = ask.cap, route.cap_most
-    last = reply.last
     broken = Broken(
         verdict=found.kind,
-        failure=last.failure if isinstance(last, Cut) else None,
+        failure=told,
         said_text=bool(reply.text),
         has_more=turn.has_something or (kept is not None and kept.draft is not None),
         tool=tool,
@@ -273,7 +279,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         gained=gained,
         tally=turn.tally,
         others=tuple(r.name for r in policy.routes if r.name != route.name and r.name not in turn.failed_routes),
-        can_give_room=cap is not None and most is not None and most > cap,
+        can_give_room=most is not None and (cap is None or most > cap),
         can_lower_effort=ask.effort not in (None, "none", "minimal", "low"),
         streaming=ask.stream,
         seconds_left=budget.seconds_left(turn, policy),
@@ -282,6 +288,11 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         window=reply.finish == "window",
         cap=cap,
         holds=kept is not None and any(isinstance(fact, CallsHeld) for fact in kept.facts),
+        uncapped=cap is None,
+        resting=turn.resting,
+        returns=tuple(name for name in turn.passing if name != route.name),
+        waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
+        for_caller=handing.is_owed(turn, reply, policy),
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
@@ -301,29 +312,6 @@ def _judged(turn: Turn, policy: Policy) -> Record:
     return Record((*(kept.facts if kept is not None else ()), decided))
 
 
-def _counted(turn: Turn, kind: str, tool: str, gained: int) -> Tally:
-    """The small budgets, with this reply in them."""
-    tally, ask = turn.tally, turn.ask
-    assert ask is not None
-    going_on = ask.why in ("continue", "finish_draft") or bool(turn.open_text or turn.own_drafts)
-    same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
-    last = turn.reply.last if turn.reply is not None else None
-    told = isinstance(last, Cut) and last.failure.retry_after is not None
-    return replace(
-        tally,
-        retries=0 if gained or tool else tally.retries + (not told),
-        waits=0 if gained or tool else tally.waits + told,
-        barren=0 if gained else tally.barren + going_on,
-        cut_tool=tool or tally.cut_tool,
-        cuts=(1 if not same_tool or gained else tally.cuts + 1) if tool else tally.cuts,
-        malformed=tally.malformed + (kind == "malformed"),
-        empty=tally.empty + (kind == "empty"),
-        pauses=tally.pauses + (kind == "paused"),
-        gained=tally.gained + gained,
-        recoveries=0 if gained else tally.recoveries,
-    )
-
-
 # Decisions
 
 
@@ -331,7 +319,7 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
     reply, ask, choice = turn.reply, turn.ask, decided.decision
     assert reply is not None
     assert ask is not None
-    tally = _counted(turn, decided.verdict, decided.tool, decided.gained)
+    tally = progress.counted(turn, decided.verdict, decided.tool, decided.gained, reply)
     tally = replace(
         tally, lost=tally.lost + decided.lost, seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0)
     )
@@ -343,10 +331,9 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
             return _reask(turn, choice, policy, reply)
         case Continue() | FinishDraft():
             return _go_on(turn, choice, ask, policy, reply)
-        case Fallback(route, then):
-            fresh_tally = replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
-            turn = replace(turn, failed_routes=(*turn.failed_routes, ask.route), tally=fresh_tally)
-            fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes)
+        case Fallback(route, then, after):
+            turn = _left(turn, ask.route, route, passing=decided.failure is not None and decided.failure.retryable)
+            fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes, after=after)
             # What is left of the caller's own limit is left on any route.
             fresh = replace(fresh, cap=ask.cap) if policy.capped else fresh
             if then is None:
@@ -360,6 +347,15 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
             turn = replace(turn, messages=kept, open_text=text, reply=None)
             return replace(turn, phase="ending", giving_up=choice, failure=decided.failure)
     assert_never(choice)
+
+
+def _left(turn: Turn, route: RouteName, wanted: RouteName, *, passing: bool) -> Turn:
+    """A route is left for another. Pauses go on growing where one comes back to a route that was left before."""
+    failed = tuple(name for name in dict.fromkeys((*turn.failed_routes, route)) if name != wanted)
+    left = tuple(name for name in dict.fromkeys((*turn.passing, *[route] * passing)) if name != wanted)
+    back = wanted in turn.passing
+    tally = turn.tally if back else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
+    return replace(turn, failed_routes=failed, passing=left, tally=tally)
 
 
 def _again(turn: Turn, ask: Ask, reply: Reply) -> Turn:

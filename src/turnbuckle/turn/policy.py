@@ -62,7 +62,13 @@ class Policy(Struct, frozen=True):
     stream_retries: int = 2
     told_waits: int = 8
     """How often in a row the only route may say when to come back, and be asked again then."""
+    patience: float = 75.0
+    """For how many seconds a route that is down is waited for where there is no other."""
     continuations: int = 3
+    crumbs: int = 12
+    """How often in a row a try may bring only a few characters."""
+    refusals: int = 6
+    """How often in a row the model may make calls of which none can start."""
     max_recoveries: int = 2
     malformed_retries: int = 3
     empty_retries: int = 1

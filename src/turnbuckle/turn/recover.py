@@ -4,7 +4,12 @@ The deciding question is what escaped. Nothing: ask again in silence, then elsew
 on behind it. A call that was begun: its text is kept as a draft where the tool allows it, else the model is told
 that nothing ran. Progress refills the small budgets; three tries in a row that bring nothing end the turn; and the
 same question is never put again when it can not change the answer.
+
+A route that falls silent is left at once where there is a healthy other. A route that is down is waited for where there
+is none: for as long as the patience lasts, with growing pauses.
 """
+
+import math
 
 from msgspec import Struct
 
@@ -40,6 +45,12 @@ _WORTH_ASKING = 256
 """Output tokens below which a reply behind a prompt that fills the window is not worth its price."""
 _BACKOFF_FIRST = 0.5
 _BACKOFF_MOST = 8.0
+_TOLD_MOST = 4.0
+"""A provider that says "at once" again and again is not believed for ever: pauses grow up to this all the same."""
+_DOWN: frozenset[FailureKind] = frozenset({"connect", "reset", "overloaded", "rate_limited", "timeout"})
+"""What a route says, or does not, that restarts or has too much to do."""
+_DOWN_STATUS = frozenset({502, 503, 504, *range(520, 531)})
+"""How servers and what stands before them say the same. A mere 500 may well be about the request itself."""
 
 
 class Broken(Struct, frozen=True):
@@ -63,6 +74,11 @@ class Broken(Struct, frozen=True):
     window: bool = False  # the context window is full
     cap: int | None = None  # the output cap of the request
     holds: bool = False  # whole calls of this reply are held, which nobody should generate again
+    uncapped: bool = False  # no output limit was asked for, so none of ours can be too small
+    resting: tuple[RouteName, ...] = ()  # of the others, those that are benched
+    returns: tuple[RouteName, ...] = ()  # routes that were left for a failure that may have passed
+    waited: float = math.inf  # seconds of work since the first of the failures in a row
+    for_caller: bool = False  # the call was for a tool of the caller, who gets nothing of it
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -75,7 +91,8 @@ def decide(broken: Broken, policy: Policy) -> Decision:
         case "thinking_exhausted" if policy.capped:
             return _at_the_callers_limit()
         case "thinking_exhausted":
-            return _with_more_room(broken) or _give_up(broken, "the model used up its output limit by thinking")
+            words = "the model used up its output limit by thinking"
+            return _with_more_room(broken) or _elsewhere(broken) or _give_up(broken, words)
         case "empty":
             if broken.tally.empty <= policy.empty_retries:
                 return Reask("say_something")
@@ -103,6 +120,10 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
             return Reask("plain")
         if failure.kind == "pairing" and broken.can_retell and not broken.tally.retold:
             return Reask("retold")
+        if failure.kind == "repeated":
+            return _after_circles(broken, failure)
+        if failure.kind == "stalled" and any(route not in broken.resting for route in broken.others):
+            return _elsewhere(broken) or _give_up(broken, failure.message)
         if (changed := _with_another_cap(broken, failure)) is not None:
             return changed
         if not failure.retryable:
@@ -124,8 +145,11 @@ def _after_length(broken: Broken, policy: Policy) -> Decision:
         # Nothing of it can be used, so a larger cap is the only thing that helps.
         if (room := _with_more_room(broken)) is not None:
             return room
+        if not broken.tool and broken.uncapped:
+            # Nobody asked for a limit: this is a reply that was cut before its first word.
+            return _ask_again(broken, policy, "the answer was cut before its first word")
         if not broken.tool:
-            return _give_up(broken, "the output limit is too small for any answer")
+            return _elsewhere(broken) or _give_up(broken, "the output limit is too small for any answer")
     if broken.tool:
         return _after_cut_call(broken, policy)
     return _go_on(broken, policy, Continue("length"))
@@ -143,8 +167,8 @@ def _after_cut_call(broken: Broken, policy: Policy) -> Decision:
     cuts = broken.tally.cuts
     wanted = _wanted_call(broken)
     if cuts >= PLAIN_FROM:
-        if broken.others:
-            return Fallback(broken.others[0], wanted)
+        if (other := _elsewhere(broken, wanted)) is not None:
+            return other
         if broken.tally.plain or not broken.streaming:
             return _give_up(broken, f"the call of {broken.tool} was cut {cuts} times in a row")
     return _go_on(broken, policy, wanted)
@@ -162,24 +186,47 @@ def _go_on(broken: Broken, policy: Policy, wanted: Continue | FinishDraft) -> De
     return wanted
 
 
-def _ask_again(broken: Broken, policy: Policy) -> Decision:
+def _after_circles(broken: Broken, failure: Failure) -> Decision:
+    """Text that was shown cannot be taken back, and nobody wants it to go on. Where a call or a thought went round,
+    another model may not."""
+    if broken.tool or not broken.said_text:
+        if (other := _elsewhere(broken)) is not None:
+            return other
+        if not broken.tool and not broken.tally.roomier and broken.can_lower_effort:
+            return Reask("less_effort")
+    return _give_up(broken, failure.message)
+
+
+def _ask_again(broken: Broken, policy: Policy, words: str = "no answer came") -> Decision:
     """Nothing came of this attempt, so nobody needs to know of it."""
     failure = broken.failure
-    wait = failure.retry_after if failure is not None and failure.retry_after is not None else _backoff(broken)
-    patient = wait <= min(policy.longest_wait, broken.seconds_left)
-    if patient and _may_ask_again(broken, policy):
+    told = failure.retry_after if failure is not None else None
+    wait = _backoff(broken) if told is None else max(told, min(_backoff(broken), _TOLD_MOST))
+    in_time = wait <= min(policy.longest_wait, broken.seconds_left)
+    if in_time and _may_ask_again(broken, policy):
         return Retry(wait)
-    words = failure.message if failure is not None else "no answer came"
-    if not patient:
-        words = f"{words} (the provider asks to wait {wait:.0f} s)"
-    return _elsewhere(broken) or _give_up(broken, words)
+    if (other := _elsewhere(broken)) is not None:
+        return other
+    if in_time and _is_waited_for(broken, policy):
+        return Fallback(broken.returns[0], after=wait) if broken.returns else Retry(wait)
+    words = failure.message if failure is not None else words
+    return _give_up(broken, words if in_time or told is None else f"{words} (the provider asks to wait {wait:.0f} s)")
 
 
 def _may_ask_again(broken: Broken, policy: Policy) -> bool:
     """A provider that says when to come back is believed, and the more often if there is nowhere else to go."""
     if broken.failure is None or broken.failure.retry_after is None:
         return broken.tally.retries <= policy.stream_retries
-    return broken.tally.waits <= (policy.stream_retries if broken.others else policy.told_waits)
+    return broken.tally.waits <= (policy.stream_retries if broken.others or broken.returns else policy.told_waits)
+
+
+def _is_waited_for(broken: Broken, policy: Policy) -> bool:
+    """Whether the route is down, as one that restarts, and nobody has waited long enough yet. Who wants no silent
+    tries gets none here either."""
+    failure = broken.failure
+    if failure is None or not policy.stream_retries or broken.waited >= policy.patience:
+        return False
+    return failure.kind in _DOWN or failure.status in _DOWN_STATUS
 
 
 def _at_the_callers_limit() -> GiveUp:
@@ -219,14 +266,18 @@ def _elsewhere(broken: Broken, then: Continue | FinishDraft | None = None) -> De
         then = _wanted_call(broken)
     elif then is None and broken.said_text:
         then = Continue("text")
-    return Fallback(broken.others[0], then)
+    fit = [route for route in broken.others if route not in broken.resting]
+    return Fallback((*fit, *broken.others)[0], then)
 
 
 def _give_up(broken: Broken, why: str) -> Decision:
-    return GiveUp("partial" if broken.said_text or broken.has_more else "failed", why)
+    """Who never got the call that was made for it has no part of anything."""
+    partial = (broken.said_text or broken.has_more) and not broken.for_caller
+    return GiveUp("partial" if partial else "failed", why)
 
 
 def _backoff(broken: Broken) -> float:
     """Half a second, then doubling, spread by up to a quarter so that many runs do not come back at once."""
-    step = _BACKOFF_FIRST * 2.0 ** max(broken.tally.retries - 1, 0)
+    tries = min(broken.tally.retries + broken.tally.waits, 32)
+    step = _BACKOFF_FIRST * 2.0 ** max(tries - 1, 0)
     return float(min(step, _BACKOFF_MOST) * (1 - broken.jitter / 4))

@@ -87,6 +87,9 @@ class Tally(Struct, frozen=True):
     misjoined: int = 0  # finish_calls in a row that did not fit their draft
     curbed: bool = False  # the output cap was lowered to what the provider allows
     renamed: bool = False  # the output cap was sent under its other name
+    thin: int = 0  # tries in a row that brought only a few characters each
+    refused: int = 0  # rounds of calls in a row of which none could start
+    trouble_since: float | None = None  # seconds of work at the first of the failures in a row
     roomier: bool = False  # the output cap was raised, or the effort lowered
     plain: bool = False  # the reply was asked for in one piece, since streams of it kept breaking
     retold: int = 0  # so many messages are told in plain words, since a provider refused them as they were
@@ -94,7 +97,8 @@ class Tally(Struct, frozen=True):
     gained: int = 0  # characters that came and were kept, over all attempts
     lost: int = 0  # characters that came and could not be used
     seconds_lost: float = 0.0
-    seconds_asked: float = 0.0  # spent on waiting for people, which no limit counts
+    seconds_idle: float = 0.0  # in which nobody worked on it: people were waited for, or the machine was not there
+    seconds_asked: float = 0.0  # of them, on waiting for people
     asked_since: float = 0.0  # since when people are waited for, while they are
 
 
@@ -127,12 +131,18 @@ class Turn(Struct, frozen=True):
     held: tuple[HeldCall, ...] = ()
     """The calls of a reply that was cut, where there is more than the one that is asked for again."""
     failed_routes: tuple[RouteName, ...] = ()
+    passing: tuple[RouteName, ...] = ()
+    """Of them, those that were left for a failure that may pass."""
+    resting: tuple[RouteName, ...] = ()
+    """Routes that were benched when the last attempt had its last word."""
     same_calls: dict[str, int] = {}
     """How often each call was made since the last one that was new and could have changed anything."""
     tally: Tally = Tally()
     wishes: Wishes = Wishes()
     spoken: tuple[UserSpoke, ...] = ()
     """What people said meanwhile, and the model was not told yet."""
+    unheard: int = 0
+    """For how many model calls they have been waiting, behind a text that was cut."""
     steered: tuple[str, ...] = ()
     """Which of their words the model was told."""
     handed: tuple[HandedCall, ...] = ()
