@@ -482,11 +482,8 @@ def test_P33_two_stalls_in_a_row_bench_a_route_for_all_sessions(tmp_path: Path, 
         return stories, stage.health.of(RouteName(MAIN)).standing(stage.call_clock.now())
 
     stories, standing = on_stage(tmp_path, {MAIN: "silent", "other": ELSEWHERE}, scene, protocol=protocol)
-    assert [[asked.route for asked in story.asked] for story in stories] == [
-        [MAIN, "other"],
-        [MAIN, "other"],
-        ["other"],
-    ]
+    routes = [[asked.route for asked in story.asked] for story in stories]
+    assert routes == [[MAIN, "other"], [MAIN, "other"], ["other"]]
     assert standing == "benched"
     assert len({story.turn.session for story in stories}) == 3
 
