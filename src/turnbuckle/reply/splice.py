@@ -53,8 +53,6 @@ SURE_REPEAT = 20
 """Characters that `rest` must repeat, exactly, to prove a place further back."""
 _NEAR = 80
 """How far in front of the draft's end `after` may stop and still be meant as its end."""
-_LEAST_HELD = 40
-"""Characters of a cut piece below which a question about it costs more than sending it again."""
 _MOST_READINGS = 5
 
 RefusalKind = Literal[
@@ -175,8 +173,8 @@ def extend_by_cut(draft: Draft, finish_arguments: str, *, told: int | None = Non
         return _refuse(draft, "closed", f"{draft.argument} was received to its end")
     found = _judge(draft, after_text, rest_text, told, cut=rest is not None and rest.end is None)
     if isinstance(found, _Doubt):
-        if len(rest_text) < _LEAST_HELD:
-            return _refuse(draft, "nothing_new", "the piece is too short to be told from a repetition")
+        if not rest_text:
+            return _refuse(draft, "nothing_new", "nothing of `rest` was received")
         return Refused("doubtful", found.why, tail(draft), (), DoubtfulRest(rest_text, found.readings, True))
     if isinstance(found, Refused):
         return found
@@ -260,6 +258,8 @@ def _behind_earlier(
 ) -> Reading | _Doubt | Refused:
     """`after` stands further back. What follows it there is kept: `rest` must bring it again, or it is asked about."""
     text, whole = draft.text, len(draft.text)
+    if cut and any(text.startswith(rest, place) for place in places):
+        return Reading(whole, len(rest))
     fits = [place for place in places if rest.startswith(text[place:])]
     if len(fits) == 1:
         proved = Reading(whole, whole - fits[0])

@@ -22,7 +22,7 @@ _OPENING = (
     r"\[runtime\]|\[continu\w*\]"
 )
 _PREFACE = re.compile(
-    rf"[ \t\r\n]*(?:\*\*)?(?:{_OPENING})(?!\w)[^\n:`]{{0,100}}?"
+    rf"[ \t\r\n]*(?:\*\*)?(?-i:(?=[A-Z\[]))(?:{_OPENING})(?!\w)[^\n:`]{{0,100}}?"
     r"(?::(?:\*\*)?[ \t]*(?:\r?\n)*|\.{3}[ \t]*(?:\r?\n)+|\u2026[ \t]*(?:\r?\n)+|[.!]?[ \t]*\r?\n(?:\r?\n)+)",
     re.IGNORECASE,
 )
@@ -80,12 +80,14 @@ def wrapping(text: str, rest: str, *, cut: bool = False) -> Wrapping | None:
 
 def may_become_wrapping(rest: str) -> bool:
     """Whether a `rest` that was cut is so short that it may be the beginning of something around it."""
-    head = rest.lstrip().lower()
+    head = rest.lstrip()
     if len(rest) > _LONGEST_PREFACE or "\n" in head:
         return False
     if any(one.startswith(head) or head.startswith(one) for one in ("```", "~~~", "<<<", ">>>", "...", "\u2026")):
         return True
-    return any(one.startswith(head) for one in _WORDS_OF_OPENING) or _BEGUN.match(head) is not None
+    if not head[:1].isupper() and head[:1] != "[":
+        return not head
+    return any(one.startswith(head.lower()) for one in _WORDS_OF_OPENING) or _BEGUN.match(head.lower()) is not None
 
 
 def _ends(rest: str, start: int, *, cut: bool) -> tuple[int, ...]:

@@ -183,7 +183,8 @@ def _reply_to(request: ModelRequest) -> _Reply:
     if question := _QUESTION.search(note or open_draft):
         answer = {"draft": question["id"], "after": "", "rest": "", "reading": "a"}  # it always means what it says
         return _Reply(calls=(_Call(FINISH_CALL, answer),))
-    note = note or open_draft
+    if open_draft:
+        note, reply = note or open_draft, replace(reply, text="")  # it was said before the call
     if found := _DRAFT.search(note) or _WHOLE_DRAFT.search(note) or _KEPT.search(note):
         held, is_whole = int(found["count"].replace(",", "")), found.re is _WHOLE_DRAFT
         reply = replace(reply, held=held, draft=found["id"], draft_is_whole=is_whole)
