@@ -5,7 +5,7 @@ are not ours to run: when all others have their results, they are handed over wh
 
 from msgspec.structs import replace
 
-from turnbuckle.turn import asking, budget, doubt, drafting, handing, held, prompts
+from turnbuckle.turn import asking, budget, doubt, drafting, handing, held, pieces, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
@@ -78,6 +78,8 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
             "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."
         )
         return Record(_all_finished(turn, [call], told))
+    elif (part := drafting.refuse_part(turn, call, policy)) is not None:
+        return part
     elif (waits := drafting.hold_back(turn, call, policy)) is not None:
         return waits
     else:
@@ -134,7 +136,8 @@ def start(turn: Turn, started: ToolStarted) -> Turn:
 
     again = any(call.started for call in turn.calls if call.id == started.call_id)
     tally = turn.tally if again else replace(turn.tally, tool_runs=turn.tally.tool_runs + 1)
-    return replace(turn, calls=tuple(map(mark, turn.calls)), tally=tally)
+    written = turn.pieces if again else pieces.noted(turn, started.name, started.arguments)
+    return replace(turn, calls=tuple(map(mark, turn.calls)), tally=tally, pieces=written)
 
 
 def finish(turn: Turn, finished: ToolFinished) -> Turn:

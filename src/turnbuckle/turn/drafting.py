@@ -1,6 +1,5 @@
 """Drafts in a turn: what is kept of a cut call, and what `finish_call` makes of it."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,25 +10,18 @@ from msgspec.structs import replace
 from turnbuckle.reply.draft import Draft, draft_of, grown, text_argument, told_length
 from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, splice
 from turnbuckle.reply.verdict import ours_to_run
-from turnbuckle.turn import held, prompts
+from turnbuckle.turn import held, pieces, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool
 from turnbuckle.turn.facts import (
     CallsHeld,
-    Decision,
     DraftClosed,
     DraftGrown,
     DraftKept,
     Fact,
-    Fallback,
-    FinishDraft,
-    GiveUp,
     HeldCall,
-    Reask,
-    Retry,
     ToolFinished,
 )
 from turnbuckle.turn.policy import ANY_TEXT, Policy
-from turnbuckle.turn.recover import Broken
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import DraftId
@@ -270,17 +262,26 @@ def _extend(turn: Turn, call: ReplyCall) -> Kept:
 
 def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId | None = None) -> list[DraftClosed]:
     """The drafts that a call settles: the one that it finishes, and those for the same thing. A draft of another
-    file, say, stays open, and so does one that another call of this reply is there to finish."""
+    file, say, stays open, and so does one of which this is not the whole, or that another call of this reply is there
+    to finish."""
     others = {draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is None}
     return [
         DraftClosed(turn.now, draft.id, "finished" if draft.id == finished else "superseded")
         for draft in turn.drafts.values()
-        if draft.id == finished or (draft.id not in others and _is_for(draft, tool, arguments))
+        if draft.id == finished or (draft.id not in others and pieces.settles(turn, draft, tool, arguments))
     ]
 
 
-def _is_for(draft: Draft, tool: str, arguments: dict[str, Any]) -> bool:
-    return draft.tool == tool and all(arguments.get(key, value) == value for key, value in draft.settled.items())
+def refuse_part(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
+    """A new call that would put a part in the place of the whole is not started, and the model is told why."""
+    found = pieces.unfit(turn, call, policy)
+    if found is None:
+        return None
+    draft, why = found
+    text = call.arguments[draft.argument]
+    told = f"Not started: {why} ({len(text):,} characters, {len(draft.text):,} are kept). "
+    again = prompts.text(prompts.finish_draft(draft, 0, policy.tool(draft.tool).guarded))
+    return _answer(turn, call, "not_started", told + again)
 
 
 def is_waited_for(turn: Turn, policy: Policy) -> bool:
@@ -432,61 +433,3 @@ def _misspelt(given: dict[str, Any]) -> str:
 
 def _answer(turn: Turn, call: PendingCall, status: Any, text: str) -> Record:
     return Record((ToolFinished(turn.now, call.id, call.name, ToolOutcome(status, text)),))
-
-
-def notice(choice: Decision, broken: Broken, kept: Kept | None) -> str:
-    """One quiet line for the user; empty where nothing that was shown is touched."""
-    where = f" in {broken.tool}" if broken.tool else ""
-    what = _what_broke(broken)
-    match choice:
-        case Retry():
-            return ""
-        case Reask(change):
-            return f"{what}: {_CHANGES[change]}" if change in _CHANGES else ""
-        case FinishDraft() | Fallback(_, FinishDraft()):
-            count = kept.length if kept is not None else 0
-            return f"{what}{where}, {count:,} characters kept, finishing the draft"
-        case Fallback(route):
-            return f"{what}{where}, going on with {route}" if broken.said_text or broken.tool else ""
-        case GiveUp("cancelled", _):
-            return ""  # the wish to stop was told, and so is the end
-        case GiveUp(_, why):
-            told_alone = broken.verdict == "refused" or why == what or _is_our_own(broken)
-            return why if told_alone else f"{what}{where}: {why}"
-        case _:
-            return f"{what}{where}, nothing ran, asking for smaller calls" if broken.tool else ""
-
-
-_CHANGES = {
-    "more_room": "asking again with more room",
-    "less_effort": "asking again with less effort",
-    "say_something": "asking again",
-    "valid_calls": "asking for a valid call",
-    "less_room": "asking again with a smaller output limit",
-    "retold": "asking again with the history in plain words",
-}
-
-
-def _is_our_own(broken: Broken) -> bool:
-    """Whether we ended the stream ourselves, so that it did not break."""
-    return broken.failure is not None and broken.failure.kind in ("cancelled", "repeated", "budget")
-
-
-_WAITED = re.compile(r"\b(?:for|after|stalled) (\d[\d.]* s)\b")
-"""The time in the words of a clock that fired; its limit and its source are for the record, not for a quiet line."""
-
-
-def _what_broke(broken: Broken) -> str:
-    failure = broken.failure
-    if failure is not None:
-        if failure.kind == "stalled":
-            waited = _WAITED.search(failure.message)
-            return f"stream stalled {waited[1]}" if waited is not None else "stream stalled"
-        return f"stream broke ({failure.kind.replace('_', ' ')})"
-    words = {
-        "cut_by_length": "the output limit was reached",
-        "thinking_exhausted": "the output limit was used up by thinking",
-        "empty": "nothing arrived",
-        "malformed": "the call could not be read",
-    }
-    return words.get(broken.verdict, broken.verdict.replace("_", " "))

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from turnbuckle.reply.splice import Spliced
-from turnbuckle.turn import drafting
+from turnbuckle.turn import drafting, pieces
 from turnbuckle.turn.commands import Record
 from turnbuckle.turn.facts import CallsHandedOver, DraftClosed, HandedCall, RunEnded
 from turnbuckle.turn.policy import Policy
@@ -22,7 +22,7 @@ PREFIX = "call_"
 def is_for_caller(turn: Turn, call: PendingCall, policy: Policy) -> bool:
     """Whether the caller runs this call: one of its own tools, or a draft of such a call that is whole now. Nothing is
     handed over while a reply that was cut is not whole."""
-    if drafting.is_waited_for(turn, policy):
+    if drafting.is_waited_for(turn, policy) or pieces.unfit(turn, call, policy) is not None:
         return False
     if not _finishes(call, policy):
         return policy.tool(call.name).client

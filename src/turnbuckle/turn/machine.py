@@ -17,7 +17,7 @@ from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.own_ids import with_own_ids
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import asking, budget, calls, drafting, handing, held, progress, prompts, steering
+from turnbuckle.turn import asking, budget, calls, drafting, handing, held, notices, progress, prompts, steering
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -304,7 +304,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         found.evidence,
         choice,
         broken.failure,
-        notice=drafting.notice(choice, broken, kept),
+        notice=notices.notice(choice, broken, kept.length if kept is not None else 0),
         tool=tool,
         gained=gained,
         lost=drafting.lost(reply, kept),

@@ -128,6 +128,8 @@ class Turn(Struct, frozen=True):
     drafts: dict[DraftId, Draft] = {}
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
+    pieces: dict[DraftId, int] = {}
+    """How much of a draft was written by smaller calls in its place."""
     held: tuple[HeldCall, ...] = ()
     """The calls of a reply that was cut, where there is more than the one that is asked for again."""
     failed_routes: tuple[RouteName, ...] = ()

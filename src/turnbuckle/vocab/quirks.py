@@ -22,7 +22,12 @@ class Quirks(Struct, frozen=True):
     eager_arguments: bool = True
     """Ask for arguments as they are generated, where the protocol has a way to ask."""
 
+    drafts: Literal["calls", "text"] = "calls"
+    """How a call that was cut is finished first: by `finish_call`, or as plain text, which small models can do."""
+
     # Asking, Chat Completions
+    prefill: Literal["", "plain", "continue_final_message", "prefix", "partial"] = ""
+    """How this host goes on behind the last assistant message: always, or by a flag. Empty: it does not."""
     output_cap_field: CapField = "max_completion_tokens"
     """How this host calls the output cap. That is OpenAI's name for it; a route to anybody else is given `max_tokens`,
     the only one that most servers know."""
