@@ -24,7 +24,8 @@ from turnbuckle.lab.cases import CASES, find_case
 from turnbuckle.lab.clock import RealClock, VirtualClock
 from turnbuckle.lab.provider import CASE_HEADER, Provider, Received
 from turnbuckle.lab.script import Case
-from turnbuckle.runtime.runs import Running, Runs
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.tools.dispatch import Dispatcher

@@ -36,8 +36,9 @@ from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.price import load, price_of
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
+from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import Running, Runs
+from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.saying import LaneRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.session.reset import ResetRule

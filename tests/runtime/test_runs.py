@@ -9,7 +9,7 @@ import pytest
 
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, StorageFull
+from turnbuckle.journal.port import Claim
 from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.ports import Stopper
@@ -195,14 +195,19 @@ async def test_exactly_the_runs_without_an_end_are_unfinished(stage: Stage) -> N
 
 
 @scene
-async def test_a_full_store_leaves_the_run_unfinished_and_says_so(stage: Stage) -> None:
+async def test_a_full_store_is_waited_for_and_the_run_goes_on_by_itself(stage: Stage) -> None:
     running = await _hung(stage)
     stage.journal.room = 0
     running.stop()
-    with pytest.raises(StorageFull):
-        await running.outcome()
+    await stage.clock.advance(LEASE * 3)
+    assert not running.done
+    trouble = stage.journal.trouble()
+    assert trouble is not None
+    assert trouble.fault == "full"
     stage.journal.room = 1 << 20
-    assert [row.name for row in await stage.process("b").unfinished()] == [running.run]
+    await stage.clock.advance(10)
+    assert (await running.outcome()).kind == "cancelled"
+    assert stage.journal.trouble() is None
 
 
 @scene

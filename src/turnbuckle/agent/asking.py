@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from turnbuckle.agent.events import ApprovalAsked, asked
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
-from turnbuckle.runtime.runs import Running
+from turnbuckle.runtime.running import Running
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.turn import facts
 

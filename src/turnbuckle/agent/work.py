@@ -24,8 +24,9 @@ from turnbuckle.journal.port import Item, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.lane import ACTIVE
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.once import Once, Other, key_fault
+from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, NewRun, Running, listed
+from turnbuckle.runtime.runs import RUNNING, NewRun, listed
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.http import Problem

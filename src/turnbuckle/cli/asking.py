@@ -12,7 +12,7 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.cli.story import Break, Line
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
-from turnbuckle.runtime.runs import Running
+from turnbuckle.runtime.running import Running
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded, decode
 
 _LONGEST = 65_536

@@ -33,8 +33,9 @@ from turnbuckle.runtime.driver import PersonsAnswer
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.lane import Lane
 from turnbuckle.runtime.price import price_of
+from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, NewRun, Running, find_run, fold_run
+from turnbuckle.runtime.runs import RUNNING, NewRun, find_run, fold_run
 from turnbuckle.runtime.saying import Said, Stopped
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.names import LOCAL

@@ -24,7 +24,8 @@ from turnbuckle.errors import ConfigError, TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.lane import KIND as SESSION
-from turnbuckle.runtime.runs import KIND, NewRun, Running, fold_run
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import KIND, NewRun, fold_run
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.http import Problem

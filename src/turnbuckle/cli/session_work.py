@@ -21,8 +21,9 @@ from turnbuckle.runtime.archive import Imported, Importer, exported, read_archiv
 from turnbuckle.runtime.lane import KIND, Lane
 from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.retention import prune_outputs
+from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import READING, RUNNING, Running, Runs, listed
+from turnbuckle.runtime.runs import READING, RUNNING, Runs, listed
 from turnbuckle.runtime.sessions import Sessions, Told
 from turnbuckle.server.names import LOCAL, public_session
 from turnbuckle.session.state import SessionState

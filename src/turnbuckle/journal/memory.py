@@ -16,7 +16,6 @@ from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
-    MAX_ITEM,
     READ_BYTES,
     READ_LIMIT,
     SEARCH_LIMIT,
@@ -32,8 +31,11 @@ from turnbuckle.journal.port import (
     Note,
     StorageFull,
     StreamRow,
+    Trouble,
+    TroubleBook,
     Wanted,
     check_distinct,
+    check_size,
     merge_fault,
     next_seq,
 )
@@ -82,6 +84,7 @@ class MemoryJournal:
         self._waiters = Waiters()
         self._stored = 0
         self._said = 0
+        self._book = TroubleBook(wall)
         self._closed = False
 
     # Reading
@@ -151,10 +154,12 @@ class MemoryJournal:
             if refusal := live.refusal(one.after, one.epoch):
                 raise refusal
         items = [item for one in appends for item in one.items]
-        if any(len(item) > MAX_ITEM for item in items):
-            raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
+        check_size(items)
         if items and self._stored + sum(map(len, items)) > self.room:
-            raise StorageFull("no room in memory")
+            full = StorageFull("no room in memory")
+            self._book.failed(full)
+            raise full
+        self._book.stored()
 
     def _append(self, stream: str, items: Sequence[bytes], epoch: int, grade: Grade, note: Note | None) -> int:
         found = self._streams[stream]
@@ -238,6 +243,9 @@ class MemoryJournal:
         if found is not None:
             self._stored -= sum(len(item.data) for item in found.items)
             self._waiters.gone(stream)
+
+    def trouble(self) -> Trouble | None:
+        return self._book.trouble
 
     async def change_all(
         self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()

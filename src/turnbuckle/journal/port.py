@@ -30,15 +30,19 @@ Errors. What a caller must expect while using a sound program correctly is raise
     ├── Conflict         the claim is good but the head is another than the writer thinks
     ├── Gone             the stream was dropped while somebody waited for it
     ├── Closed           the journal was closed
+    ├── TooLarge         an item is larger than any journal takes; it is a ValueError, too
     └── StorageError     the store did not do its work; nothing of the append is visible
         ├── StorageFull      no room; works again when there is some
         ├── StorageFailed    the machine reported an error
+        │   ├── ReadOnly         the folder or its files may not be written
+        │   ├── OutOfFiles       the process may open no more files
+        │   └── FolderGone       the folder was deleted, moved away, or another took its place
         ├── Damaged          stored bytes are not what was written
         ├── FormatUnknown    written by another program or a newer version
         └── InUse            another process writes to this journal
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -192,20 +196,57 @@ class Closed(JournalError):
     """The journal was closed."""
 
 
+class TooLarge(JournalError, ValueError):
+    """An item has more bytes than any journal takes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"an item may have at most {MAX_ITEM} bytes, and this one has {size}")
+        self.size = size
+
+
 class StorageError(JournalError):
-    """The store did not do its work."""
+    """The store did not do its work. `fault` names what is wrong with it in one word, and `passes` says whether the
+    same may work later, without anybody who mends the store."""
+
+    fault = "failed"
+    passes = False
 
 
 class StorageFull(StorageError):
     """There is no room. Nothing was stored; the same append works when there is room again."""
 
+    fault = "full"
+    passes = True
+
 
 class StorageFailed(StorageError):
     """The machine reported an error. Nothing is visible now, but a restart may find the items after all."""
 
+    passes = True
+
+
+class ReadOnly(StorageFailed):
+    """The folder, or a file in it, may not be written."""
+
+    fault = "read_only"
+
+
+class OutOfFiles(StorageFailed):
+    """The process has as many files open as it may have."""
+
+    fault = "out_of_files"
+
+
+class FolderGone(StorageFailed):
+    """The folder is not there any more, or another one has its name. What is written now would be lost."""
+
+    fault = "gone"
+
 
 class Damaged(StorageError):
     """What is stored is not what was written. `seq` is the first item that can not be trusted, if that is known."""
+
+    fault = "damaged"
 
     def __init__(self, stream: str, seq: int | None, why: str) -> None:
         place = f"stream {stream}{'' if seq is None else f', item {seq}'}: " if stream else ""
@@ -218,9 +259,21 @@ class Damaged(StorageError):
 class FormatUnknown(StorageError):
     """The file is no journal, or one of a newer version."""
 
+    fault = "unknown_format"
+
 
 class InUse(StorageError):
     """Another process writes to this journal."""
+
+    fault = "in_use"
+
+
+class Trouble(Struct, frozen=True):
+    """What a store suffers from at this moment: the word and the sentence of its last error, and since when."""
+
+    fault: str
+    why: str
+    since: float
 
 
 class Reader(Protocol):
@@ -314,6 +367,11 @@ class Journal(Reader, Protocol):
         """
         ...
 
+    def trouble(self) -> Trouble | None:
+        """What the store suffers from, as far as its last works have shown; None if all is well. A write that succeeds
+        ends the trouble of earlier ones. Damage that was found stays."""
+        ...
+
     async def change_all(
         self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
     ) -> bool:
@@ -324,6 +382,35 @@ class Journal(Reader, Protocol):
         and the drop of one, are left out. Raises what `append` raises, for any of the appends.
         """
         ...
+
+
+def check_size(items: Sequence[bytes]) -> None:
+    """Raises TooLarge."""
+    largest = max(map(len, items), default=0)
+    if largest > MAX_ITEM:
+        raise TooLarge(largest)
+
+
+class TroubleBook:
+    """Keeps what the last works of a store have shown. `wall` gives the time."""
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._failing: Trouble | None = None
+        self._damage: Trouble | None = None
+
+    def failed(self, error: StorageError) -> None:
+        if isinstance(error, Damaged | FormatUnknown):
+            self._damage = self._damage or Trouble(error.fault, str(error), self._wall())
+        elif self._failing is None or self._failing.fault != error.fault:
+            self._failing = Trouble(error.fault, str(error), self._wall())
+
+    def stored(self) -> None:
+        self._failing = None
+
+    @property
+    def trouble(self) -> Trouble | None:
+        return self._failing or self._damage
 
 
 def check_distinct(appends: Sequence[Append], notes: Sequence[tuple[str, Note]], drops: Sequence[str]) -> None:

@@ -207,6 +207,7 @@ class Driver:
 
     async def leave(self, why: str) -> None:
         """Write down that the run is let go of in good order. Only when nothing of it is under way any more."""
+        self._log.sleep = None  # whoever lets go waits for nothing
         while True:
             await self._log.load()  # an append that was broken off may have been stored
             never_begun = [
@@ -231,7 +232,7 @@ class Driver:
 
     async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
         """Store what somebody says into the turn. A turn that has ended takes nothing in."""
-        await self._log.append([UserSpoke(self._wall(), message, messages)])
+        await self._log.append([UserSpoke(self._wall(), message, messages)], waits=False)
 
     async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
         """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or comes too
@@ -256,7 +257,7 @@ class Driver:
             late = asked is not None and asked.expires is not None and answered.at >= asked.expires
             return asked is not None and (answered.verdict == "expired" or not late)
 
-        if not await self._log.append([answered], only_if=counts):
+        if not await self._log.append([answered], only_if=counts, waits=answered.verdict == "expired"):
             return False
         self._told(answered.approval).set()
         return True

@@ -27,6 +27,7 @@ from turnbuckle.journal.port import (
     Merge,
     Note,
     StreamRow,
+    Trouble,
     Wanted,
 )
 from turnbuckle.runtime.ports import Stopper, Tools
@@ -123,6 +124,9 @@ class FaultyJournal:
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
+
+    def trouble(self) -> Trouble | None:
+        return self._journal.trouble()
 
     async def change_all(
         self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()

@@ -7,9 +7,9 @@ is done with it.
 """
 
 import asyncio
-from contextlib import suppress
+import logging
 
-from turnbuckle.journal.port import Claim, Journal, JournalError
+from turnbuckle.journal.port import Claim, Journal
 from turnbuckle.runtime.ports import Sleep
 
 LEASE = 30.0
@@ -17,6 +17,8 @@ RENEWALS = 3
 """How often a claim is renewed in the time that it lasts."""
 PERIOD = LEASE / RENEWALS
 _PATIENCE = PERIOD / 4  # for one renewal: two that hang still end before the claim does
+
+log = logging.getLogger("turnbuckle.run")
 
 
 async def hold(journal: Journal, claim: Claim, sleep: Sleep) -> None:
@@ -39,8 +41,9 @@ async def _renewed(journal: Journal, claim: Claim, sleep: Sleep) -> bool | None:
     waiting = asyncio.ensure_future(sleep(_PATIENCE))
     try:
         await asyncio.wait({renewing, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        with suppress(JournalError):
-            return renewing.result() if renewing.done() else None
+        return renewing.result() if renewing.done() else None
+    except Exception as error:  # whatever it was, nobody knows whether the claim is still held
+        log.warning("the claim of %s could not be renewed: %s", claim.stream, error)
         return None
     finally:
         waiting.cancel()

@@ -11,20 +11,27 @@ the next one knows the same.
 """
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from contextvars import Context
 
 from turnbuckle.errors import ClaimLost, RunHeld, SessionBusy, TurnbuckleError
-from turnbuckle.journal.port import Claim, Grade, Journal, JournalError, Note, Reader, StorageError, Wanted
+from turnbuckle.journal.port import (
+    Closed,
+    Conflict,
+    Fenced,
+    JournalError,
+    Reader,
+    StorageError,
+    Wanted,
+)
+from turnbuckle.runtime.held_session import ACTIVE, KIND, OPEN, HeldSession
 from turnbuckle.runtime.history import new_run, opening_of
-from turnbuckle.runtime.holding import hold, is_held
-from turnbuckle.runtime.ports import Sleep, Wall
+from turnbuckle.runtime.holding import is_held
+from turnbuckle.runtime.log import may_pass
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun, fold_run
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, NewRun, Running, Runs, fold_run
-from turnbuckle.runtime.saying import LaneClosed, LaneRules, Said, Stopped, Taken
+from turnbuckle.runtime.saying import LaneClosed, LaneRules, Said, Stopped, Taken, refusal
 from turnbuckle.session import state as states
 from turnbuckle.session.facts import (
     BegunAnew,
@@ -38,18 +45,13 @@ from turnbuckle.session.facts import (
     TakenUp,
     Undone,
     decode,
-    encode,
 )
 from turnbuckle.session.reset import reason
 from turnbuckle.session.state import SessionState
-from turnbuckle.turn.facts import RunStarted
-from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
 
-KIND = "session"
-OPEN = "open"
-ACTIVE = "active"
-"""The status of a session with something to do: after a crash exactly these are looked at."""
+__all__ = ["ACTIVE", "KIND", "OPEN", "Lane", "LaneRules", "Said"]
+
 REST = 5.0
 """Seconds without anything to do after which a lane closes."""
 AGAIN = 1.0
@@ -63,46 +65,8 @@ ANEW = "a new conversation was begun"
 log = logging.getLogger("turnbuckle.session")
 
 
-class Lane:
+class Lane(HeldSession):
     """One session. Made and opened by `Lanes`."""
-
-    def __init__(
-        self,
-        claim: Claim,
-        user: str,
-        journal: Journal,
-        runs: Runs,
-        rules: LaneRules,
-        *,
-        wall: Wall,
-        sleep: Sleep,
-        new_name: Callable[[str], str],
-        began: Callable[[Running, str], None],
-        closed: Callable[["Lane"], None],
-    ) -> None:
-        self.session = SessionId(claim.stream)
-        self.user = user
-        self.state = SessionState()
-        self.running: Running | None = None
-        self._claim = claim
-        self._head = claim.head
-        self._journal = journal
-        self._runs = runs
-        self._rules = rules
-        self._wall = wall
-        self._sleep = sleep
-        self._new_name = new_name
-        self._began = began
-        self._closed = closed
-        self.resting = False
-        """Nothing more begins here: the process is about to end."""
-        self.closing: asyncio.Task[None] | None = None
-        self._left: RunId | None = None
-        """A run of this session without an end that nobody drives here."""
-        self._lock = asyncio.Lock()
-        self._due = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
-        self._hold: asyncio.Task[None] | None = None
 
     # Opening and closing
 
@@ -137,34 +101,6 @@ class Lane:
             urgent = any(one.busy == "interrupt" and since < one.at for one in self.state.waiting)
             if urgent or self.state.given_up.get(running.run, "stale") != "stale":
                 running.stop("it was to be stopped before the process died")
-
-    async def close(self) -> None:
-        """Stop working and give the claim back. A run that is under way is left to whoever drives runs."""
-        if self.closing is None:
-            self.closing = asyncio.ensure_future(self._close())
-        await asyncio.shield(self.closing)
-
-    async def _close(self) -> None:
-        tasks = {task for task in (self._work, self._hold) if task is not None}
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        async with self._lock:  # whoever is in the middle of a change comes to its end
-            pass
-        with contextlib.suppress(JournalError):  # a claim that is not given back ends by itself
-            await self._journal.release(self._claim)
-        self._closed(self)
-
-    @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[None]:
-        """One change at a time, and none once the lane closes. Raises LaneClosed."""
-        async with self._lock:
-            if self.running is not None:
-                await self.running.settled()
-            if self.closing is not None:
-                raise LaneClosed
-            yield
 
     # What people want
 
@@ -209,10 +145,9 @@ class Lane:
             await running.steer(accepted.id, said.messages)
         elif busy == "interrupt" and running is not None:
             running.stop("a new message")
-        elif not waits and self._left is None and not self.resting:
-            with contextlib.suppress(StorageError, RunHeld):  # it is stored, and begins when that is possible
-                await self._begin(accepted)
         self._due.set()
+        if not waits and self._left is None and not self.resting:
+            await self._try_to_begin(accepted)
         return Taken(accepted.id, into or accepted.run, accepted.at, after)
 
     async def stop(self, by: str) -> Stopped:
@@ -242,8 +177,7 @@ class Lane:
             if running is not None:
                 running.stop(by)
         if running is not None:
-            with contextlib.suppress(TurnbuckleError, JournalError):
-                await running.outcome()
+            await running.over()
         return Stopped(running.run if running is not None else None, tuple(one.id for one in refused))
 
     async def withdraw(self, run: RunId, why: str, by: str = "") -> bool:
@@ -256,11 +190,15 @@ class Lane:
             await self._decline(waiting, why, by)
             return True
 
-    async def _decline(self, message: MessageAccepted, why: str, by: str) -> None:
+    async def _decline(self, message: MessageAccepted, why: str, by: str, *, failed: bool = False) -> None:
         """Whoever follows the run that the message would have begun is told that it will not."""
         asked = {**message.asked, "created": message.at, "message": message.id}
         new = NewRun(message.messages, None, (), self.user, message.wishes, asked, message.run)
-        await self._runs.decline(new, self.session, why, by)
+        try:
+            await self._runs.decline(new, self.session, why, by, failed=failed)
+        except Exception as error:  # the next lane, which opens in a moment, finds that it is missing
+            log.warning("that the run %s will not begin can not be stored yet: %s", message.run, error)
+            self._fail()
 
     async def undo(self) -> RunId | None:
         """Take back the last run and what began it. Raises SessionBusy."""
@@ -306,28 +244,36 @@ class Lane:
     # Working
 
     async def _go_on(self) -> None:
+        failures = 0
         try:
             while True:
-                if self.running is not None:
-                    await self._until_over(self.running)
-                    continue
-                self._due.clear()
                 try:
+                    if self.running is not None:
+                        await self._until_over(self.running)
+                        continue
+                    self._due.clear()
                     await self._settle_steering()
                     if await self._take_up_left() or await self._begin_next():
+                        failures = 0
                         continue
-                except (StorageError, RunHeld) as error:
-                    log.warning("the session %s can not go on at this moment: %s", self.session, error)
+                except (LaneClosed, ClaimLost, Fenced, Conflict, Closed):
+                    raise
+                except Exception as error:
+                    known = isinstance(error, StorageError | RunHeld)
+                    log.warning("the session %s can not go on now: %s", self.session, error, exc_info=not known)
+                    failures += not (isinstance(error, RunHeld) or may_pass(error))
+                    if failures >= MOST_FAILURES:
+                        failures = 0
+                        await self._refuse_first(error)
                     await self._sleep(AGAIN)
                     continue
                 if not await self._woken() and await self._closes():
                     return
-        except (JournalError, ClaimLost) as error:
-            log.error("the session %s is let go of: %s", self.session, error)
         except LaneClosed:
             return
-        if self.closing is None:
-            self.closing = asyncio.ensure_future(self._close())
+        except Exception as error:
+            log.error("the session %s is let go of: %s", self.session, error)
+        self._fail()
 
     async def _closes(self) -> bool:
         """Begin to close, unless somebody came in the last moment."""
@@ -384,8 +330,35 @@ class Lane:
                 return False
             if not await is_held(self._journal, self._claim):
                 raise ClaimLost(f"another process has the session {self.session}")
-            await self._begin(self.state.waiting[0])
+            first = self.state.waiting[0]
+            try:
+                await self._begin(first)
+            except HOPELESS as error:
+                await self._refuse(first, error)
             return True
+
+    async def _try_to_begin(self, message: MessageAccepted) -> None:
+        """It is stored, so it begins later if it can not now. Raises what will be the same then."""
+        try:
+            await self._begin(message)
+        except HOPELESS as error:
+            await self._refuse(message, error)
+            raise
+        except Exception as error:
+            log.warning("a message to the session %s can not begin now: %s", self.session, error)
+
+    async def _refuse_first(self, error: Exception) -> None:
+        """Whatever stands first in the queue fails again and again, so others get their turn."""
+        async with self._changing():
+            if self.running is None and self.state.waiting:
+                await self._refuse(self.state.waiting[0], error)
+
+    async def _refuse(self, message: MessageAccepted, error: Exception) -> None:
+        """The run of a message can not begin. Whoever follows it is told why."""
+        log.error("a message to the session %s is refused", self.session, exc_info=error)
+        why = refusal(error)
+        await self._append([MessageRefused(self._wall(), message.id, why)])
+        await self._decline(message, why, "", failed=True)
 
     async def _begin(self, message: MessageAccepted) -> None:
         if not await self._journal.head(message.run):
@@ -399,10 +372,7 @@ class Lane:
         await self._append([MessageInjected(self._wall(), message.id, message.run, "task")])
 
     async def _until_over(self, running: Running) -> None:
-        with contextlib.suppress(TurnbuckleError, JournalError, asyncio.CancelledError):
-            await running.outcome()
-        if not running.done:
-            raise asyncio.CancelledError  # it was this lane that was cancelled, and not the run
+        await running.over()
         if self.running is running:  # else somebody came first who saw its end, and the next one has begun
             self.running = None
         turn = running.turn
@@ -437,29 +407,6 @@ class Lane:
         due = reason(self._rules.reset, self.state.spoken_at, self._wall(), zone) if zone is not None else None
         return [BegunAnew(self._wall(), due)] if due is not None else []
 
-    async def _append(self, facts: list[SessionFact]) -> None:
-        if not facts:
-            return
-        items = [encode(fact) for fact in facts]
-        after = self.state
-        for fact in facts:
-            after = states.apply(after, fact)
-        status = OPEN if after.is_idle else ACTIVE
-        note = Note(kind=KIND, status=status, user=self.user)
-        self._head = await self._journal.append(
-            self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SURE, note=note
-        )
-        self.state = after
-
-    async def _started(self, run: RunId) -> RunStarted | None:
-        first = await self._journal.read(run, 0, 1)
-        fact = decode_run(first[0].data) if first else None
-        return fact if isinstance(fact, RunStarted) else None
-
-    @property
-    def _under_way(self) -> Running | None:
-        return self.running if self.running is not None and not self.running.done else None
-
     def _refuse_if_busy(self) -> None:
         if self._under_way is not None or not self.state.is_idle:
             raise SessionBusy(self._what_runs())
@@ -468,15 +415,6 @@ class Lane:
         if self.running is not None:
             return f"the run {self.running.run} is under way in this session; wait for it, or stop it"
         return "a message waits in this session; wait for it, or stop it"
-
-    async def _keep_claim(self) -> None:
-        """Renew the claim. When it is lost, let go of everything at once."""
-        await hold(self._journal, self._claim, self._sleep)
-        log.error("the claim of the session %s is lost; another process may have it", self.session)
-        if self.running is not None:
-            await self.running.abandon()
-        if self.closing is None:
-            self.closing = asyncio.ensure_future(self._close())
 
 
 async def fold_session(journal: Reader, session: SessionId) -> SessionState:

@@ -2,20 +2,26 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from typing import TypeVar
 
 from turnbuckle.errors import SessionBusy
-from turnbuckle.journal.port import Held, Journal, JournalError, Wanted
+from turnbuckle.journal.port import Held, Journal, Wanted
 from turnbuckle.runtime.holding import LEASE
 from turnbuckle.runtime.lane import ACTIVE, KIND, Lane, fold_session
+from turnbuckle.runtime.log import pause
 from turnbuckle.runtime.ports import Sleep, Wall
-from turnbuckle.runtime.runs import Running, Runs, listed
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import Runs, listed
 from turnbuckle.runtime.saying import LaneClosed, LaneRules
 from turnbuckle.session.facts import MessageAccepted, Suspended
 from turnbuckle.vocab.ids import SessionId
 
 T = TypeVar("T")
+
+log = logging.getLogger("turnbuckle.session")
 
 
 class Lanes:
@@ -44,6 +50,7 @@ class Lanes:
         self._resting = False
         self._open: dict[SessionId, Lane] = {}
         self._opening: dict[SessionId, asyncio.Future[Lane]] = {}
+        self._reopening: set[asyncio.Task[None]] = set()
 
     def of(self, session: SessionId) -> Lane | None:
         """The lane, if it is open."""
@@ -113,6 +120,9 @@ class Lanes:
             await lane.close()
 
     async def close(self) -> None:
+        self._resting = True
+        for task in self._reopening:
+            task.cancel()
         for lane in list(self._open.values()):
             await lane.close()
 
@@ -136,8 +146,7 @@ class Lanes:
         try:
             await lane.open(running, left)
         except BaseException:
-            with contextlib.suppress(JournalError):  # a claim that is not given back ends by itself
-                await self._journal.release(claim)
+            await lane.let_go()
             raise
         self._open[session] = lane
         return lane
@@ -145,3 +154,23 @@ class Lanes:
     def _forget(self, lane: Lane) -> None:
         if self._open.get(lane.session) is lane:
             del self._open[lane.session]
+        if lane.failed and not self._resting:
+            reopening = asyncio.create_task(self._reopen(lane.session, lane.user), context=Context())
+            self._reopening.add(reopening)
+            reopening.add_done_callback(self._reopening.discard)
+
+    async def _reopen(self, session: SessionId, user: str) -> None:
+        """What a lane that failed left undone is found by the next one. So there is one, unless another process has
+        the session."""
+        tries = 0
+        while not self._resting:
+            await self._sleep(pause(tries))
+            try:
+                await self.open(session, user)
+            except SessionBusy as busy:
+                log.info("the session %s stays closed here: %s", session, busy)
+            except Exception as error:
+                log.warning("the session %s can not be opened: %s", session, error)
+                tries += 1
+                continue
+            return

@@ -1,10 +1,17 @@
-"""A run's own end of the journal: facts are appended here and nowhere else, in one order, under one claim."""
+"""A run's own end of the journal: facts are appended here and nowhere else, in one order, under one claim.
+
+A store that is full or fails for a while does not end a run. Whoever appends waits here until the store takes it, and
+everything of the run waits with it: the model's stream, a tool's result, a wish to stop. What a store raises that will
+not pass by itself is raised here too, and so is everything once the run is to be let go of.
+"""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
-from turnbuckle.journal.port import Claim, Grade, Journal, Note
+from turnbuckle.journal.port import Claim, Conflict, Grade, Journal, Note, StorageError
 from turnbuckle.runtime.holding import is_held
+from turnbuckle.runtime.ports import Sleep
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -53,14 +60,38 @@ _SURE = frozenset(
 
 Watch = Callable[[str, Fact], None]
 
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 5.0  # a store that is mended is used again within a few seconds
+
+log = logging.getLogger("turnbuckle.run")
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same may work later, without anybody who mends anything but the store."""
+    return error.passes if isinstance(error, StorageError) else isinstance(error, OSError)
+
+
+def pause(tries: int) -> float:
+    """Seconds until the store is asked again."""
+    return min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE) if tries < 8 else _LONGEST_PAUSE
+
 
 class RunLog:
     """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that could be
     lost."""
 
-    def __init__(self, journal: Journal, claim: Claim, fold: TurnFold, watch: Watch | None = None) -> None:
-        """`watch` sees every fact once it is stored. It must be quick, and must not raise."""
+    def __init__(
+        self,
+        journal: Journal,
+        claim: Claim,
+        fold: TurnFold,
+        watch: Watch | None = None,
+        sleep: Sleep | None = None,
+    ) -> None:
+        """`watch` sees every fact once it is stored. It must be quick, and must not raise. Without `sleep` no store is
+        waited for."""
         self.fold = fold
+        self.sleep = sleep
         self._watch = watch
         self.head = claim.head
         self._folded = 0
@@ -85,11 +116,17 @@ class RunLog:
         return count
 
     async def append(
-        self, facts: Sequence[Fact], note: Note | None = None, *, only_if: Callable[[Turn], object] | None = None
+        self,
+        facts: Sequence[Fact],
+        note: Note | None = None,
+        *,
+        only_if: Callable[[Turn], object] | None = None,
+        waits: bool = True,
     ) -> bool:
         """Store facts, all or none, and take them in. Raises `JournalError`. Behind the end of a run nothing is
         stored: a late word of a tool, or a wish to stop, has nobody to tell it to any more. With `only_if`, nothing is
-        stored either if that does not hold when it is this append's turn. Returns whether it was stored."""
+        stored either if that does not hold when it is this append's turn. Where somebody is there to be told that the
+        store fails, nothing `waits` for it. Returns whether it was stored."""
         if not facts:
             return False
         grade = Grade.SEEN if _SURE.isdisjoint(map(type, facts)) else Grade.SURE
@@ -98,15 +135,37 @@ class RunLog:
             turn = self.fold.turn
             if turn.phase == "ended" or (only_if is not None and not only_if(turn)):
                 return False
-            self.head = await self._journal.append(
-                self.stream, items, after=self.head, epoch=self._claim.epoch, grade=grade, note=note
-            )
+            self.head = await self._stored(items, grade, note, waits)
             self._folded = self.head
             for fact in facts:
                 self.fold.take(fact)
                 if self._watch is not None:
                     self._watch(self.stream, fact)
         return True
+
+    async def _stored(self, items: list[bytes], grade: Grade, note: Note | None, waits: bool) -> int:
+        tries = 0
+        while True:
+            try:
+                return await self._journal.append(
+                    self.stream, items, after=self.head, epoch=self._claim.epoch, grade=grade, note=note
+                )
+            except (StorageError, OSError) as error:
+                if self.sleep is None or not waits or not may_pass(error):
+                    raise
+                if not tries:
+                    log.warning("the run %s waits for the store: %s", self.stream, error)
+                await self.sleep(pause(tries))
+                tries += 1
+            except Conflict as conflict:
+                if tries and (head := await self._is_there(items, conflict.head)):
+                    return head  # the store had said that it failed, and had done it all the same
+                raise
+
+    async def _is_there(self, items: list[bytes], head: int) -> int:
+        """The number of the last of these items, if they are what the stream ends with; else 0."""
+        found = await self._journal.read(self.stream, self.head, len(items) + 1)
+        return head if [item.data for item in found] == items else 0
 
     async def settled(self) -> None:
         """Wait for an append that is under way, until what it stored is folded too."""

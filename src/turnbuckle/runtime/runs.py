@@ -4,27 +4,61 @@ A run is a stream of the journal, and its name is the run's id. Whoever drives i
 the claim is lost the driver is stopped at once, and the fence keeps whatever it still wanted to write out of the
 journal. A run that has no end and no driver is unfinished, and `resume` folds what is stored and goes on.
 
+No error leaves a run without an end. Whatever comes out of its driver, the run is claimed and taken up again in the
+same task, as the next process would do it. A store that fails is waited for. An error that comes again and again, or
+that will not pass, ends the run with words. Only if even that can not be stored, or if another process has the run, is
+it let go of.
+
 Runs belong to a session. A run of a session begins with the whole history of the one before it, exactly as the
 provider saw it: nothing that was sent is edited later.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
-from turnbuckle.journal.port import Claim, Fenced, Grade, Held, Journal, JournalError, Note, Reader, StreamRow, Wanted
+from turnbuckle.journal.port import (
+    Claim,
+    Damaged,
+    Fenced,
+    FormatUnknown,
+    Grade,
+    Held,
+    Journal,
+    JournalError,
+    Note,
+    Reader,
+    StorageError,
+    StreamRow,
+    TooLarge,
+    Wanted,
+)
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.driver import Driver, PersonsAnswer
+from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.holding import LEASE, hold
-from turnbuckle.runtime.log import RunLog, Watch
+from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
+from turnbuckle.runtime.running import Running
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
-from turnbuckle.turn.facts import DraftKept, Fact, ModelAsked, RunEnded, RunStarted, StopAsked, Streamed, decode, encode
+from turnbuckle.turn.facts import (
+    DraftKept,
+    Fact,
+    ModelAsked,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+    Streamed,
+    ToolFinished,
+    decode,
+    encode,
+)
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -34,6 +68,7 @@ from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, text_of
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.tooling import unknown
 
 KIND = "run"
 TOLD = "told"
@@ -41,8 +76,16 @@ TOLD = "told"
 RUNNING = "running"
 READING = Policy((RouteFacts(RouteName(""), "openai_chat", ""),))
 """Enough of a policy to read what happened. What comes next can not be asked with it."""
+MOST_FAILURES = 3
+"""How often a run is taken up again after an error that nobody expected."""
+HOPELESS = (Damaged, FormatUnknown, TooLarge, msgspec.DecodeError)
+"""What is the same the next time."""
+MISTAKE = "something went wrong in the server, again and again; its log tells more"
+NOT_SEEN = "How it ended was never seen."
 _TITLE = 100
 _PAGE = 50
+
+log = logging.getLogger("turnbuckle.run")
 
 
 class NewRun(Struct, frozen=True):
@@ -69,72 +112,6 @@ class NewRun(Struct, frozen=True):
     def words(self) -> str:
         """By what it can be found: all that the user said."""
         return "\n".join(text_of(message.parts) for message in self.messages if message.role == "user")
-
-
-class Running:
-    """A run that this process drives."""
-
-    def __init__(self, run: RunId, driver: Driver, work: "asyncio.Task[Outcome]", leaving: "list[str]") -> None:
-        self.run = run
-        self._driver = driver
-        self._work = work
-        self._leaving = leaving
-
-    def stop(self, by: str = "user") -> None:
-        """Ask it to end. What is under way ends first, and says how."""
-        self._driver.stop.ask(by)
-
-    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
-        """Give a person's answer to what the run has asked. False if nobody waits for it."""
-        return await self._driver.answer(approval, verdict, by, text)
-
-    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
-        """Say something into the turn that is under way."""
-        await self._driver.steer(message, messages)
-
-    @property
-    def waits_for_person(self) -> bool:
-        """Whether nothing of it is under way but the wait for somebody's answer, which may take for ever."""
-        return self._driver.waits_for_person
-
-    @property
-    def turn(self) -> Turn:
-        """Where it stands at this moment."""
-        return self._driver.turn
-
-    async def outcome(self) -> Outcome:
-        """Wait for its end. Raises ClaimLost, or what the journal raises; the run is unfinished then."""
-        return await asyncio.shield(self._work)
-
-    async def abandon(self, before: Callable[[], None] = lambda: None) -> None:
-        """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
-        await asyncio.sleep(0)  # it has begun by then: a task that never did could not give its claim back
-        before()
-        self._work.cancel()
-        await asyncio.wait({self._work})
-
-    def when_done(self, call: Callable[[BaseException | None], None]) -> None:
-        """Call this when it is over, with what it was let go of for, if it did not come to its end."""
-
-        def over(work: "asyncio.Task[Outcome]") -> None:
-            call(None if work.cancelled() else work.exception())
-
-        self._work.add_done_callback(over)
-
-    async def leave(self, why: str) -> None:
-        """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the last thing
-        that is written, when nothing of it is under way any more."""
-        self._leaving.append(why)
-        await self.abandon(before=self._driver.leaving.set)
-
-    async def settled(self) -> None:
-        """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before that."""
-        if self.turn.outcome is not None:
-            await asyncio.wait({self._work})
-
-    @property
-    def done(self) -> bool:
-        return self._work.done()
 
 
 class Runs:
@@ -187,14 +164,17 @@ class Runs:
         lost = () if self.background is None else self.background.lost(session)
         messages = (*history, *(() if not lost else (prompts.note(lost_note(lost)),)), *new.messages)
         started = RunStarted(self._wall(), run, session, messages, len(new.messages), new.wishes, new.asked)
-        driver = self._driver(claim)
+        running = self._running(claim)
         async with self._let_go_of_on_error(claim):
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
-            await driver.begin(started, row, new.left)
+            await running.driver.begin(started, row, new.left)
+        running.log.sleep = (
+            self._sleep
+        )  # whoever begins is told that it can not be stored; from here on it is waited for
         if self.background is not None:
             self.background.told(lost)
-        return self._driven(claim, driver)
+        return self._driven(running, claim)
 
     async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
         """Write down an answer of the runtime's own as a run that has ended, for readers to read like any other. It has
@@ -204,10 +184,10 @@ class Runs:
         asked = ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first")
         await self._write_whole(new, session, TOLD, (asked, Streamed(at, 1, events)), Outcome("completed"))
 
-    async def decline(self, new: NewRun, session: SessionId, why: str, by: str = "") -> None:
-        """Write down that a run will not begin, as one that was stopped before it did."""
-        stop = StopAsked(self._wall(), by or new.user)
-        await self._write_whole(new, session, KIND, (stop,), Outcome("cancelled", why))
+    async def decline(self, new: NewRun, session: SessionId, why: str, by: str = "", *, failed: bool = False) -> None:
+        """Write down that a run will not begin, as one that was stopped before it did, or that could not."""
+        stop = () if failed else (StopAsked(self._wall(), by or new.user),)
+        await self._write_whole(new, session, KIND, stop, Outcome("failed" if failed else "cancelled", why))
 
     async def _write_whole(
         self, new: NewRun, session: SessionId, kind: str, facts: tuple[Fact, ...], outcome: Outcome
@@ -225,14 +205,25 @@ class Runs:
 
     async def resume(self, run: RunId) -> Running:
         """Take up a run where its journal ends. One that has ended gives its outcome again. When this returns the
-        run knows where it stands, so it can be asked, answered and stopped. Raises RunHeld."""
-        if not await self._journal.head(run):
-            raise RunUnknown(f"there is no run {run}")
-        claim = await self._claim(run)
-        driver = self._driver(claim)
-        async with self._let_go_of_on_error(claim):
-            await driver.take_up(claim.epoch)
-        return self._driven(claim, driver)
+        run knows where it stands, so it can be asked, answered and stopped; unless something is wrong with the store:
+        then it is taken up when it can be, or ended. Raises RunUnknown and RunHeld."""
+        try:
+            if not await self._journal.head(run):
+                raise RunUnknown(f"there is no run {run}")
+            claim = await self._claim(run)
+        except StorageError as error:
+            return self._driven(self._running(Claim(run, self._owner, -1, 0)), None, error)
+        running = self._running(claim)
+        try:
+            await running.driver.take_up(claim.epoch)
+        except Exception as error:
+            await self._let_go(claim)
+            return self._driven(running, None, error)
+        except BaseException:
+            await self._let_go(claim)
+            raise
+        running.log.sleep = self._sleep
+        return self._driven(running, claim)
 
     def live(self, run: RunId) -> Running | None:
         """The run, if this process drives it at this moment."""
@@ -267,30 +258,104 @@ class Runs:
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
 
-    def _driver(self, claim: Claim) -> Driver:
-        run = RunId(claim.stream)
+    def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
         log = RunLog(self._journal, claim, TurnFold(self.policy, self._price), self._watch)
-        return Driver(log, self._model, self._tools(run), wall=self._wall, sleep=self._sleep)
+        tools = self._tools(RunId(claim.stream))
+        return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep)
+
+    def _running(self, claim: Claim) -> Running:
+        return Running(RunId(claim.stream), *self._parts(claim))
 
     @contextlib.asynccontextmanager
     async def _let_go_of_on_error(self, claim: Claim) -> AsyncIterator[None]:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(JournalError):
-                await self._journal.release(claim)
+            await self._let_go(claim)
             raise
 
-    def _driven(self, claim: Claim, driver: Driver) -> Running:
-        run, leaving = RunId(claim.stream), list[str]()
-        task = asyncio.create_task(self._drive(claim, driver, leaving), name=f"run {run}")
-        running = self._live[run] = Running(run, driver, task, leaving)
+    async def _let_go(self, claim: Claim) -> None:
+        try:
+            await self._journal.release(claim)
+        except Exception as error:  # a claim that is not given back ends by itself
+            log.warning("the claim of the run %s could not be given back: %s", claim.stream, error)
+
+    def _driven(self, running: Running, claim: Claim | None, error: Exception | None = None) -> Running:
+        """`error` is why it has no driver yet."""
+        run = running.run
+        task = running.drive(self._drive(running, claim, error))
+        self._live[run] = running
         task.add_done_callback(lambda _: self._live.pop(run, None) if self._live.get(run) is running else None)
         return running
 
-    async def _drive(self, claim: Claim, driver: Driver, leaving: list[str]) -> Outcome:
-        """`leaving` holds why the run is let go of, if it is."""
-        driving = asyncio.create_task(driver.go_on())
+    async def _drive(self, running: Running, claim: Claim | None, error: Exception | None) -> Outcome:
+        """One life after the other, up to the end."""
+        failures = tries = 0
+        again = False
+        while True:
+            try:
+                if error is None and claim is not None:
+                    return await self._live_once(running, claim, again=again)
+            except Exception as failed:
+                error = failed
+            if isinstance(error, RunUnknown | RunHeld) or running.turn.phase == "ended":
+                assert error is not None
+                raise error
+            assert error is not None
+            lost = isinstance(error, ClaimLost)
+            if not lost:
+                log.error("the run %s came to a halt: %s", running.run, error, exc_info=error)
+                passes = may_pass(error)
+                failures += 0 if passes else MOST_FAILURES if isinstance(error, HOPELESS) else 1
+                await self._sleep(pause(tries))
+            tries += 1
+            claim = await self._claim_back(running.run, error)
+            running.live_again(*self._parts(claim))
+            running.log.sleep = self._sleep
+            if failures >= MOST_FAILURES:
+                return await self._end_with_words(running, claim, error)
+            error, again = None, True
+
+    async def _claim_back(self, run: RunId, why: Exception) -> Claim:
+        """The claim of a run that this process let go of. Raises ClaimLost if another one has it."""
+        tries = 0
+        while True:
+            try:
+                claim = await self._journal.claim(run, self._owner, LEASE)
+                if isinstance(claim, Claim):
+                    return claim
+                if claim.by != self._owner:
+                    raise why if isinstance(why, ClaimLost) else ClaimLost(f"{claim.by} drives the run {run} now")
+            except JournalError as error:
+                if not may_pass(error):
+                    raise
+                log.warning("the run %s can not be claimed: %s", run, error)
+            await self._sleep(pause(tries))
+            tries += 1
+
+    async def _end_with_words(self, running: Running, claim: Claim, error: Exception) -> Outcome:
+        """It can not go on; all who read it are told so by its end."""
+        try:
+            try:
+                await running.log.load()
+                asked = [call for call in running.turn.calls if call.started and call.outcome is None]
+            except Exception as unread:
+                log.error("the run %s can not be read: %s", running.run, unread)
+                asked = []
+            known = error if isinstance(error, JournalError) else None
+            why = f"the run can not go on: {known}" if known else f"{MISTAKE} under {running.run}"
+            outcome = Outcome("failed", why, drafts=tuple(running.turn.drafts))
+            now = self._wall()
+            told = [ToolFinished(now, call.id, call.name, unknown(NOT_SEEN)) for call in asked]
+            await running.log.append([*told, RunEnded(now, outcome)], Note(status=outcome.kind))
+            return running.turn.outcome or outcome
+        finally:
+            await self._let_go(claim)
+
+    async def _live_once(self, running: Running, claim: Claim, *, again: bool) -> Outcome:
+        """One life. Raises ClaimLost, and whatever came out of the driver."""
+        driver = running.driver
+        driving = asyncio.create_task(driver.resume(claim.epoch) if again else driver.go_on())
         holding = asyncio.create_task(hold(self._journal, claim, self._sleep))
         try:
             await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
@@ -303,11 +368,10 @@ class Runs:
             holding.cancel()
             driving.cancel()
             await asyncio.wait({driving, holding})
-            if leaving:
+            if running.leaving:
                 with contextlib.suppress(JournalError):  # a run without its mark looks like one whose process died
-                    await driver.leave(leaving[0])
-            with contextlib.suppress(JournalError):  # and so does a claim that is not given back
-                await self._journal.release(claim)
+                    await driver.leave(running.leaving)
+            await self._let_go(claim)
 
 
 async def listed(journal: Reader, wanted: Wanted) -> list[StreamRow]:

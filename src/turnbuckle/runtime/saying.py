@@ -3,8 +3,9 @@
 from datetime import tzinfo
 from typing import Any
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
+from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
 from turnbuckle.session.facts import Busy
 from turnbuckle.session.reset import ResetRule, Surface
 from turnbuckle.vocab.ids import RunId
@@ -43,6 +44,23 @@ class Stopped(Struct, frozen=True):
 
     run: RunId | None = None
     refused: tuple[str, ...] = ()
+
+
+_ANEW = "/new begins a new conversation"
+
+
+def refusal(error: Exception) -> str:
+    """Why a message can not be answered, for people."""
+    match error:
+        case TooLarge():
+            return f"this conversation has become too large to be stored ({error.size / 1e6:.0f} MB); {_ANEW}"
+        case Damaged() | FormatUnknown() | DecodeError():
+            what = "what was said before in this conversation can not be read"
+            return f"{what}: {error}; {_ANEW}, and turnbuckle doctor tells what is damaged"
+        case JournalError():
+            return f"the journal does not take it: {error}"
+        case _:
+            return "something went wrong in the server, again and again; its log tells more"
 
 
 class LaneRules(Struct, frozen=True):

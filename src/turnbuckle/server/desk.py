@@ -24,8 +24,9 @@ from turnbuckle.runtime.lane import ACTIVE
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.once import Once, Other, key_fault
+from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Running, Runs, listed
+from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Runs, listed
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.attendance import CANCEL, DETACH, SECOND_CHANCE, Attendance

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.reply.draft import Draft
-from turnbuckle.runtime.runs import RUNNING, Running
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import RUNNING
 from turnbuckle.server.names import public_session
 from turnbuckle.turn.asking import open_in
 from turnbuckle.turn.facts import (

@@ -34,6 +34,10 @@ CHECKPOINT_PAGES = 4000
 _PAGE = 4096
 
 
+def _nothing(*_: object) -> None:
+    """Nobody wants to know."""
+
+
 class Work:
     """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether it was."""
 
@@ -59,7 +63,18 @@ class Work:
 class Committer:
     """Owns the writing connection. `commit` returns when the work is stored, or raises why it is not."""
 
-    def __init__(self, connection: Connection, checkpoint_pages: int = CHECKPOINT_PAGES) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+        *,
+        check: Callable[[], None] = _nothing,
+        told: Callable[[StorageError | None], None] = _nothing,
+    ) -> None:
+        """`check` raises what speaks against the file before anything is made sure in it. `told` hears of every batch,
+        on the loop."""
+        self._check = check
+        self._told = told
         self._connection = connection
         self._checkpoint_pages = checkpoint_pages
         self._level: Grade | None = None
@@ -191,6 +206,8 @@ class Committer:
             if connection.in_transaction:  # the rollback of an earlier batch failed
                 connection.execute("ROLLBACK")
             grade = Grade.SURE if any(work.grade is Grade.SURE for work in batch) else Grade.SEEN
+            if grade is Grade.SURE:
+                self._check()
             if grade is not self._level:
                 connection.execute("PRAGMA synchronous=FULL" if grade is Grade.SURE else "PRAGMA synchronous=NORMAL")
                 self._level = grade
@@ -199,6 +216,8 @@ class Committer:
             else:
                 with transaction(connection):
                     _execute(connection, batch)
+        except StorageError as error:
+            return error
         except Exception as error:  # whatever it is, those who wait must hear of it
             return translated(error)
         self._pages += 2 + sum(2 + work.size // _PAGE for work in batch)
@@ -215,6 +234,8 @@ class Committer:
         return None
 
     def _settle(self, batch: list[Work], error: StorageError | None) -> None:
+        if batch:
+            self._told(error)
         failed = [*batch, *self._followers(batch)] if error is not None else batch
         for work in failed:
             work.settle(error)

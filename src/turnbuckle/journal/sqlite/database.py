@@ -8,6 +8,8 @@ Writing and checkpointing is done by one connection only. Old SQLite has a race 
 connections do it; and nobody else may hold the log open for long. Readers open read-only and never checkpoint.
 """
 
+import errno
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, StorageError, StorageFailed, StorageFull
+from turnbuckle.journal.port import (
+    Damaged,
+    FormatUnknown,
+    JournalError,
+    OutOfFiles,
+    ReadOnly,
+    StorageError,
+    StorageFailed,
+    StorageFull,
+)
 
 FORMAT = 3
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
+_NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 APPLICATION = 0x54424A4C
 
 _STREAMS = (
@@ -211,11 +225,25 @@ def translated(error: Exception, stream: str = "") -> StorageError:
     return failure
 
 
+def _no_file_can_be_opened() -> bool:
+    """The library only says that it could not open something; this says why."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in _NO_FILES
+    return False
+
+
 def _translated(error: Exception, stream: str) -> StorageError:
     primary = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     name = getattr(error, "sqlite_errorname", "") or type(error).__name__
-    if primary == sqlite3.SQLITE_FULL:
+    number = getattr(error, "errno", None)
+    if primary == sqlite3.SQLITE_FULL or number in _NO_ROOM:
         return StorageFull(f"no room for the journal: {error}")
+    if number in _NO_FILES or (primary == sqlite3.SQLITE_CANTOPEN and _no_file_can_be_opened()):
+        return OutOfFiles(f"this process may open no more files, so the journal can not be used: {error}")
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in _NOT_ALLOWED:
+        return ReadOnly(f"the journal can not be written: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
         return FormatUnknown(f"the journal's file is no database ({error}): move it away, or put a backup in its place")
     if primary == sqlite3.SQLITE_CORRUPT:

@@ -4,12 +4,13 @@ The lock is the operating system's, so it ends with the process that holds it, h
 reads takes no lock; it may look whether somebody holds it.
 """
 
+import errno
 import fcntl
 import os
 import time
 from pathlib import Path
 
-from turnbuckle.journal.port import InUse, StorageFailed
+from turnbuckle.journal.port import FolderGone, InUse, OutOfFiles, ReadOnly, StorageError, StorageFailed, StorageFull
 
 DATABASE = "journal.db"
 LOCK = "journal.lock"
@@ -25,7 +26,7 @@ class FolderLock:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StorageFailed(f"the folder {folder} can not be used: {error.strerror}") from error
+            raise _unusable(folder, error) from error
         if not _try_lock(self._file):
             owner = os.read(self._file, 40).decode("ascii", "replace").strip()
             os.close(self._file)
@@ -39,6 +40,42 @@ class FolderLock:
             os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = -1
+
+
+class FolderMark:
+    """Knows the journal's file by what it is, and not by its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / DATABASE
+        self._identity = _identity(self._file)
+
+    def check(self) -> None:
+        """Raises FolderGone if the file is not there any more, or is another one."""
+        try:
+            found = _identity(self._file)
+        except OSError as error:
+            raise self._gone(f"is not there any more ({error.strerror})") from None
+        if found != self._identity:
+            raise self._gone("is another one now: somebody replaced it")
+
+    def _gone(self, what: str) -> FolderGone:
+        return FolderGone(
+            f"the journal {self._file} {what}, so nothing can be kept; put it back, or start the server again"
+        )
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_dev, found.st_ino
+
+
+def _unusable(folder: Path, error: OSError) -> StorageError:
+    words = f"the folder {folder} can not be used: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageFull(words)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return OutOfFiles(words)
+    return ReadOnly(words) if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageFailed(words)
 
 
 def writing_process(folder: Path) -> str:

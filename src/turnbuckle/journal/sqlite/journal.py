@@ -14,8 +14,8 @@ replay however much, others wait for one page at a time. `docs/decisions/0011` h
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import UNSET
@@ -25,7 +25,6 @@ from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
-    MAX_ITEM,
     READ_LIMIT,
     SEARCH_LIMIT,
     Append,
@@ -41,14 +40,17 @@ from turnbuckle.journal.port import (
     Note,
     StorageError,
     StreamRow,
+    Trouble,
+    TroubleBook,
     Wanted,
     check_distinct,
+    check_size,
     merge_fault,
 )
 from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
-from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock
+from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark
 from turnbuckle.journal.sqlite.search import Search
 
 _SWEEP_ROWS = 2000
@@ -79,6 +81,7 @@ class SqliteJournal:
         self._page_turn = asyncio.Lock()
         self._search = Search(folder / DATABASE, connect)
         self._waiters = Waiters()
+        self._book = TroubleBook(wall)
         self._closed = False
         self._lock = FolderLock(folder)
         try:
@@ -88,13 +91,15 @@ class SqliteJournal:
                     _finish_drops(writing)
                     self._last_key = rows.highest_key(writing)
                 self._reading = open_to_read(folder / DATABASE, connect)
+                with storage_errors():
+                    self._mark = FolderMark(folder)
             except JournalError:
                 writing.close()
                 raise
         except JournalError:
             self._lock.release()
             raise
-        self._committer = Committer(writing, checkpoint_pages)
+        self._committer = Committer(writing, checkpoint_pages, check=self._mark.check, told=self._note_work)
 
     # Reading
 
@@ -109,7 +114,7 @@ class SqliteJournal:
         async with self._page_turn:
             await asyncio.sleep(0)
             self._check_open()
-            with storage_errors(stream):
+            with self._looking(stream):
                 found = rows.find_stream(self._reading, stream)
                 return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
 
@@ -127,7 +132,7 @@ class SqliteJournal:
         live = self._live.get(stream)
         if live is not None:
             return live.head
-        with storage_errors(stream):
+        with self._looking(stream):
             found = rows.find_stream(self._reading, stream)
             return 0 if found is None else rows.find_head(self._reading, found[0])
 
@@ -137,7 +142,7 @@ class SqliteJournal:
         self._check_open()
         found: list[StreamRow] = []
         while len(found) < limit:
-            with storage_errors():
+            with self._looking():
                 page = rows.list_streams(self._reading, wanted, after, limit)
             found.extend(row for row in page if not wanted.orphaned or self._is_orphaned(row))
             if len(page) < limit:
@@ -155,7 +160,7 @@ class SqliteJournal:
     def _exists(self, stream: str) -> bool:
         if stream in self._live:
             return True
-        with storage_errors(stream):
+        with self._looking(stream):
             return rows.find_stream(self._reading, stream) is not None
 
     def _is_orphaned(self, row: StreamRow) -> bool:
@@ -223,7 +228,7 @@ class SqliteJournal:
         if fault := merge_fault(merges):
             raise ValueError(fault)
         statements: list[rows.Statement] = []
-        with storage_errors(stream):
+        with self._looking(stream):
             for merge in merges:
                 first = rows.find_first(self._reading, live.key, merge)
                 if first is None:
@@ -244,6 +249,9 @@ class SqliteJournal:
         if not self._known(stream).key:
             return False
         return await self.change_all(drops=[stream])
+
+    def trouble(self) -> Trouble | None:
+        return self._book.trouble
 
     async def change_all(
         self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
@@ -304,7 +312,7 @@ class SqliteJournal:
 
     def _is_left(self, key: int) -> bool:
         self._check_open()
-        with storage_errors():
+        with self._looking():
             return rows.has_rows(self._reading, key)
 
     async def close(self) -> None:
@@ -319,6 +327,22 @@ class SqliteJournal:
         self._lock.release()
 
     # Small things
+
+    @contextmanager
+    def _looking(self, stream: str = "") -> Iterator[None]:
+        """What goes wrong inside is raised as an error of the journal, and remembered."""
+        try:
+            with storage_errors(stream):
+                yield
+        except StorageError as error:
+            self._book.failed(error)
+            raise
+
+    def _note_work(self, error: StorageError | None) -> None:
+        if error is None:
+            self._book.stored()
+        else:
+            self._book.failed(error)
 
     async def _commit_row(
         self, live: Live, grade: Grade, change: Callable[[int, float], list[rows.Statement]], size: int = 0
@@ -380,7 +404,7 @@ class SqliteJournal:
 
     def _load(self, stream: str) -> Live:
         self._check_open()
-        with storage_errors(stream):
+        with self._looking(stream):
             found = rows.find_stream(self._reading, stream)
             if found is None:
                 return Live(stream, 0)
@@ -403,8 +427,7 @@ def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list
     refusal = live.refusal(after, epoch)
     if refusal is not None:
         raise refusal
-    if max(map(len, items), default=0) > MAX_ITEM:
-        raise ValueError(f"an item may have at most {MAX_ITEM} bytes")
+    check_size(items)
     return rows.item_rows(live.key, live.tail, epoch, items)
 
 

@@ -16,6 +16,7 @@ from turnbuckle.journal.port import (
     Merge,
     Note,
     StreamRow,
+    Trouble,
     Wanted,
 )
 from turnbuckle.lab.world.faults import (
@@ -134,6 +135,9 @@ class Process:
 
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
+
+    def trouble(self) -> Trouble | None:
+        return self._journal.trouble()
 
     async def change_all(
         self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()

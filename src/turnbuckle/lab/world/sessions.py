@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Append, Claim, Grade, Note
+from turnbuckle.journal.port import Append, Claim, Grade, Held, Note
 from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.lab.world.faults import NOTHING
@@ -159,6 +159,10 @@ class Life(Process):
     async def renew(self, claim: Claim, seconds: float) -> bool:
         await self._awake.wait()
         return await super().renew(claim, seconds)
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        await self._awake.wait()
+        return await super().claim(stream, owner, seconds)
 
     async def append(
         self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None

@@ -1,0 +1,144 @@
+"""A session that this process holds: its claim, its fold, and the one way in which facts are added to it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from turnbuckle.journal.port import Claim, Grade, Journal, Note
+from turnbuckle.runtime.holding import hold
+from turnbuckle.runtime.ports import Sleep, Wall
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.saying import LaneClosed, LaneRules
+from turnbuckle.session import state as states
+from turnbuckle.session.facts import SessionFact, encode
+from turnbuckle.session.state import SessionState
+from turnbuckle.turn.facts import RunStarted
+from turnbuckle.turn.facts import decode as decode_run
+from turnbuckle.vocab.ids import RunId, SessionId
+
+KIND = "session"
+OPEN = "open"
+ACTIVE = "active"
+"""The status of a session with something to do: after a crash exactly these are looked at."""
+
+log = logging.getLogger("turnbuckle.session")
+
+
+class HeldSession:
+    """One session, for as long as its claim is held. What is done with it is the lane's business."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        user: str,
+        journal: Journal,
+        runs: Runs,
+        rules: LaneRules,
+        *,
+        wall: Wall,
+        sleep: Sleep,
+        new_name: Callable[[str], str],
+        began: Callable[[Running, str], None],
+        closed: Callable[[Any], None],
+    ) -> None:
+        self.session = SessionId(claim.stream)
+        self.user = user
+        self.state = SessionState()
+        self.running: Running | None = None
+        self._claim = claim
+        self._head = claim.head
+        self._journal = journal
+        self._runs = runs
+        self._rules = rules
+        self._wall = wall
+        self._sleep = sleep
+        self._new_name = new_name
+        self._began = began
+        self._closed = closed
+        self.resting = False
+        """Nothing more begins here: the process is about to end."""
+        self.closing: asyncio.Task[None] | None = None
+        self.failed = False
+        """It closes because of an error, and may have left something undone."""
+        self._left: RunId | None = None
+        """A run of this session without an end that nobody drives here."""
+        self._lock = asyncio.Lock()
+        self._due = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._hold: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Stop working and give the claim back. A run that is under way is left to whoever drives runs."""
+        if self.closing is None:
+            self.closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self.closing)
+
+    async def _close(self) -> None:
+        tasks = {task for task in (self._work, self._hold) if task is not None}
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+            async with self._lock:  # whoever is in the middle of a change comes to its end
+                pass
+            await self.let_go()
+        finally:
+            self._closed(self)
+
+    def _fail(self) -> None:
+        """Close because of an error."""
+        self.failed = True
+        if self.closing is None:
+            self.closing = asyncio.ensure_future(self._close())
+
+    async def let_go(self) -> None:
+        """Give the claim back."""
+        try:
+            await self._journal.release(self._claim)
+        except Exception as error:  # a claim that is not given back ends by itself
+            log.warning("the claim of the session %s could not be given back: %s", self.session, error)
+
+    async def _keep_claim(self) -> None:
+        """Renew the claim. When it is lost, let go of everything at once."""
+        await hold(self._journal, self._claim, self._sleep)
+        log.error("the claim of the session %s is lost; another process may have it", self.session)
+        if self.running is not None:
+            await self.running.abandon()
+        self._fail()
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """One change at a time, and none once the lane closes. Raises LaneClosed."""
+        async with self._lock:
+            if self.running is not None:
+                await self.running.settled()
+            if self.closing is not None:
+                raise LaneClosed
+            yield
+
+    async def _append(self, facts: list[SessionFact]) -> None:
+        if not facts:
+            return
+        items = [encode(fact) for fact in facts]
+        after = self.state
+        for fact in facts:
+            after = states.apply(after, fact)
+        status = OPEN if after.is_idle else ACTIVE
+        note = Note(kind=KIND, status=status, user=self.user)
+        self._head = await self._journal.append(
+            self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SURE, note=note
+        )
+        self.state = after
+
+    async def _started(self, run: RunId) -> RunStarted | None:
+        first = await self._journal.read(run, 0, 1)
+        fact = decode_run(first[0].data) if first else None
+        return fact if isinstance(fact, RunStarted) else None
+
+    @property
+    def _under_way(self) -> Running | None:
+        return self.running if self.running is not None and not self.running.done else None

@@ -1,0 +1,100 @@
+"""A run that is under way in this process, for whoever wants something of it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from turnbuckle.runtime.driver import Driver, PersonsAnswer
+from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
+
+
+class Running:
+    """A run that this process drives. It stays the same through all of its lives: when its driver came to a halt,
+    another one goes on."""
+
+    def __init__(self, run: RunId, log: RunLog, driver: Driver) -> None:
+        self.run = run
+        self.log = log
+        self.leaving = ""
+        """Why it is let go of, if it is."""
+        self._driver = driver
+        self._work: asyncio.Task[Outcome] = asyncio.get_running_loop().create_future()  # type: ignore[assignment]
+
+    def drive(self, work: Coroutine[Any, Any, Outcome]) -> "asyncio.Task[Outcome]":
+        """From here on this is the work that brings it to its end."""
+        self._work = asyncio.create_task(work, name=f"run {self.run}")
+        return self._work
+
+    @property
+    def driver(self) -> Driver:
+        return self._driver
+
+    def live_again(self, log: RunLog, driver: Driver) -> None:
+        """Another driver goes on. A wish to stop stays."""
+        if self._driver.stop.is_set():
+            driver.stop.ask(self._driver.stop.by)
+        self.log, self._driver = log, driver
+
+    def stop(self, by: str = "user") -> None:
+        """Ask it to end. What is under way ends first, and says how."""
+        self._driver.stop.ask(by)
+
+    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
+        """Give a person's answer to what the run has asked. False if nobody waits for it."""
+        return await self._driver.answer(approval, verdict, by, text)
+
+    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
+        """Say something into the turn that is under way."""
+        await self._driver.steer(message, messages)
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether nothing of it is under way but the wait for somebody's answer, which may take for ever."""
+        return self._driver.waits_for_person
+
+    @property
+    def turn(self) -> Turn:
+        """Where it stands at this moment."""
+        return self._driver.turn
+
+    async def outcome(self) -> Outcome:
+        """Wait for its end. Raises ClaimLost, or what the journal raises; the run is unfinished then."""
+        return await asyncio.shield(self._work)
+
+    async def over(self) -> None:
+        """Wait until it is no longer driven here, whatever the reason is."""
+        await asyncio.wait({self._work})
+
+    async def abandon(self, before: Callable[[], None] = lambda: None) -> None:
+        """Let go of it without an end, as a crash would, and wait until nothing of it is under way."""
+        await asyncio.sleep(0)  # it has begun by then: a task that never did could not give its claim back
+        before()
+        self._work.cancel()
+        await asyncio.wait({self._work})
+
+    def when_done(self, call: Callable[[BaseException | None], None]) -> None:
+        """Call this when it is over, with what it was let go of for, if it did not come to its end."""
+
+        def over(work: "asyncio.Task[Outcome]") -> None:
+            call(None if work.cancelled() else work.exception())
+
+        self._work.add_done_callback(over)
+
+    async def leave(self, why: str) -> None:
+        """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the last thing
+        that is written, when nothing of it is under way any more."""
+        self.leaving = why
+        await self.abandon(before=self._driver.leaving.set)
+
+    async def settled(self) -> None:
+        """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before that."""
+        if self.turn.outcome is not None:
+            await asyncio.wait({self._work})
+
+    @property
+    def done(self) -> bool:
+        return self._work.done()
