@@ -57,10 +57,10 @@ class Lines:
                 frames.append(b"data: " + item.data + b"\n\n")
         return b"".join(frames)
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: object = None) -> bytes:
         return b"data: beat\n\n"
 
-    def interrupted(self) -> bytes:
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         return b"data: interrupted\n\n"
 
 
@@ -69,7 +69,7 @@ class Quiet(Lines):
 
     asked = 0
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: object = None) -> bytes:
         self.asked += 1
         return b""
 

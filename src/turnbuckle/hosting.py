@@ -97,7 +97,8 @@ class _Parts:
         self._settings = server
         self._metrics = metrics
         self._withdrawing: set[asyncio.Task[bool]] = set()
-        self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time)
+        trouble = opened.journal.trouble
+        self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time, trouble=trouble)
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         attendance = Attendance(self._stop)
         self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics)

@@ -15,8 +15,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from turnbuckle.errors import RunHeld
+from turnbuckle.journal.port import JournalError
 from turnbuckle.observe.logs import request_id
 from turnbuckle.observe.traces import under
+from turnbuckle.server import store_words
 from turnbuckle.server.auth import Auth
 from turnbuckle.server.bodies import check_type, is_empty, read_body
 from turnbuckle.server.connection import EXTENSION
@@ -196,6 +199,11 @@ class _Request:
             return written(problem)
         except Departed:
             raise
+        except JournalError as error:
+            log.error("%s: %s %s failed: %s", self.id, self.method, self.path[:200], error)
+            return written(store_words.problem(error))
+        except RunHeld as held:
+            return written(Problem(409, str(held), code="run_active", retry_after=1.0))
         except Exception as error:
             log.error("%s: %s %s failed", self.id, self.method, self.path[:200], exc_info=error)
             return written(unexpected(self.id))

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.errors import SessionBusy, TurnbuckleError
+from turnbuckle.errors import ClaimLost, SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import Journal, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.handover import Handover, finder
 from turnbuckle.runtime.lane import ACTIVE
@@ -147,7 +147,15 @@ class Desk:
         async with self.once.starting(run) as fresh:
             if fresh:
                 return await self._begin(replace(new, run=run), first, anew, busy)
+        await self._driven(run)
         return begun_by(await self.started(run), replayed=True)
+
+    async def _driven(self, run: RunId) -> None:
+        """A run that was begun before and came to a halt without an end goes on for whoever asks for it again."""
+        for row in await self.journal.streams(Wanted(kind=RUN, name=run, status=RUNNING), limit=1):
+            if self.runs.live(run) is None:
+                with contextlib.suppress(Problem):  # something else runs in its session, which goes on with it later
+                    await self.go_on(row)
 
     async def reserved(self, exchange: Exchange) -> RunId | None:
         """The id that this request has by its Idempotency-Key, the same each time it is sent; None if it has no key.
@@ -249,6 +257,8 @@ class Desk:
                 self._gone(running.run)
             if error is not None:
                 log.error("the run %s was let go of: %s", running.run, error)
+            if isinstance(error, Exception) and not isinstance(error, ClaimLost):
+                self.tailing.give_up(running.run, error)  # else somebody goes on with it
 
         running.when_done(over)
 

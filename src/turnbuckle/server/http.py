@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import Item
 from turnbuckle.server.line import Line
+from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.vocab.ids import RunId
 
 Headers = tuple[tuple[str, str], ...]
@@ -90,12 +91,13 @@ class Dialect(Protocol):
         """Items of the journal as whole frames; nothing, if these items say nothing to this client."""
         ...
 
-    def beat(self, now: float) -> bytes:
-        """A frame that says nothing, for clients that count only frames; nothing, if there is no such frame."""
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
+        """A frame that says nothing, for clients that count only frames; nothing, if there is no such frame. `waits` is
+        what everybody waits for, whatever the run itself does."""
         ...
 
-    def interrupted(self) -> bytes:
-        """The server lets go of a run that is kept and can be read on later."""
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
+        """The server lets go of a run that is kept and can be read on later. `why`, if it is not because it stops."""
         ...
 
 

@@ -15,11 +15,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
 
+from turnbuckle.journal.port import Trouble
 from turnbuckle.server.http import Dialect
 from turnbuckle.server.line import Line, Presence
+from turnbuckle.server.store_words import words
+from turnbuckle.turn.waiting import WaitingOn
+from turnbuckle.wire.sse import comment
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+NOT_WAITED_FOR = ("damaged", "unknown_format")
 KEEPALIVE = b": keepalive\n\n"
 TICK = 1.0
 """The longest time between two looks. What is due is at most so much late."""
@@ -37,13 +42,15 @@ class Swept(Protocol):
 class Reader:
     """One client that reads a run. `presence` is where its task can be ended from outside."""
 
-    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "sending", "sent")
+    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "sending", "sent", "told")
 
     def __init__(self, line: Line, send: Send, dialect: Dialect, presence: Presence) -> None:
         self.line = line
         self.dialect = dialect
         self.presence = presence
         self.sending = False
+        self.told: float | None = None
+        """The trouble of the store that it was last told of, by when that began."""
         self._send = send
         self._loop = asyncio.get_running_loop()
         self.sent = self.framed = self._loop.time()
@@ -64,7 +71,16 @@ class Reader:
 class Pulse:
     """All readers and connections of a server."""
 
-    def __init__(self, *, keepalive: float, noop: float, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        *,
+        keepalive: float,
+        noop: float,
+        wall: Callable[[], float],
+        trouble: Callable[[], Trouble | None] = lambda: None,
+    ) -> None:
+        """`trouble` tells what the store suffers from, which all readers wait for."""
+        self._trouble = trouble
         self._keepalive = keepalive
         self._noop = noop
         self._wall = wall
@@ -119,6 +135,9 @@ class Pulse:
         if reader.sending or not reader.line.clear:
             return
         try:
+            if (trouble := self._trouble()) is not None and self._waits(trouble, reader, now):
+                await self._tell(trouble, reader)
+                return
             if now - reader.framed >= self._noop:
                 if beat := reader.dialect.beat(self._wall()):
                     await reader.write(beat)
@@ -129,3 +148,16 @@ class Pulse:
         except Exception as error:  # one reader's trouble is not that of the others
             log.error("a reader was dropped: its heartbeat failed", exc_info=error)
             reader.line.abort()
+
+    def _waits(self, trouble: Trouble, reader: Reader, now: float) -> bool:
+        """Whether this reader is to hear of it now: at once, and then as often as of anything else. What is damaged
+        keeps nobody waiting, who does not read it."""
+        if trouble.fault in NOT_WAITED_FOR:
+            return False
+        return reader.told != trouble.since or now - reader.framed >= self._noop
+
+    async def _tell(self, trouble: Trouble, reader: Reader) -> None:
+        reader.told = trouble.since
+        said = words(trouble.fault)
+        waits = WaitingOn("storage", said, trouble.since)
+        await reader.write(comment(f"waiting for storage: {said}") + reader.dialect.beat(self._wall(), waits))

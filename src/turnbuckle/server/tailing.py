@@ -14,13 +14,15 @@ connection is cut without an end, so that no client can take what it has for the
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, Protocol
 
-from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError
+from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError, StorageFailed
 from turnbuckle.journal.port import Reader as Journal
+from turnbuckle.server import store_words
 from turnbuckle.server.attendance import Attendance
-from turnbuckle.server.http import Problem, Streaming
+from turnbuckle.server.http import Dialect, Problem, Streaming
 from turnbuckle.server.line import Departed, Interrupted, Line, Presence
 from turnbuckle.server.pulse import Pulse, Reader, Send
 from turnbuckle.vocab.ids import RunId
@@ -68,6 +70,8 @@ class Tailing:
         self, journal: Journal, pulse: Pulse, attendance: Attendance, audience: Audience | None = None
     ) -> None:
         self._audience = audience
+        self._reads: dict[RunId, set[Presence]] = {}
+        self._lost: dict[RunId, StorageError] = {}
         self._journal = journal
         self._pulse = pulse
         self._attendance = attendance
@@ -84,8 +88,9 @@ class Tailing:
         if self._audience is not None:
             self._audience.reader_came()
         end: End = "cut"
+        why: Exception | None = None
         try:
-            with presence:
+            with presence, self._reading(run, presence):
                 self._pulse.add(presence, reader)
                 await send({"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *headers]})
                 if opening := dialect.open():
@@ -97,6 +102,7 @@ class Tailing:
         except Gone:
             log.warning("run %s was deleted while a client read it", run)
         except (Interrupted, Closed, StorageError) as error:
+            why = error
             end = await self._let_go(tail, error)
         except Exception as error:  # headers are out: there is no other way left to say so than to hang up
             log.error("a reader of run %s was dropped", run, exc_info=error)
@@ -106,7 +112,7 @@ class Tailing:
             if self._audience is not None:
                 self._audience.reader_left(dropped=end == "cut")
         if end == "ended" or (end == "interrupted" and line.clear):
-            farewell = dialect.interrupted() if end == "interrupted" else b""
+            farewell = self._farewell(dialect, run, why) if end == "interrupted" else b""
             await send({"type": "http.response.body", "body": farewell, "more_body": False})
         elif end != "left":
             line.abort()
@@ -121,17 +127,48 @@ class Tailing:
         self._attendance.enter(run, on_disconnect)
         stays = False
         try:
-            with presence:
+            with presence, self._reading(run, presence):
                 self._pulse.add(presence)
                 await self._follow(tail)
             stays = True
         except (Interrupted, Closed, StorageError) as error:
             stays = True
             if await self._let_go(tail, error) == "interrupted":
-                raise _interrupted(run) from None
+                failed = self._why(run, error)
+                raise _interrupted(run) if failed is None else store_words.problem(failed, run) from None
         finally:
             self._pulse.remove(presence)
             self._leave(run, on_disconnect, ended=stays)
+
+    def give_up(self, run: RunId, error: Exception) -> None:
+        """The run has no end, and nobody can go on with it. Whoever reads it is told so."""
+        failed = error if isinstance(error, StorageError) else StorageFailed(str(error))
+        for presence in self._reads.get(run, ()):
+            self._lost[run] = failed
+            presence.interrupt()
+
+    @contextmanager
+    def _reading(self, run: RunId, presence: Presence) -> Iterator[None]:
+        self._reads.setdefault(run, set()).add(presence)
+        try:
+            yield
+        finally:
+            self._reads[run].discard(presence)
+            if not self._reads[run]:
+                del self._reads[run]
+
+    def _why(self, run: RunId, error: Exception | None) -> StorageError | None:
+        """What is wrong with the store, if that is why a reader is let go of."""
+        found = error if isinstance(error, StorageError) else self._lost.get(run)
+        if run not in self._reads:
+            self._lost.pop(run, None)
+        return found
+
+    def _farewell(self, dialect: Dialect, run: RunId, why: Exception | None) -> bytes:
+        failed = self._why(run, why)
+        if failed is None:
+            return dialect.interrupted()
+        return dialect.interrupted(store_words.words(failed.fault), store_words.code(failed.fault))
 
     async def _follow(self, tail: "_Tail") -> None:
         if self._pulse.over:

@@ -1,8 +1,9 @@
 """What a run is waiting for, and since when: a fold over its facts.
 
 A person comes first: while somebody's consent or answer is missing, that is told. Then a tool that runs, then the
-model. Only content moves the time of the last word on, so a provider that merely pings is seen to be silent. The work
-per fact is constant; of a burst only the events are looked at, never what came before them.
+model. That the store is waited for is no fact of any run; whoever sees it tells it in the same shape. Only content
+moves the time of the last word on, so a provider that merely pings is seen to be silent. The work per fact is constant;
+of a burst only the events are looked at, never what came before them.
 """
 
 from typing import Literal
@@ -28,7 +29,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, ReasoningDelta, RefusalDelta, TextDelta
 
-WaitingKind = Literal["provider_first_token", "provider", "tool", "approval", "rate_limit", "retry"]
+WaitingKind = Literal["provider_first_token", "provider", "tool", "approval", "rate_limit", "retry", "storage"]
 Doing = Literal["text", "reasoning", "arguments"]
 _FULL_UP = ("rate_limited", "overloaded")
 

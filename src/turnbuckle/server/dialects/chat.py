@@ -16,6 +16,7 @@ from turnbuckle.server.dialects.tool_lines import Label
 from turnbuckle.server.outcomes import Ending, Plain, told
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.turn.labels import short_argument
+from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
@@ -70,14 +71,15 @@ class ChatDialect:
         out.clear()
         return written
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         return b"" if self.ended else self._chunks.empty()
 
-    def interrupted(self) -> bytes:
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
             return b""
-        message = f"The server stops. The run is kept and can be followed at GET /v1/runs/{self._run}/events."
-        error = {"message": message, "type": "server_error", "param": None, "code": "interrupted"}
+        said = f"{why[:1].upper()}{why[1:]}." if why else "The server stops."
+        message = f"{said} The run is kept and can be followed at GET /v1/runs/{self._run}/events."
+        error = {"message": message, "type": "server_error", "param": None, "code": code}
         extra = {} if self._pen.events == "none" else {KEY: {"run": self._run, "resumable": True}}
         return frame(_json({"error": error, **extra}))
 
@@ -149,10 +151,10 @@ class PlainChat:
         self.ended = self._story.ended
         return b""
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         return b""
 
-    def interrupted(self) -> bytes:
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         return b""
 
     def answer(self) -> Plain:

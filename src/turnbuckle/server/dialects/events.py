@@ -15,7 +15,7 @@ import msgspec
 
 from turnbuckle.journal.port import Item
 from turnbuckle.turn.facts import Fact, RunStarted, Streamed, UserSpoke, decode
-from turnbuckle.turn.waiting import Waiting
+from turnbuckle.turn.waiting import Waiting, WaitingOn
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.wire.sse import comment, frame
@@ -62,16 +62,17 @@ class EventsDialect:
                 out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
         return b"".join(out)
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
-        on = self._waiting.on(now)
+        on = waits or self._waiting.on(now)
         return frame(_json({"type": "heartbeat", "at": now, "waiting_on": on}), "heartbeat")
 
-    def interrupted(self) -> bytes:
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
             return b""
         told = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
+        told |= {"why": why, "code": code} if why else {}
         return frame(_json(told), "interrupted")
 
 

@@ -44,6 +44,7 @@ from turnbuckle.turn.facts import (
     decode,
 )
 from turnbuckle.turn.telling import Notices, begins_anew, gap
+from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.vocab.events import (
     BlockClosed,
     Cut,
@@ -146,17 +147,17 @@ class ResponsesDialect:
         out.clear()
         return written
 
-    def beat(self, now: float) -> bytes:
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
         return self._writer.again("response.in_progress", response=response_body(self._writer.base, "in_progress", []))
 
-    def interrupted(self) -> bytes:
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
             return b""
-        last = self._writer.last_number
-        message = f"The server stops. The run is kept; go on with starting_after={last}."
-        return self._writer.again("error", code="interrupted", message=message, param=None)
+        said = f"{why[:1].upper()}{why[1:]}." if why else "The server stops."
+        message = f"{said} The run is kept; go on with starting_after={self._writer.last_number}."
+        return self._writer.again("error", code=code, message=message, param=None)
 
     def body(self) -> dict[str, Any]:
         """The response object as it stands."""
