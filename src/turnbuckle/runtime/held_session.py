@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from turnbuckle.journal.port import Claim, Grade, Journal, Note
+from turnbuckle.journal.port import Claim, Grade, Journal, Note, StorageError, TooLarge
 from turnbuckle.runtime.holding import hold
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
@@ -129,9 +129,15 @@ class HeldSession:
             after = states.apply(after, fact)
         status = OPEN if after.is_idle else ACTIVE
         note = Note(kind=KIND, status=status, user=self.user)
-        self._head = await self._journal.append(
-            self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SURE, note=note
-        )
+        try:
+            self._head = await self._journal.append(
+                self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SURE, note=note
+            )
+        except (StorageError, TooLarge):
+            raise  # nothing of it is stored
+        except Exception:
+            self._fail()  # what is stored is not known here any more
+            raise
         self.state = after
 
     async def _started(self, run: RunId) -> RunStarted | None:

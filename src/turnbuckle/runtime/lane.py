@@ -368,7 +368,8 @@ class Lane(HeldSession):
                 await new_run(self._journal, self._runs, self._rules, self.session, self.state, message, self.user)
             )
             self._began(self.running, self.user)
-        # A run that is there already was begun right before.
+        elif self.running is None:
+            self._left = message.run  # it was begun right before, and nobody was told
         await self._append([MessageInjected(self._wall(), message.id, message.run, "task")])
 
     async def _until_over(self, running: Running) -> None:

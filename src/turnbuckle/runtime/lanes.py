@@ -24,6 +24,10 @@ T = TypeVar("T")
 log = logging.getLogger("turnbuckle.session")
 
 
+class _HeldHere(SessionBusy):
+    """This process has not let go of the session yet, or could not."""
+
+
 class Lanes:
     """All sessions that this process works on."""
 
@@ -129,7 +133,8 @@ class Lanes:
     async def _make(self, session: SessionId, user: str, running: Running | None, left: Suspended | None) -> Lane:
         claim = await self._journal.claim(session, self._owner, LEASE)
         if isinstance(claim, Held):
-            raise SessionBusy(f"{claim.by} works on the session {session} at this moment")
+            kind = _HeldHere if claim.by == self._owner else SessionBusy
+            raise kind(f"{claim.by} works on the session {session} at this moment")
         lane = Lane(
             claim,
             user,
@@ -167,9 +172,10 @@ class Lanes:
             await self._sleep(pause(tries))
             try:
                 await self.open(session, user)
-            except SessionBusy as busy:
-                log.info("the session %s stays closed here: %s", session, busy)
             except Exception as error:
+                if isinstance(error, SessionBusy) and not isinstance(error, _HeldHere):
+                    log.info("the session %s stays closed here: %s", session, error)
+                    return
                 log.warning("the session %s can not be opened: %s", session, error)
                 tries += 1
                 continue

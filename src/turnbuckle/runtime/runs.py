@@ -25,6 +25,7 @@ from msgspec import Struct
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.port import (
     Claim,
+    Closed,
     Damaged,
     Fenced,
     FormatUnknown,
@@ -326,9 +327,9 @@ class Runs:
                     return claim
                 if claim.by != self._owner:
                     raise why if isinstance(why, ClaimLost) else ClaimLost(f"{claim.by} drives the run {run} now")
-            except JournalError as error:
-                if not may_pass(error):
-                    raise
+            except (ClaimLost, Closed, *HOPELESS):
+                raise
+            except Exception as error:
                 log.warning("the run %s can not be claimed: %s", run, error)
             await self._sleep(pause(tries))
             tries += 1

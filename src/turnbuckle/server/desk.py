@@ -147,10 +147,10 @@ class Desk:
         async with self.once.starting(run) as fresh:
             if fresh:
                 return await self._begin(replace(new, run=run), first, anew, busy)
-        await self._driven(run)
+        await self.go_on_with(run)
         return begun_by(await self.started(run), replayed=True)
 
-    async def _driven(self, run: RunId) -> None:
+    async def go_on_with(self, run: RunId) -> None:
         """A run that was begun before and came to a halt without an end goes on for whoever asks for it again."""
         for row in await self.journal.streams(Wanted(kind=RUN, name=run, status=RUNNING), limit=1):
             if self.runs.live(run) is None:

@@ -256,6 +256,10 @@ class SessionWorld:
         """How often a tool did something."""
         return len(self._disk.done)
 
+    def effects(self) -> tuple[Done, ...]:
+        """All that tools did."""
+        return tuple(self._disk.done)
+
     def chronicle(self) -> tuple[Stored, ...]:
         return tuple(self._stored)
 
