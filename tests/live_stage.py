@@ -39,6 +39,7 @@ port = 0
 
 [recovery]
 stream_retries = 1
+patience = 0
 
 [[routes]]
 name = "lab"

@@ -135,6 +135,7 @@ async def open_app(
                 price=price,
                 watch=watch,
                 background=Processes(Path(settings.data), clock),
+                elapsed=time.monotonic,
             )
             yield App(settings, journal, policy, runs, owner, first, price)
     finally:
@@ -260,6 +261,7 @@ def policy_of(
         stream_retries=recovery.stream_retries,
         continuations=recovery.continuations,
         max_recoveries=recovery.max_recoveries,
+        patience=recovery.patience,
         consent=consent_of(settings, tools or ()),
         answer_seconds=settings.tools.answer_seconds or None,
     )

@@ -56,6 +56,14 @@ class RecoverySettings(Struct, frozen=True):
     """How often something broken is taken up again. A try that brought new text or arguments starts the count anew."""
 
     stream_retries: Annotated[int, Meta(ge=0, description="Silent tries more, while nothing was shown.")] = 2
+    patience: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds for which a route that is down (refused, 503, too many requests) is waited for where "
+            "there is no other, while nothing was shown.",
+        ),
+    ] = 75.0
     continuations: Annotated[int, Meta(ge=0, description="Tries in a row without progress before the turn ends.")] = 3
     max_recoveries: Annotated[
         int, Meta(ge=0, description="Comebacks after a crash without progress before the run ends.")

@@ -1,12 +1,28 @@
 """Limits of a whole turn: one sentence each, and none before it is due."""
 
+from functools import partial
+
 import pytest
+import turn_facts
 from msgspec.structs import replace
+from turn_facts import RESET, START, after, ask, burst, recorded, said
 
 from turnbuckle.turn import budget
+from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts
 from turnbuckle.turn.state import Tally, Turn
+from turnbuckle.vocab.events import (
+    CallArgs,
+    CallStarted,
+    Ended,
+    FinishNoted,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
 from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.messages import Message, TextPart
 
 POLICY = Policy(
     (RouteFacts(RouteName("main"), "openai_chat", "m"),),
@@ -50,3 +66,53 @@ def test_tools_have_limits_of_their_own():
 def test_what_has_no_limit_is_never_used_up():
     free = replace(POLICY, limits=Limits(tokens=None, money=None))
     assert budget.exceeded(replace(TURN, tally=Tally(tokens=10**9, money=1e9)), free) == ""
+
+
+LONG = "x" * 4_000
+BROKEN = {
+    "text": (TextDelta(0, LONG),),
+    "reasoning": (ReasoningDelta(0, LONG),),
+    "arguments": (CallStarted(0, "c", "shell"), CallArgs(0, '{"command": "' + LONG)),
+    "text, of which little was told": (TextDelta(0, LONG), UsageNoted(Usage(input=None, output=1))),
+}
+
+
+@pytest.mark.requirement("C12")
+@pytest.mark.parametrize("events", BROKEN.values(), ids=BROKEN.keys())
+def test_what_a_cut_reply_generated_counts_though_nobody_told(events):
+    limited = replace(turn_facts.POLICY, limits=Limits(tokens=2_000))
+    fold = TurnFold(limited, price=lambda model, given, output: output / 1000)
+    for fact in (START, ask(), burst(*events, RESET)):
+        fold.take(fact)
+    assert 1_000 <= fold.turn.tally.tokens <= 1_020
+    assert 1.0 <= fold.turn.tally.money <= 1.02
+    number = 1
+    while due := recorded(fold):
+        number = due[0].attempt
+        fold.take(ask(number, why=due[0].ask.why, notes=due[0].ask.notes))
+        fold.take(burst(TextDelta(0, f"{number}{LONG}"), RESET, number=number))
+    assert fold.turn.outcome.why == "the limit of 2,000 tokens is reached"
+    assert number == 2
+
+
+@pytest.mark.requirement("C12")
+def test_the_input_of_a_reply_that_broke_counts_too_and_an_attempt_without_any_answer_costs_nothing():
+    task = replace(START, messages=(Message("user", (TextPart("w" * 8_000),)),))
+    assert after(task, ask(), burst(TextDelta(0, "Hi"), RESET)).turn.tally.tokens == 2_001
+    assert after(task, ask(), burst(RESET)).turn.tally.tokens == 0
+
+
+@pytest.mark.requirement("C12")
+def test_a_whole_reply_is_believed_and_one_without_a_count_is_guessed():
+    told = (TextDelta(0, LONG), FinishNoted("stop", "stop"), UsageNoted(Usage(input=10, output=5)), Ended("end"))
+    assert after(START, ask(), burst(*told)).turn.tally.tokens == 15
+    assert after(START, ask(), said(LONG)).turn.tally.tokens == 1_001
+
+
+@pytest.mark.requirement("C12")
+def test_in_the_middle_of_a_reply_the_input_is_guessed_until_it_is_told():
+    policy = replace(POLICY, limits=Limits(tokens=1_000))
+    inside = partial(budget.exceeded_inside, TURN, policy, 131.0)
+    assert inside(400, None, given=899) == ""
+    assert inside(400, None, given=900) == "the limit of 1,000 tokens is reached"
+    assert inside(400, Usage(input=10), given=900) == ""

@@ -18,6 +18,11 @@ POLICY = Policy((RouteFacts(RouteName("main"), "openai_chat", "m"),))
 OTHER = RouteName("other")
 DRAFT = DraftId("d1")
 RESET = failure("reset", "the connection was reset")
+THIRD = RouteName("third")
+DOWN = Failure("overloaded", "the server restarts", True, status=503)
+GATEWAY = Failure("server", "bad gateway", True, status=502)
+REFUSED = failure("connect", "connection refused")
+SILENT = failure("stalled", "no event", clock="first_event")
 UNPAIRED = failure("pairing", "unpaired")
 BLANK = Broken(
     verdict="cut_by_transport",
@@ -76,6 +81,53 @@ TABLE = {
         broken(failure=limited(50.0), seconds_left=20.0),
         GiveUp("failed", "too many requests (the provider asks to wait 50 s)"),
     ),
+    "wait, told to come at once": (broken(failure=limited(0.0), tally=Tally(waits=1)), Retry(0.5)),
+    "wait, told to come at once, again": (broken(failure=limited(0.0), tally=Tally(waits=3)), Retry(2.0)),
+    "wait, told to come at once, for ever": (broken(failure=limited(0.0), tally=Tally(waits=8)), Retry(4.0)),
+    # The only route is down: it is waited for, with pauses that grow to a cap
+    "down": (broken(failure=DOWN, tally=Tally(retries=3), waited=3.5), Retry(2.0)),
+    "down, long": (broken(failure=DOWN, tally=Tally(retries=6), waited=20.0), Retry(8.0)),
+    "down, longer": (broken(failure=DOWN, tally=Tally(retries=30), waited=74.9), Retry(8.0)),
+    "down, too long": (broken(failure=DOWN, tally=Tally(retries=9), waited=75.0), GiveUp("failed", DOWN.message)),
+    "down, spread by chance": (broken(failure=DOWN, tally=Tally(retries=9), waited=9.0, jitter=1.0), Retry(6.0)),
+    "no connection": (broken(failure=REFUSED, tally=Tally(retries=5), waited=9.0), Retry(8.0)),
+    "reset before any byte": (broken(tally=Tally(retries=5), waited=9.0), Retry(8.0)),
+    "too many requests, no hint": (broken(failure=limited(None), tally=Tally(retries=4), waited=9.0), Retry(4.0)),
+    "too many requests, told often": (broken(failure=limited(7.0), tally=Tally(waits=9), waited=70.0), Retry(7.0)),
+    "a bad gateway": (broken(failure=GATEWAY, tally=Tally(retries=5), waited=9.0), Retry(8.0)),
+    "a failure inside the host is not waited for": (
+        broken(failure=failure("server", "a bug"), tally=Tally(retries=3), waited=3.5),
+        GiveUp("failed", "a bug"),
+    ),
+    "a key that is bad is not waited for": (
+        broken(failure=failure("auth", "bad key"), tally=Tally(retries=1), waited=0.5),
+        GiveUp("failed", "bad key"),
+    ),
+    "a silence is not waited for": (
+        broken(failure=SILENT, tally=Tally(retries=3), waited=60.0),
+        GiveUp("failed", "no event"),
+    ),
+    "down, a route": (broken(failure=DOWN, tally=Tally(retries=3), waited=3.5, others=(OTHER,)), Fallback(OTHER)),
+    "down, as the one before": (
+        broken(failure=DOWN, tally=Tally(retries=3), waited=3.5, returns=(OTHER,)),
+        Fallback(OTHER, after=2.0),
+    ),
+    # Silence: a healthy other route is taken at once
+    "silent, a route": (broken(failure=SILENT, others=(OTHER,)), Fallback(OTHER)),
+    "silent, a route that rests": (broken(failure=SILENT, others=(OTHER,), resting=(OTHER,)), Retry(0.5)),
+    "silent, one rests and one does not": (
+        broken(failure=SILENT, others=(OTHER, THIRD), resting=(OTHER,)),
+        Fallback(THIRD),
+    ),
+    "silent in text, a route": (
+        broken(failure=SILENT, said_text=True, gained=9, tally=Tally(), others=(OTHER,)),
+        Fallback(OTHER, Continue("text")),
+    ),
+    "silent in a call, a route": (
+        broken(failure=SILENT, tool="write_file", draft=DRAFT, gained=9, tally=CUT_1, others=(OTHER,)),
+        Fallback(OTHER, FinishDraft(DRAFT, 1)),
+    ),
+    "silent in text": (broken(failure=SILENT, said_text=True, gained=9, tally=Tally()), Continue("text")),
     # Text escaped: it stays
     "text": (broken(said_text=True, gained=9, tally=Tally()), Continue("text")),
     "text, nothing new": (broken(said_text=True, tally=Tally(barren=2)), Continue("text")),
@@ -130,6 +182,23 @@ TABLE = {
     "in circles": (
         broken(failure=failure("repeated", "it repeats itself"), said_text=True, others=(OTHER,)),
         GiveUp("partial", "it repeats itself"),
+    ),
+    "in circles, in a call, a route": (
+        broken(failure=failure("repeated", "it repeats itself"), tool="shell", tally=CUT_1, others=(OTHER,)),
+        Fallback(OTHER, Continue("call", "shell", 1)),
+    ),
+    "in circles, in thought, a route": (
+        broken(failure=failure("repeated", "it repeats itself"), others=(OTHER,)),
+        Fallback(OTHER),
+    ),
+    "in circles, in thought": (
+        broken(failure=failure("repeated", "it repeats itself"), can_lower_effort=True),
+        Reask("less_effort"),
+    ),
+    # A call that the caller never got is no part of anything
+    "call of the caller": (
+        broken(tool="edit", said_text=True, has_more=True, tally=CUT_4, streaming=False, for_caller=True),
+        GiveUp("failed", "the call of edit was cut 4 times in a row"),
     ),
     # The output cap
     "cap, text": (broken("cut_by_length", failure=None, said_text=True, tally=Tally()), Continue("length")),

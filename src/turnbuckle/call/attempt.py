@@ -74,7 +74,10 @@ class Attempt:
         stop: Stopper | None = None,
         pace: Pace | None = None,
         first_delta: Callable[[], None] | None = None,
+        alternative: bool = False,
     ) -> None:
+        """`alternative`: another route stands ready, so that this one is not waited for as long."""
+        self._alternative = alternative
         self.last: Ended | Cut | None = None
         self.limits: Limits | None = None
         self._route = route
@@ -240,6 +243,7 @@ class Attempt:
             streaming=self._request.stream,
             effort=self._request.effort,
             pace=self._pace,
+            alternative=self._alternative,
         )
         now = self._watch.begun = self._clock.now()
         self._offset = now - asyncio.get_running_loop().time()

@@ -2,12 +2,14 @@
 
 A number in the settings always wins and holds as it is written. "auto" starts from a default that fits the route (a
 local machine may be slow), the size of the prompt and the effort asked for, and is then scaled by what the route
-showed lately: four times its longest wait, within bounds. A limit that was learned and then fired may have been wrong,
+showed lately: four times its longest wait, within bounds. Where another route stands ready, it is waited for half as
+long: to go there costs less than to go on waiting. A limit that was learned and then fired may have been wrong,
 so what was learned is forgotten and the default holds again.
 """
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 Setting = Annotated[float, Meta(gt=0)] | Literal["auto"]
@@ -17,6 +19,7 @@ Learnable = Literal["first_event", "gap", "gap_in_call"]
 _HARD_EFFORTS = frozenset({"high", "xhigh", "max"})
 _PLAIN_FIRST = 600.0
 """A whole answer must be generated before its first byte comes."""
+_WITH_ANOTHER = 0.5
 ERROR_BODY = 10.0
 """An error's body is only worth a short wait: the status already says most."""
 
@@ -108,9 +111,12 @@ def limits_for(
     streaming: bool = True,
     effort: str | None = None,
     pace: Pace | None = None,
+    alternative: bool = False,
 ) -> Limits:
-    """The effective limits of one attempt, each with its source."""
+    """The effective limits of one attempt, each with its source. `alternative`: another route stands ready."""
     base = _defaults(local, prompt_size, streaming, effort)
+    if alternative:
+        base = _Defaults(*(value * _WITH_ANOTHER for value in msgspec.structs.astuple(base)))
     gap = _limit(settings.gap, base.gap, "gap", pace)
     fixed = gap.source == "configured"
     wide = 2.0 if effort in _HARD_EFFORTS else 1.0

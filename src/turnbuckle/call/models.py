@@ -33,7 +33,9 @@ class Models:
         first_delta: Callable[[], None] | None = None,
     ) -> AsyncIterator[list[Event]]:
         """One attempt at one route: batches of events, and exactly one last word."""
-        self._health.begin(route, self._clock.now())
+        now = self._clock.now()
+        self._health.begin(route, now)
+        alternative = any(self._health.usable(other, now) for other in self._routes if other != route)
         if (learned := self._health.cap_field(route)) is not None:
             request = msgspec.structs.replace(request, cap_field=learned)
         attempt = Attempt(
@@ -44,6 +46,7 @@ class Models:
             stop=stop,
             pace=self._health.pace(route),
             first_delta=first_delta,
+            alternative=alternative,
         )
         self._live.add(attempt)
         try:

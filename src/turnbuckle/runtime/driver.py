@@ -12,9 +12,10 @@ from typing import Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
 from turnbuckle.reply.repair import repair
+from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.offer import offered, tool_choice
-from turnbuckle.runtime.ports import Model, Sleep, Stopper, Tools, Wall
+from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.speech import Speech
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
 from turnbuckle.turn import asking, budget
@@ -311,23 +312,24 @@ class Driver:
         shown = self.turn.shown
         await self._log.append([asked])
         speech = Speech(shown)
-        halt = _Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
+        halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
+        given = budget.input_guess(self.turn.messages)
         async with _closed_behind(self._model.attempt(route.name, self._request(asked), halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
                 said = speech.take(events)
                 if not halt.is_set():
-                    halt.why = self._why_halt(speech)
+                    halt.why = self._why_halt(speech, given)
                 if halt.why is not None and said and isinstance(said[-1], Cut):
                     said = (*said[:-1], Cut(halt.why))
                 if said:
-                    await self._log.append([Streamed(self._wall(), command.attempt, said)])
+                    await self._log.append([self._streamed(command.attempt, said)])
                 if speech.over:
                     break
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
-            await self._log.append([Streamed(self._wall(), command.attempt, speech.take(heard))])
+            await self._log.append([self._streamed(command.attempt, speech.take(heard))])
         self._model.note(route.name, heard)
 
     def _usable(self, wanted: RouteName) -> RouteName:
@@ -338,11 +340,20 @@ class Driver:
         chosen = (self._model.choose(name) for name in (wanted, *left))
         return next((name for name in chosen if name not in failed), wanted)
 
-    def _why_halt(self, speech: Speech) -> Failure | None:
+    def _streamed(self, attempt: int, said: tuple[Event, ...]) -> Streamed:
+        """With a last word that decides nothing yet goes what the decision must know of the routes."""
+        resting: tuple[RouteName, ...] = ()
+        if isinstance(said[-1], Cut):
+            names = [route.name for route in self._policy.routes]
+            resting = tuple(name for name in names if len(names) > 1 and self._model.choose(name) != name)
+        return Streamed(self._wall(), attempt, said, resting=resting)
+
+    def _why_halt(self, speech: Speech, given: int) -> Failure | None:
         """Why this attempt is not worth its time any more."""
         if speech.repeats:
             return failure("repeated", f"the model repeats itself: {speech.repeats[:120]}")
-        spent = budget.exceeded_inside(self.turn, self._policy, self._wall(), speech.characters, speech.usage)
+        now = self._log.moment(self._wall)
+        spent = budget.exceeded_inside(self.turn, self._policy, now, speech.characters, speech.usage, given)
         return failure("budget", spent) if spent else None
 
     async def _wait_unless_stopped(self, seconds: float) -> None:
@@ -454,38 +465,3 @@ async def _closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[As
         close = getattr(bursts, "aclose", None)
         if close is not None:
             await close()
-
-
-class _Halt:
-    """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of the turn
-    is over, which a silent stream would never find out by itself."""
-
-    def __init__(self, stop: Stopper, seconds_left: float, limit: float) -> None:
-        self._stop = stop
-        self._seconds_left = seconds_left
-        self._too_late = failure("budget", f"the limit of {limit:g} seconds is reached")
-        self._own = asyncio.Event()
-        self._why: Failure | None = None
-
-    @property
-    def why(self) -> Failure | None:
-        return self._why
-
-    @why.setter
-    def why(self, reason: Failure | None) -> None:
-        self._why = reason
-        if reason is not None:
-            self._own.set()
-
-    def is_set(self) -> bool:
-        return self._own.is_set() or self._stop.is_set()
-
-    async def wait(self) -> None:
-        either = [asyncio.ensure_future(self._own.wait()), asyncio.ensure_future(self._stop.wait())]
-        try:
-            done, _ = await asyncio.wait(either, timeout=self._seconds_left, return_when=asyncio.FIRST_COMPLETED)
-            if not done:
-                self.why = self._too_late
-        finally:
-            for one in either:
-                one.cancel()

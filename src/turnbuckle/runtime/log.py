@@ -9,6 +9,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from turnbuckle.journal.port import Claim, Conflict, Grade, Journal, Note, StorageError
 from turnbuckle.runtime.holding import is_held
 from turnbuckle.runtime.ports import Sleep
@@ -87,11 +90,15 @@ class RunLog:
         fold: TurnFold,
         watch: Watch | None = None,
         sleep: Sleep | None = None,
+        elapsed: Callable[[], float] | None = None,
     ) -> None:
         """`watch` sees every fact once it is stored. It must be quick, and must not raise. Without `sleep` no store is
-        waited for."""
+        waited for. `elapsed` is a clock that goes on while this process works, and only then: facts are marked by it
+        with the time that they took."""
         self.fold = fold
         self.sleep = sleep
+        self._elapsed = elapsed
+        self._marked_at = elapsed() if elapsed is not None else 0.0
         self._watch = watch
         self.head = claim.head
         self._folded = 0
@@ -130,13 +137,16 @@ class RunLog:
         if not facts:
             return False
         grade = Grade.SEEN if _SURE.isdisjoint(map(type, facts)) else Grade.SURE
-        items = [encode(fact) for fact in facts]
         async with self._lock:
             turn = self.fold.turn
             if turn.phase == "ended" or (only_if is not None and not only_if(turn)):
                 return False
+            facts = self._marked(facts)
+            items = [encode(fact) for fact in facts]
             self.head = await self._stored(items, grade, note, waits)
             self._folded = self.head
+            if self._elapsed is not None:
+                self._marked_at = self._elapsed()  # what the store took is nobody's work
             for fact in facts:
                 self.fold.take(fact)
                 if self._watch is not None:
@@ -166,6 +176,24 @@ class RunLog:
         """The number of the last of these items, if they are what the stream ends with; else 0."""
         found = await self._journal.read(self.stream, self.head, len(items) + 1)
         return head if [item.data for item in found] == items else 0
+
+    def _marked(self, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """The facts, the first of them with the seconds that were worked since the last ones."""
+        if self._elapsed is None:
+            return facts
+        took = round(max(self._elapsed() - self._marked_at, 0.0), 3)
+        marked: list[Fact] = []
+        for fact in facts:
+            is_timed = getattr(fact, "worked", None) is UNSET
+            marked.append(replace(fact, worked=took) if is_timed else fact)
+            took = 0.0 if is_timed else took
+        return marked
+
+    def moment(self, wall: Callable[[], float]) -> float:
+        """Now, as the turn counts its time: from its last fact on, only work moves it."""
+        if self._elapsed is None:
+            return wall()
+        return self.fold.turn.now + self.fold.unsettled + max(self._elapsed() - self._marked_at, 0.0)
 
     async def settled(self) -> None:
         """Wait for an append that is under way, until what it stored is folded too."""

@@ -133,8 +133,12 @@ class Runs:
         price: Price | None = None,
         watch: Watch | None = None,
         background: Processes | None = None,
+        elapsed: Wall | None = None,
     ) -> None:
+        """`elapsed` is the clock that work is measured by: no step of the wall clock and no sleep moves it. Without
+        one, the wall clock does."""
         self.policy = policy
+        self._elapsed = elapsed
         self.background = background
         self._journal = journal
         self._model = model
@@ -260,7 +264,8 @@ class Runs:
         return claim
 
     def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
-        log = RunLog(self._journal, claim, TurnFold(self.policy, self._price), self._watch)
+        fold = TurnFold(self.policy, self._price)
+        log = RunLog(self._journal, claim, fold, self._watch, elapsed=self._elapsed)
         tools = self._tools(RunId(claim.stream))
         return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep)
 

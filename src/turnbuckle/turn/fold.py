@@ -58,5 +58,10 @@ class TurnFold:
             return 0.0
         return self._price(self._model, *tokens_of(reply, self.turn.messages)) or 0.0
 
+    @property
+    def unsettled(self) -> float:
+        """Seconds of work that bursts have told of since the turn moved."""
+        return self._worked
+
     def due(self) -> tuple[Command, ...]:
         return pending(self.turn, self.policy)

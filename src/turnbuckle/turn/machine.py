@@ -51,7 +51,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.policy import Policy, RouteFacts
-from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide
+from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide, patience_told
 from turnbuckle.turn.state import Ask, PendingCall, Tally, Turn
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
@@ -297,6 +297,8 @@ def _judged(turn: Turn, policy: Policy) -> Record:
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
         choice = GiveUp("cancelled", "stopped")
+    told_user = notices.notice(choice, broken, kept.length if kept is not None else 0)
+    told_user = told_user or patience_told(choice, broken, policy)
     decided = Decided(
         turn.now,
         turn.attempt,
@@ -304,7 +306,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         found.evidence,
         choice,
         broken.failure,
-        notice=notices.notice(choice, broken, kept.length if kept is not None else 0),
+        notice=told_user,
         tool=tool,
         gained=gained,
         lost=drafting.lost(reply, kept),

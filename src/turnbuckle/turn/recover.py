@@ -276,6 +276,15 @@ def _give_up(broken: Broken, why: str) -> Decision:
     return GiveUp("partial" if partial else "failed", why)
 
 
+def patience_told(choice: Decision, broken: Broken, policy: Policy) -> str:
+    """One line for the user when the wait for a route that is down begins; empty otherwise."""
+    tries, often = broken.tally.retries + broken.tally.waits, policy.stream_retries + 1
+    waits = isinstance(choice, Retry) or (isinstance(choice, Fallback) and choice.after > 0)
+    if not waits or tries != often or broken.others or broken.failure is None or not _is_waited_for(broken, policy):
+        return ""
+    return f"{broken.failure.message}: waiting for up to {policy.patience:.0f} s"
+
+
 def _backoff(broken: Broken) -> float:
     """Half a second, then doubling, spread by up to a quarter so that many runs do not come back at once."""
     tries = min(broken.tally.retries + broken.tally.waits, 32)

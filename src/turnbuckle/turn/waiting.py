@@ -16,6 +16,7 @@ from turnbuckle.turn.facts import (
     CallsHandedOver,
     Decided,
     Fact,
+    Fallback,
     ModelAsked,
     Reask,
     Retry,
@@ -69,7 +70,7 @@ class Waiting:
             case ModelAsked():
                 self.model = fact.model
                 self._kind, self._waits_since = "provider_first_token", fact.at
-            case Decided(decision=Retry(after) | Reask(after=after)) if after > 0:
+            case Decided(decision=Retry(after) | Reask(after=after) | Fallback(after=after)) if after > 0:
                 self._pause(fact, after)
             case ToolStarted():
                 words = f"{fact.name} {short_argument(fact.arguments)}".rstrip()

@@ -51,6 +51,17 @@ ERRORS: tuple[Case, ...] = (
         scenarios=("P21",),
     ),
     Case("fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True),
+    Case(
+        "restarts",
+        "503 three times, as a server that restarts, then works",
+        ((Status(503),), (Status(503),), (Status(503),), _WORKS),
+        again=True,
+    ),
+    _case(
+        "come-back-at-once",
+        "429 with Retry-After: 0 each time",
+        Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "0"}),
+    ),
     _case(
         "rate-limited",
         "429 each time",

@@ -1,0 +1,182 @@
+"""Only time in which a run was worked on counts: not a step of the clock, not sleep, not downtime, not people."""
+
+import asyncio
+
+import pytest
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim
+from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn import budget
+from turnbuckle.turn.facts import ModelAsked, RunClaimed, RunStarted, Streamed, decode
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Cut, Ended, FinishNoted, TextDelta
+from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.tooling import finished
+
+LIMIT = 100.0
+POLICY = Policy(
+    (RouteFacts(RouteName("main"), "openai_chat", "m"),), {"shell": ToolFacts("write")}, Limits(seconds=LIMIT)
+)
+CALL = [
+    CallStarted(0, "c", "shell"),
+    CallArgs(0, "{}"),
+    CallClosed(0),
+    FinishNoted("calls", "tool_calls"),
+    Ended("end"),
+]
+DONE = [TextDelta(0, "All "), TextDelta(0, "done."), FinishNoted("stop", "stop"), Ended("end")]
+DOWN = [Cut(failure("server", "down"))]
+TASK = (Message("user", (TextPart("Do it."),)),)
+
+
+class Times:
+    """Two clocks: what the wall shows, and how long this machine was awake. Something happens once, at a place."""
+
+    def __init__(self, place="", wall=0.0, work=0.0):
+        self.wall, self.work = 1_000.0, 0.0
+        self.place, self.jump, self.busy = place, wall, work
+
+    def at(self, place):
+        self.wall, self.work = self.wall + 1.0, self.work + 1.0
+        if place == self.place:
+            self.wall, self.work, self.place = self.wall + self.jump, self.work + self.busy, ""
+
+
+class World:
+    """A model and a tool. The first answer never comes, the second calls the tool, the third ends."""
+
+    def __init__(self, times):
+        self.times = times
+        self.replies = [DOWN, CALL, DONE]
+
+    async def attempt(self, route, request, stop):
+        self.times.at("request")
+        for event in self.replies.pop(0):
+            self.times.at("stream")
+            yield [event]
+
+    def choose(self, wanted):
+        return wanted
+
+    def streams(self, route):
+        return True
+
+    def note(self, route, events):
+        pass
+
+    def specs(self):
+        return ()
+
+    async def refuse(self, call_id, name, arguments):
+        return None
+
+    async def run(self, call_id, name, arguments, key, said, stop):
+        said("a")
+        self.times.at("tool")
+        return finished("ok")
+
+    async def probe(self, name, arguments, key):
+        return "unknown"
+
+    async def sleep(self, seconds):
+        self.times.at("wait")
+        await asyncio.sleep(0)
+
+
+async def lived(times, journal, world, epoch=1, die_in=None):
+    claim = await journal.claim("r", f"life {epoch}", 1e9)
+    assert isinstance(claim, Claim)
+    log = RunLog(journal, claim, TurnFold(POLICY), elapsed=lambda: times.work)
+    driver = Driver(log, world, world, wall=lambda: times.wall, sleep=world.sleep)
+    if epoch == 1:
+        await driver.begin(RunStarted(times.wall, RunId("r"), SessionId("s"), TASK))
+    else:
+        await driver.take_up(epoch)
+    if die_in == "begin":
+        await journal.release(claim)
+        return driver
+    await driver.go_on()
+    return driver
+
+
+async def folded(journal):
+    fold, after = TurnFold(POLICY), 0
+    while items := await journal.read("r", after):
+        for item in items:
+            fold.take(decode(item.data))
+        after = items[-1].seq
+    return fold.turn
+
+
+def played(times):
+    async def scene():
+        journal = MemoryJournal()
+        driver = await lived(times, journal, World(times))
+        return driver.turn, await folded(journal)
+
+    return asyncio.run(scene())
+
+
+PLACES = ["request", "stream", "tool", "wait"]
+
+
+@pytest.mark.requirement("C9")
+@pytest.mark.parametrize("jump", [86_400.0, -86_400.0], ids=["forward or asleep", "back"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_clock_that_is_set_and_a_machine_that_sleeps_cost_a_run_nothing(place, jump):
+    turn, again = played(Times(place, wall=jump))
+    assert turn.outcome.kind == "completed"
+    assert budget.seconds_used(turn, turn.now) < 30
+    assert budget.seconds_used(again, again.now) == pytest.approx(budget.seconds_used(turn, turn.now))
+
+
+@pytest.mark.requirement("C7", "C9")
+@pytest.mark.parametrize("place", PLACES)
+def test_time_that_was_worked_counts_whatever_the_wall_shows(place):
+    turn, again = played(Times(place, wall=0.0, work=LIMIT))
+    assert turn.outcome.why == "the limit of 100 seconds is reached"
+    assert again.outcome == turn.outcome
+
+
+@pytest.mark.requirement("C9")
+def test_downtime_between_two_lives_costs_a_run_nothing():
+    async def scene():
+        times, journal = Times(), MemoryJournal()
+        world = World(times)
+        await lived(times, journal, world, die_in="begin")
+        times.wall += 86_400.0
+        times.work = 5.0  # another machine's clock, that begins anew
+        driver = await lived(times, journal, world, epoch=2)
+        return driver.turn
+
+    turn = asyncio.run(scene())
+    assert turn.outcome.kind == "completed"
+    assert budget.seconds_used(turn, turn.now) < 30
+
+
+@pytest.mark.requirement("C9")
+def test_work_of_a_stream_that_died_with_its_process_is_counted_and_the_downtime_is_not():
+    fold = TurnFold(POLICY)
+    fold.take(RunStarted(10.0, RunId("r"), SessionId("s"), TASK))
+    fold.take(ModelAsked(11.0, 1, RouteName("main"), "openai_chat", "m", "first", worked=1.0))
+    fold.take(Streamed(31.0, 1, (TextDelta(0, "One"),), worked=20.0))
+    fold.take(Streamed(61.0, 1, (TextDelta(0, " two"),), worked=30.0))
+    fold.take(RunClaimed(90_000.0, 2))
+    assert budget.seconds_used(fold.turn, fold.turn.now) == 51.0
+    fold.take(Streamed(90_001.0, 1, (Cut(failure("reset", "gone")),), worked=1.0))
+    assert budget.seconds_used(fold.turn, fold.turn.now) == 52.0
+
+
+@pytest.mark.requirement("C9")
+def test_facts_of_older_runs_are_timed_by_the_wall_but_for_downtime():
+    fold = TurnFold(POLICY)
+    fold.take(RunStarted(10.0, RunId("r"), SessionId("s"), TASK))
+    fold.take(ModelAsked(11.0, 1, RouteName("main"), "openai_chat", "m", "first"))
+    fold.take(RunClaimed(5_000.0, 2))
+    fold.take(Streamed(5_002.0, 1, (Cut(failure("reset", "gone")),)))
+    assert budget.seconds_used(fold.turn, fold.turn.now) == 3.0

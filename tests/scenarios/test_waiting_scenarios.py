@@ -1,0 +1,121 @@
+"""Routes that are down, and routes that fall silent: waited for where there is no other, left where there is."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from stage import MAIN, Story, play
+
+from turnbuckle.call.limits import StallSettings, limits_for
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.script import Case, Cut, Finish, Say, Stall, Status
+from turnbuckle.turn.facts import Continue, Fallback
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+OTHER = RouteName("other")
+WORKS = (Say(ANSWER), Finish())
+HALF = ANSWER[:44]
+SILENT_IN_TEXT = Case("silent-in-text", "half an answer, then nothing", ((Say(HALF), Stall(9_999)),))
+REST = Case("rest", "the other half", ((Say(ANSWER[44:]), Finish()),))
+
+
+def restarts(*first: Status | Cut, times: int = 5) -> Case:
+    return Case("restarts-longer", "down for a while, then works", (*((one,) for one in first * times), WORKS))
+
+
+def seconds_between(story: Story) -> list[float]:
+    starts = [asked.at for asked in story.asked]
+    return [after - before for before, after in itertools.pairwise(starts)]
+
+
+@pytest.mark.requirement("B14", "A9")
+@EVERY
+@pytest.mark.parametrize(
+    "down",
+    [Status(503), Status(502), Status(504), Status(529, "overloaded", "overloaded_error"), Status(429), Cut("reset")],
+    ids=lambda one: str(getattr(one, "code", None) or getattr(one, "status", None) or "reset"),
+)
+def test_the_only_route_is_waited_for_while_it_restarts(tmp_path: Path, protocol: Protocol, down: Status | Cut):
+    story = play(tmp_path, restarts(down), protocol=protocol)
+    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
+    assert len(story.requests) == 6
+    assert story.seconds >= 10
+    assert ["waiting for up to 75 s" in notice for notice in story.notices] == [True]
+
+
+@pytest.mark.requirement("B14")
+@EVERY
+def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, Case("down", "503 each time", ((Status(503),),)), protocol=protocol)
+    assert story.outcome.kind == "failed"
+    assert 75 <= story.seconds <= 95
+    pauses = seconds_between(story)
+    assert all(pause <= 8.1 for pause in pauses)
+    assert pauses[-1] >= 6
+    assert 10 <= len(story.requests) <= 16
+
+
+@pytest.mark.requirement("B14")
+@EVERY
+def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "come-back-at-once", protocol=protocol)
+    assert story.outcome.kind == "failed"
+    assert len(story.requests) <= 26
+    assert story.seconds >= 30
+
+
+@pytest.mark.requirement("B14")
+def test_who_wants_no_silent_tries_waits_for_nobody(tmp_path: Path):
+    assert play(tmp_path, restarts(Status(503)), policy={"stream_retries": 0}).outcome.kind == "failed"
+    short = play(tmp_path, restarts(Status(503)), policy={"patience": 0.0})
+    assert (short.outcome.kind, len(short.requests)) == ("failed", 3)
+
+
+@pytest.mark.requirement("B14")
+@EVERY
+def test_two_routes_that_are_both_down_for_a_while_are_asked_in_turn_until_one_is_back(
+    tmp_path: Path, protocol: Protocol
+):
+    down = Case("down", "503 each time", ((Status(503),),))
+    story = play(tmp_path, {MAIN: restarts(Status(503), times=6), "other": down}, protocol=protocol)
+    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
+    assert story.asked[-1].route == MAIN
+    assert story.seconds <= 75
+
+
+@pytest.mark.requirement("B14", "B10")
+@EVERY
+@pytest.mark.parametrize("case", ["silent", "opens-then-silent"])
+def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: Protocol, case: str):
+    story = play(tmp_path, {MAIN: case, "other": "happy"}, protocol=protocol)
+    assert [asked.route for asked in story.asked] == [MAIN, "other"]
+    assert story.shown == ANSWER
+
+
+@pytest.mark.requirement("B14", "B3")
+@EVERY
+def test_a_route_that_falls_silent_in_the_middle_of_a_text_is_left_for_the_other(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, {MAIN: SILENT_IN_TEXT, "other": REST}, protocol=protocol)
+    assert [asked.route for asked in story.asked] == [MAIN, "other"]
+    assert story.decided[0].decision == Fallback(OTHER, Continue("text"))
+    assert (story.outcome.kind, story.turn.shown) == ("completed", ANSWER)
+
+
+@pytest.mark.requirement("B14")
+@pytest.mark.parametrize("local", [False, True], ids=["far", "near"])
+def test_clocks_are_shorter_where_another_route_stands_ready_and_settings_hold(local: bool):
+    alone = limits_for(StallSettings(), prompt_size=4_000, local=local)
+    beside = limits_for(StallSettings(), prompt_size=4_000, local=local, alternative=True)
+    for name in ("first_event", "gap", "gap_in_call", "thinking", "silence"):
+        assert getattr(beside, name).seconds < getattr(alone, name).seconds
+    fixed = StallSettings(first_event=99.0, gap=33.0)
+    assert limits_for(fixed, prompt_size=1, alternative=True).first_event.seconds == 99.0
+    assert limits_for(fixed, prompt_size=1, alternative=True).gap.seconds == 33.0
+
+
+@pytest.mark.requirement("B14")
+def test_with_its_defaults_a_silent_route_costs_a_minute_and_not_four(tmp_path: Path):
+    story = play(tmp_path, {MAIN: "silent", "other": "happy"}, stall=StallSettings())
+    assert story.shown == ANSWER
+    assert story.seconds <= 70
