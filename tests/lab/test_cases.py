@@ -52,6 +52,8 @@ FAILURES = {
     "rate-limited-for-an-hour": "rate_limited",
     "rate-limited-once": "rate_limited",
     "fails-twice-then-works": "server",
+    "restarts": "overloaded",
+    "come-back-at-once": "rate_limited",
     "rate-limited": "rate_limited",
     "quota-used-up": "billing",
     "out-of-money": "billing",

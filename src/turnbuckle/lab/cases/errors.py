@@ -53,7 +53,7 @@ ERRORS: tuple[Case, ...] = (
     Case("fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True),
     Case(
         "restarts",
-        "503 three times, as a server that restarts, then works",
+        "503 three times, then works",
         ((Status(503),), (Status(503),), (Status(503),), _WORKS),
         again=True,
     ),
