@@ -8,7 +8,7 @@ is on disk and the claim is still ours; its result is on disk before the model i
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
 from turnbuckle.reply.repair import repair
@@ -231,9 +231,9 @@ class Driver:
         due = self._log.fold.due()
         return bool(due) and all(isinstance(command, AwaitAnswer) for command in due)
 
-    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
-        """Store what somebody says into the turn. A turn that has ended takes nothing in."""
-        await self._log.append([UserSpoke(self._wall(), message, messages)], waits=False)
+    async def steer(self, message: str, messages: tuple[Message, ...], asked: dict[str, Any] | None = None) -> bool:
+        """Store what somebody says into the turn. False if it has ended: then it takes nothing in."""
+        return await self._log.append([UserSpoke(self._wall(), message, messages, asked=asked or {})], waits=False)
 
     async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
         """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or comes too

@@ -142,7 +142,9 @@ class Lane(HeldSession):
         await self._append([*(before or ()), *([] if waits else self._due_reset()), accepted])
         after = await self._journal.head(into) if into else 0
         if into and running is not None:
-            await running.steer(accepted.id, said.messages)
+            asked = {**said.asked, "created": accepted.at, "after": after}
+            if not await running.steer(accepted.id, said.messages, asked):
+                into, after = RunId(""), 0  # it ended in this moment, so a run of their own will answer them
         elif busy == "interrupt" and running is not None:
             running.stop("a new message")
         self._due.set()

@@ -47,9 +47,9 @@ class Running:
         """Give a person's answer to what the run has asked. False if nobody waits for it."""
         return await self._driver.answer(approval, verdict, by, text)
 
-    async def steer(self, message: str, messages: tuple[Message, ...]) -> None:
-        """Say something into the turn that is under way."""
-        await self._driver.steer(message, messages)
+    async def steer(self, message: str, messages: tuple[Message, ...], asked: dict[str, Any] | None = None) -> bool:
+        """Say something into the turn that is under way. False if that has ended."""
+        return await self._driver.steer(message, messages, asked)
 
     @property
     def waits_for_person(self) -> bool:

@@ -56,6 +56,7 @@ class Sessions:
         title: str = "",
         history: tuple[Message, ...] = (),
         forked_from: dict[str, Any] | None = None,
+        metadata: dict[str, str] | None = None,
     ) -> bool:
         """Make a session. False if there is one with that name already."""
         if await self.journal.head(session):
@@ -63,7 +64,7 @@ class Sessions:
         claim = await self.journal.claim(session, self._owner, _LEASE)
         if isinstance(claim, Held):
             return False
-        made = encode(SessionMade(self._wall(), history, forked_from or {}))
+        made = encode(SessionMade(self._wall(), history, forked_from or {}, metadata or {}))
         note = Note(kind=KIND, title=title, status=OPEN, user=user, words=title)
         try:
             if claim.head:  # somebody made it in the meantime
@@ -162,6 +163,11 @@ class Sessions:
         if made and fold.turn.outcome is not None:
             made[-1] = msgspec.structs.replace(made[-1], outcome=fold.turn.outcome)
         return made
+
+    async def metadata(self, session: SessionId) -> dict[str, str]:
+        """The labels that it was made with."""
+        made = await self._made(session)
+        return {} if made is None else made.metadata
 
     async def _made(self, session: SessionId) -> SessionMade | None:
         made = await self.journal.read(session, 0, 1)

@@ -1,8 +1,8 @@
 """`/v1/conversations`: a session by the name that the Responses protocol has for it."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import StreamRow
@@ -17,10 +17,15 @@ from turnbuckle.vocab.messages import Message, text_of
 PREFIX = "conv_"
 
 
-class ConversationBody(Struct, frozen=True):
-    """Labels are accepted and not kept; a conversation begins empty."""
+Label = Annotated[str, Meta(max_length=512)]
+Labels = Annotated[dict[Annotated[str, Meta(max_length=64)], Label], Meta(max_length=16)]
+"""As many and as long as the protocol itself allows."""
 
-    metadata: dict[str, str] | None = None
+
+class ConversationBody(Struct, frozen=True):
+    """Labels are kept; a conversation begins empty."""
+
+    metadata: Labels | None = None
     items: list[dict[str, Any]] | None = None
 
 
@@ -45,7 +50,7 @@ class ConversationsApi:
         owner = exchange.caller.owner
         made, _ = await self._desk.new_session_for(exchange)
         public = f"{PREFIX}{made}"
-        await self._desk.sessions.create(session_id(owner, public), owner)
+        await self._desk.sessions.create(session_id(owner, public), owner, metadata=body.metadata)
         return await self._shown(public, owner)
 
     async def get(self, exchange: Exchange) -> Answer:
@@ -68,7 +73,8 @@ class ConversationsApi:
 
     async def _shown(self, public: str, owner: str) -> Answer:
         row = await self._row(public, owner)
-        return json_answer(ConversationView(public_session(owner, row.name), int(row.created)))
+        labels = await self._desk.sessions.metadata(SessionId(row.name))
+        return json_answer(ConversationView(public_session(owner, row.name), int(row.created), labels))
 
     async def _row(self, public: str, owner: str) -> StreamRow:
         try:

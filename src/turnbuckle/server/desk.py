@@ -57,13 +57,15 @@ log = logging.getLogger("turnbuckle.server")
 class Begun(Struct, frozen=True):
     """A run that was begun, now or by the same request before. One that waits for its turn in a session has only its
     id so far. `after` is where the answer to this request begins: behind what a run had said when it was steered.
-    `told`: it is the answer to a command, which no model gets to see."""
+    `message`: what was said into a run that was under way. `told`: it is the answer to a command, which no model gets
+    to see."""
 
     run: RunId
     session: SessionId
     asked: dict[str, Any]
     created: float
     after: int = 0
+    message: str = ""
     replayed: bool = False
     ended: bool = False
     told: bool = False
@@ -222,7 +224,8 @@ class Desk:
             self._slots.release(new.run)  # it entered a run that has a slot of its own
         elif self.runs.live(new.run) is None:
             self._slots.release(new.run)  # it waits, or has ended already
-        return Begun(taken.run, session, new.asked, taken.at, taken.after)
+        message = taken.id if taken.run != new.run else ""
+        return Begun(taken.run, session, new.asked, taken.at, taken.after, message)
 
     def _busy(self, session: SessionId, why: str) -> Problem:
         lane = self.lanes.of(session)

@@ -17,6 +17,8 @@ _PUBLIC = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _RESPONSE = "resp_"
 _ITEM = re.compile(r"[a-z]+_(.+)_[0-9]+")
+_INTO = "."
+"""Between a run and the message that was said into it: the answer to that is a response of its own."""
 
 
 def session_id(owner: str, public: str, *, param: str = "X-Turnbuckle-Session") -> SessionId:
@@ -33,19 +35,26 @@ def public_session(owner: str, session: str) -> str:
     return session if owner == LOCAL else session.removeprefix(f"{owner}/")
 
 
-def response_id(run: RunId) -> str:
-    return _RESPONSE + run
+def response_id(run: RunId, message: str = "") -> str:
+    """The id of a run's response, or of the one that answers a message that was said into the run."""
+    return f"{_RESPONSE}{run}{_INTO}{message}" if message else _RESPONSE + run
 
 
 def run_of_response(response: str) -> RunId | None:
     """The run behind a response's id; None if it can not be one of ours."""
-    return run_id(response.removeprefix(_RESPONSE)) if response.startswith(_RESPONSE) else None
+    run, _, _ = response.removeprefix(_RESPONSE).partition(_INTO)
+    return run_id(run) if response.startswith(_RESPONSE) else None
 
 
-def run_of_item(item: str) -> RunId | None:
-    """The run that made an output item; None if it can not be one of ours."""
+def message_of_response(response: str) -> str:
+    """The message that a response answers, if it was said into a run that was under way."""
+    return response.partition(_INTO)[2]
+
+
+def response_of_item(item: str) -> str | None:
+    """The id of the response that an output item belongs to; None if it can not be one of ours."""
     named = _ITEM.fullmatch(item)
-    return run_id(named[1]) if named else None
+    return f"{_RESPONSE}{named[1]}" if named and run_of_response(f"{_RESPONSE}{named[1]}") else None
 
 
 def run_id(text: str) -> RunId | None:

@@ -18,9 +18,16 @@ from turnbuckle.server.chat import GRACE, ON_DISCONNECT, SESSION
 from turnbuckle.server.desk import Begun, Desk
 from turnbuckle.server.dialects.responses import ResponsesDialect
 from turnbuckle.server.http import Answer, Exchange, Problem, Query, Streaming, json_answer
-from turnbuckle.server.names import response_id, run_of_item, run_of_response, session_id
+from turnbuckle.server.names import (
+    message_of_response,
+    response_id,
+    response_of_item,
+    run_of_response,
+    session_id,
+)
 from turnbuckle.server.pages import MOST, USUAL
 from turnbuckle.server.problems import refused, unknown
+from turnbuckle.turn.facts import UserSpoke, decode
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message
@@ -48,6 +55,8 @@ class ResponsesApi:
         if isinstance(asked, Failure):
             raise refused(asked)
         begun = await self._begin(exchange, asked)
+        if begun.message:
+            begun = await self._steered(begun, begun.message) or begun
         exchange.forget_body()
         headers = begun.headers(exchange.caller.owner)
         if asked.left_out:
@@ -118,10 +127,10 @@ class ResponsesApi:
         """The items that an input only names: all of the responses that they belong to. What is not found is told
         when the request is read."""
         stored: dict[str, dict[str, Any]] = {}
-        runs = dict.fromkeys(run for item in references(body) if (run := run_of_item(item)) is not None)
-        for run in itertools.islice(runs, MOST_NAMED):
+        named = dict.fromkeys(made for item in references(body) if (made := response_of_item(item)) is not None)
+        for response in itertools.islice(named, MOST_NAMED):
             try:
-                found = await self._found(response_id(run), owner)
+                found = await self._found(response, owner)
             except Problem:
                 continue
             stored.update((item["id"], item) for item in (await self._body(found))["output"])
@@ -144,7 +153,7 @@ class ResponsesApi:
             if after > told.last_number:
                 message = f"there is no event {after}: the last one is {told.last_number}"
                 raise Problem(400, message, param="starting_after")
-        return Streaming(found.run, dialect_for(found, after), headers=headers, on_disconnect=DETACH)
+        return Streaming(found.run, dialect_for(found, after), found.after, headers, DETACH)
 
     async def input_items(self, exchange: Exchange) -> Answer:
         found = await self._named(exchange)
@@ -167,7 +176,7 @@ class ResponsesApi:
         await self._desk.once.deleted(found.run)
         if not await self._desk.journal.drop(found.run):
             raise Problem(409, "the response is still being stopped; try again", code="response_active")
-        return json_answer({"id": response_id(found.run), "object": "response", "deleted": True})
+        return json_answer({"id": exchange.params["response"], "object": "response", "deleted": True})
 
     async def _stop(self, found: Begun, exchange: Exchange) -> None:
         owner = exchange.caller.owner
@@ -185,17 +194,34 @@ class ResponsesApi:
             found = await self._desk.found(run or "", owner)
         except Problem:
             raise unknown("response", response) from None
+        if message := message_of_response(response):
+            into = await self._steered(found, message)
+            if into is None:
+                raise unknown("response", response)
+            found = into
         kept = found.asked.get("store", True) or not found.ended
         if found.asked.get("surface") != SURFACE or not kept:
             raise unknown("response", response)
         return found
+
+    async def _steered(self, found: Begun, message: str) -> Begun | None:
+        """The answer to what was said into a run, from where it begins. None if the run was never told that."""
+        after = 0
+        while items := await self._desk.journal.read(found.run, after):
+            after = items[-1].seq
+            for item in items:
+                fact = decode(item.data) if b'"user_spoke"' in item.data[:24] else None
+                if isinstance(fact, UserSpoke) and fact.id == message:
+                    began, at = int(fact.asked.get("after", item.seq)), float(fact.asked.get("created", fact.at))
+                    return replace(found, asked=fact.asked, created=at, after=began, message=message)
+        return None
 
     async def _body(self, found: Begun) -> dict[str, Any]:
         return (await self._told(found)).body()
 
     async def _told(self, found: Begun) -> ResponsesDialect:
         """All that is stored of it, folded."""
-        dialect, after = dialect_for(found), 0
+        dialect, after = dialect_for(found), found.after
         dialect.open()
         while items := await self._desk.journal.read(found.run, after):
             dialect.take(items)
@@ -211,6 +237,7 @@ def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDia
         echo=asked.get("echo", {}),
         created=int(found.created),
         starting_after=starting_after,
+        name=response_id(found.run, found.message),
     )
 
 

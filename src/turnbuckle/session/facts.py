@@ -27,6 +27,8 @@ class SessionMade(Struct, frozen=True, tag="session_made", omit_defaults=True):
     at: float
     history: tuple[Message, ...] = ()
     forked_from: dict[str, Any] = {}
+    metadata: dict[str, str] = {}
+    """Labels of whoever made it, who alone looks at them."""
 
 
 class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults=True):

@@ -214,13 +214,16 @@ class CallsHeld(Struct, frozen=True, tag="calls_held"):
     calls: tuple[HeldCall, ...]
 
 
-class UserSpoke(Struct, frozen=True, tag="user_spoke"):
-    """Somebody said something while the turn was under way. The model is told with the next call that begins anew."""
+class UserSpoke(Struct, frozen=True, tag="user_spoke", omit_defaults=True):
+    """Somebody said something while the turn was under way. The model is told with the next call that begins anew.
+    `asked` belongs to whoever took the words in, as it does where a run begins; `after` in it is the number behind
+    which the answer to them is read."""
 
     at: float
     id: str
     messages: tuple[Message, ...]
     worked: float | UnsetType = UNSET
+    asked: dict[str, Any] = {}
 
 
 class ToolStarted(Struct, frozen=True, tag="tool_started"):

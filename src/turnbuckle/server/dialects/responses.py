@@ -91,14 +91,16 @@ class ResponsesDialect:
         echo: Mapping[str, Any] | None = None,
         starting_after: int | None = None,
         tools: ToolItems = "hosted",
+        name: str = "",
     ) -> None:
+        """`name` is its id, where it is not that of the run: a run that was steered has several."""
         self.ended = False
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
         self._hosted = tools == "hosted"
         self._homes = grouped((echo or {}).get("tools"))
         self._run = run
-        identity = {"id": response_id(run), "object": "response", "created_at": created, "model": model}
+        identity = {"id": name or response_id(run), "object": "response", "created_at": created, "model": model}
         base = {"completed_at": None, **(echo or {}), **identity}
         self._writer = OutputWriter(base, after=-1 if starting_after is None else starting_after)
         self._out: list[bytes] = []

@@ -1,0 +1,134 @@
+"""What every endpoint that begins a run has in common, and responses that enter a run which is under way."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live_stage import Frame, Stage, door, eventually, played
+
+from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.script import Finish, LabRequest, Say
+
+CREATING: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"model": "agent", "messages": [{"role": "user", "content": "hello"}]}),
+    "responses": ("/v1/responses", {"model": "agent", "input": "hello"}),
+    "runs": ("/v1/runs", {"model": "agent", "input": "hello"}),
+    "messages": ("/v1/sessions/{session}/messages", {"model": "agent", "input": "hello"}),
+}
+
+
+def echo(request: LabRequest) -> Any:
+    return [Say(f"You said: {last_user_text(request)}"), Finish()]
+
+
+def waits(request: LabRequest) -> Any:
+    if request.number == 1:
+        return [Say("One, two"), door(1), Say(", three."), Finish()]
+    return [Say("And four."), Finish()]
+
+
+def body_of(name: str, session: str = "s") -> tuple[str, dict[str, Any]]:
+    """Where it goes and what it says; `/v1/runs` names its session in the body."""
+    path, body = CREATING[name]
+    return path.format(session=session), {**body, **({"session": session} if name == "runs" else {})}
+
+
+def raw(frames: list[Frame]) -> list[bytes]:
+    return [frame.raw for frame in frames]
+
+
+@pytest.mark.requirement("F4", "F6", "G6")
+@pytest.mark.parametrize("name", CREATING)
+def test_every_endpoint_that_begins_a_run_takes_a_session_a_key_and_a_policy(name: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        path, body = body_of(name)
+        headers = {"x_turnbuckle_session": "s"} if name in ("chat", "responses") else {}
+        sent = {**headers, "idempotency_key": "once"}
+        first = await stage.post(path, body, **sent)
+        again = await stage.post(path, body, **sent)
+        other = await stage.post(path, {**body, "temperature": 0.5}, **sent)
+        empty = await stage.post(path, body, **headers, idempotency_key="")
+        odd = await stage.post(path, body, **headers, x_turnbuckle_on_disconnect="perhaps")
+        ways = [await stage.post(path, body, **headers, x_turnbuckle_on_disconnect=way) for way in ("detach", "20")]
+        busy = await stage.post(path, body, **headers, x_turnbuckle_busy="perhaps")
+        return first, again, other, [empty, odd, busy], ways, len(stage.lab.requests)
+
+    first, again, other, wrong, ways, asked = played(scene, tmp_path, echo)
+    assert first.status in (200, 202)
+    assert first.headers["x-turnbuckle-session"] == "s"
+    assert again.headers["x-turnbuckle-run"] == first.headers["x-turnbuckle-run"]
+    assert again.headers["idempotency-replayed"] == "true"
+    assert (other.status, other.error["code"]) == (409, "idempotency_key_reused")
+    assert [reply.status for reply in wrong] == [400, 400, 400]
+    assert all(reply.status in (200, 202) for reply in ways)
+    assert asked <= 3
+
+
+@pytest.mark.requirement("F4", "E4", "G1")
+def test_a_response_that_steers_a_run_has_the_same_events_when_it_is_read_again(tmp_path: Path):
+    async def scene(stage: Stage):
+        run = await stage.begin("count", session="s")
+        await eventually(lambda: stage.lab.requests)
+        body = {"model": "agent", "input": "and four", "stream": True}
+        headers = {"x_turnbuckle_session": "s", "x_turnbuckle_busy": "steer"}
+        async with stage.listen("/v1/responses", body, **headers) as listener:
+            await listener.until(b"response.in_progress")
+            stage.behind.doors.open(1)
+            own = [frame for frame in await listener.rest() if frame.json]
+        name = own[0].json["response"]["id"]
+        path = f"/v1/responses/{name}"
+        reads = {0: await stage.read(f"{path}?stream=true")}
+        for number in range(1, len(own) + 1):
+            reads[number] = await stage.read(f"{path}?stream=true&starting_after={number - 1}")
+        whole = (await stage.get(path)).json
+        strange = await stage.get(f"/v1/responses/resp_{run}.m-none")
+        chained = await stage.post("/v1/responses", {"model": "agent", "input": "go on", "previous_response_id": name})
+        return run, name, own, reads, whole, strange, chained
+
+    run, name, own, reads, whole, strange, chained = played(scene, tmp_path, waits)
+    assert name.startswith(f"resp_{run}.")
+    assert [frame.json["sequence_number"] for frame in own] == list(range(len(own)))
+    for number, read in reads.items():
+        assert raw(read) == raw(own[number:])
+    assert whole == own[-1].json["response"]
+    said = "".join(frame.json["delta"] for frame in own if frame.json["type"] == "response.output_text.delta")
+    assert said.endswith(", three.And four.")
+    assert (strange.status, chained.status) == (404, 200)
+
+
+@pytest.mark.requirement("F4", "F6", "G1")
+def test_a_response_that_steers_a_run_is_the_same_one_under_its_key(tmp_path: Path):
+    async def scene(stage: Stage):
+        await stage.begin("count", session="s")
+        await eventually(lambda: stage.lab.requests)
+        body = {"model": "agent", "input": "and four"}
+        headers = {"x_turnbuckle_session": "s", "x_turnbuckle_busy": "steer", "idempotency_key": "k"}
+        first = asyncio.create_task(stage.post("/v1/responses", body, **headers))
+        await eventually(lambda: len(stage.service.pulse) == 1)
+        stage.behind.doors.open(1)
+        return await first, await stage.post("/v1/responses", body, **headers), len(stage.lab.requests)
+
+    first, again, asked = played(scene, tmp_path, waits)
+    assert (first.status, again.status, asked) == (200, 200, 2)
+    assert again.json == first.json
+
+
+@pytest.mark.requirement("F4")
+def test_labels_of_a_conversation_are_kept(tmp_path: Path):
+    async def scene(stage: Stage):
+        labels = {"topic": "knots", "user": "ann"}
+        made = (await stage.post("/v1/conversations", {"metadata": labels})).json
+        plain = (await stage.post("/v1/conversations", {})).json
+        await stage.post("/v1/responses", {"model": "agent", "input": "hi", "conversation": made["id"]})
+        found = [(await stage.get(f"/v1/conversations/{one['id']}")).json for one in (made, plain)]
+        wrong = [
+            await stage.post("/v1/conversations", {"metadata": labels})
+            for labels in ({"a": "x" * 513}, {"k" * 65: "x"}, {str(n): "x" for n in range(17)}, {"a": 1})
+        ]
+        return made, found, [reply.status for reply in wrong]
+
+    made, (found, plain), wrong = played(scene, tmp_path, echo)
+    assert made["metadata"] == found["metadata"] == {"topic": "knots", "user": "ann"}
+    assert plain["metadata"] == {}
+    assert wrong == [400] * 4
