@@ -65,6 +65,9 @@ ANEW = "a new conversation was begun"
 log = logging.getLogger("turnbuckle.session")
 
 
+ENDED = "the turn ended before it could be told"
+
+
 class Lane(HeldSession):
     """One session. Made and opened by `Lanes`."""
 
@@ -144,7 +147,8 @@ class Lane(HeldSession):
         if into and running is not None:
             asked = {**said.asked, "created": accepted.at, "after": after}
             if not await running.steer(accepted.id, said.messages, asked):
-                into, after = RunId(""), 0  # it ended in this moment, so a run of their own will answer them
+                into, after = RunId(""), 0
+                await self._append([MessageDeferred(self._wall(), accepted.id, ENDED)])
         elif busy == "interrupt" and running is not None:
             running.stop("a new message")
         self._due.set()
@@ -173,9 +177,9 @@ class Lane(HeldSession):
             facts += [MessageRefused(now, one.id, why) for one in refused]
             if running is not None and running.run not in self.state.given_up:
                 facts.append(Suspended(now, "stopped", running.run))
-            await self._append([*facts, *behind])
-            for one in waiting:
+            for one in waiting:  # first, so that the id of its run is known at every moment
                 await self._decline(one, why, by)
+            await self._append([*facts, *behind])
             if running is not None:
                 running.stop(by)
         if running is not None:
@@ -188,9 +192,12 @@ class Lane(HeldSession):
             waiting = next((one for one in self.state.waiting if one.run == run), None)
             if waiting is None or await self._journal.head(run):
                 return False
-            await self._append([MessageRefused(self._wall(), waiting.id, why)])
             await self._decline(waiting, why, by)
+            await self._append([MessageRefused(self._wall(), waiting.id, why)])
             return True
+
+ENDED = "the turn ended before it could be told"
+
 
     async def _decline(self, message: MessageAccepted, why: str, by: str, *, failed: bool = False) -> None:
         """Whoever follows the run that the message would have begun is told that it will not."""
@@ -397,7 +404,7 @@ class Lane(HeldSession):
                 if message.id in turn.steered:
                     facts.append(MessageInjected(self._wall(), message.id, message.into, "steered"))
                 else:
-                    facts.append(MessageDeferred(self._wall(), message.id, "the turn ended before it could be told"))
+                    facts.append(MessageDeferred(self._wall(), message.id, ENDED))
             await self._append(facts)
 
     # Storing

@@ -1,0 +1,172 @@
+"""A random campaign with real processes: a server that is killed, stopped, paused and robbed of its disk, in front of a
+provider that breaks, under clients that speak, steer, stop, fork, delete, export, read and come back.
+
+    scripts/campaign --minutes 5 --seed 7
+
+At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any reader saw stands
+in the journal under the same number with the same bytes; no effect was done twice; every effect that was reported is
+there, and every effect that is there was meant; every session takes another message and answers it.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from campaign_actors import Breaker, Meddler, Reader, Speaker
+from campaign_model import CampaignModel
+from campaign_world import AGAIN, Broken, World, facts, outcome_of
+from live_stage import Frame, provider, run
+from server_process import process
+
+SETTINGS = {
+    "gap": 1.0,
+    "first_event": 2.0,
+    "server": "drain = 0\nkeepalive = 1",
+    "tools": 'enable = ["files", "shell"]\napproval = { shell = "allow" }',
+}
+CALM = 90.0
+"""Seconds in which everything must come to its end once nothing breaks any more."""
+SHOWN = 60
+"""Lines of the trace that a failure shows; all of it is kept in a file."""
+
+
+async def campaign(seed: int, seconds: float, folder: Path) -> World:
+    """Play it. Raises Broken, with the seed and the trace."""
+    model = CampaignModel(seed)
+    async with provider(model) as behind, process(folder, behind, **SETTINGS) as server:
+        world = World(server, seed)
+        try:
+            await server.start()
+            await _played(world, seconds)
+            model.calm = True
+            await checked(world)
+        except BaseException as error:
+            if isinstance(error, BaseExceptionGroup):
+                error = next(one for one in _flat(error) if not isinstance(one, asyncio.CancelledError))
+            if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
+                raise
+            raise Broken(_told(world, folder, error)) from error
+        finally:
+            (folder / "trace.txt").write_text("\n".join(world.trace) + "\n")
+        return world
+
+
+async def _played(world: World, seconds: float) -> None:
+    actors = [Breaker(world, "breaker")]
+    actors += [kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)]
+    actors += [Meddler(world, f"meddler{place}") for place in range(2)]
+    async with asyncio.TaskGroup() as group:
+        for actor in actors:
+            group.create_task(actor.play())
+        await asyncio.sleep(seconds)
+        world.over = True
+
+
+async def checked(world: World) -> None:
+    """What must hold when it is over."""
+    whole: dict[str, list[Frame]] = {}
+    async with asyncio.timeout(CALM):
+        for name in [one for one in world.runs if one not in world.deleted]:
+            whole[name] = await _ended(world, name)
+    _check_readers(world, whole)
+    _check_effects(world, whole)
+    await _check_sessions(world)
+
+
+async def _ended(world: World, name: str) -> list[Frame]:
+    """All events of a run, to its end."""
+    while True:
+        reply = await world.server.get(f"/v1/runs/{name}")
+        if reply.status != 200:
+            raise Broken(f"{name} was begun, and is answered with {reply.status}: {reply.body[:200]!r}")
+        if reply.json["status"] == "interrupted":
+            await world.server.post(f"/v1/runs/{name}/resume")
+        try:
+            async with asyncio.timeout(CALM / 2):
+                frames = [frame for frame in await world.server.events(name) if frame.id]
+        except TimeoutError:
+            raise Broken(f"{name} has no end: {reply.json['status']}, waits for {reply.json['waiting_on']}") from None
+        if outcome_of(frames):
+            return frames
+        await asyncio.sleep(AGAIN)
+
+
+def _check_readers(world: World, whole: dict[str, list[Frame]]) -> None:
+    for seen in world.readers:
+        kept = {frame.id: frame.raw for frame in whole.get(seen.run, ())}
+        for frame in seen.frames if kept else ():
+            if kept.get(frame.id) != frame.raw:
+                raise Broken(f"{seen.run} showed {frame.raw!r}, and keeps {kept.get(frame.id)!r}")
+
+
+def _check_effects(world: World, whole: dict[str, list[Frame]]) -> None:
+    file = world.server.work / "effects.txt"
+    done = file.read_text().split() if file.exists() else []
+    twice = {one for one in done if done.count(one) > 1}
+    if twice:
+        raise Broken(f"done twice: {sorted(twice)}")
+    meant: set[str] = set()
+    for name, frames in whole.items():
+        started = {one["call_id"]: one["arguments"] for one in facts(frames, "tool_started") if one["name"] == "shell"}
+        nonces = {call: given["command"].split()[1] for call, given in started.items()}
+        meant |= set(nonces.values())
+        for one in facts(frames, "tool_finished"):
+            reported = one["call_id"] in nonces and one["outcome"]["status"] == "finished"
+            if reported and nonces[one["call_id"]] not in done:
+                raise Broken(f"{name} reports {nonces[one['call_id']]}, and it is not there")
+            never = one["outcome"]["status"] in ("denied", "not_started", "refused")
+            if never and nonces.get(one["call_id"], "") in done:
+                raise Broken(f"{name} says that {nonces[one['call_id']]} never ran, and it did")
+    if not world.deleted and (strange := set(done) - meant):
+        raise Broken(f"done, and no run says so: {sorted(strange)}")
+
+
+async def _check_sessions(world: World) -> None:
+    """Each takes one more message, and answers it."""
+    for session in [one for one in world.sessions if one not in world.deleted]:
+        body = {"model": "agent", "input": "hello", "session": session}
+        reply = await world.server.post("/v1/runs", body, x_turnbuckle_busy="queue")
+        if reply.status != 202:
+            raise Broken(f"the session {session} takes nothing more: {reply.status} {reply.body[:200]!r}")
+        frames = await _ended(world, reply.json["id"])
+        if outcome_of(frames) != "completed":
+            raise Broken(f"the session {session} does not answer: {frames[-1].data!r}")
+
+
+def _flat(group: BaseException) -> list[BaseException]:
+    if isinstance(group, BaseExceptionGroup):
+        return [one for inner in group.exceptions for one in _flat(inner)]
+    return [group]
+
+
+def _told(world: World, folder: Path, error: BaseException) -> str:
+    lines = "\n".join(world.trace[-SHOWN:])
+    return f"seed {world.seed}: {type(error).__name__}: {error}\n{lines}\nall of it: {folder}/trace.txt, {folder}/server.log"
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(prog="scripts/campaign", description=__doc__.partition("\n\n")[0])
+    reader.add_argument("--minutes", type=float, default=5.0, help="how long things break")
+    reader.add_argument("--seed", type=int, default=None, help="of an earlier campaign, to play it again")
+    reader.add_argument("--folder", type=Path, default=None, help="a new folder for the server's files")
+    given = reader.parse_args()
+    seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="campaign-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {seed}, {given.minutes:g} minutes, files in {folder}", flush=True)
+    try:
+        world = run(campaign(seed, given.minutes * 60, folder))
+    except Broken as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(", ".join(f"{count} × {name}" for name, count in sorted(world.counts.items())))
+    seen = sum(len(one.frames) for one in world.readers)
+    print(f"{len(world.runs)} runs, {len(world.readers)} readers saw {seen} events: everything holds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

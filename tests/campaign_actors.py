@@ -1,0 +1,215 @@
+"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does next follows
+from the seed and its own name alone; only how it meets the others is left to the machine."""
+
+import asyncio
+import random
+import resource
+import signal
+from typing import Any
+
+from campaign_world import AGAIN, AWAY, Broken, Seen, World
+from live_stage import PATIENCE, Listener, encoded
+
+_PATHS = {
+    "chat": "/v1/chat/completions",
+    "responses": "/v1/responses",
+    "runs": "/v1/runs",
+    "messages": "/v1/sessions/{session}/messages",
+}
+
+REFUSED = "-"
+"""In the place of a run: there is none, and there will be none."""
+
+
+class Actor:
+    """One client or hand, with its own dice."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.dice = random.Random(f"{world.seed}:{name}")
+        self._number = 0
+
+    def number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def note(self, what: str) -> None:
+        self.world.note(self.name, what)
+
+    def pick(self, known: list[str]) -> str:
+        """One of the newest that nobody deletes."""
+        kept = [one for one in known[-8:] if one not in self.world.deleted]
+        return self.dice.choice(kept) if kept else ""
+
+
+class Speaker(Actor):
+    """Says things in sessions, sometimes into a run that is under way, always under a key."""
+
+    async def play(self) -> None:
+        while not self.world.over:
+            session = self.pick(self.world.sessions) if self.dice.random() < 0.8 else ""
+            if not session:
+                session = f"s-{self.world.seed}-{self.name}-{self.number()}"
+                self.world.sessions.append(session)
+            await self._say(session)
+            await asyncio.sleep(self.dice.random() * 0.3)
+
+    async def _say(self, session: str) -> None:
+        number = self.number()
+        text = f"do n{self.name}{number}" if self.dice.random() < 0.7 else "hello"
+        way = self.dice.choice(tuple(_PATHS))
+        busy = self.dice.choice(("queue", "queue", "steer", "interrupt", "refuse"))
+        headers = {"idempotency_key": f"{self.name}-{number}", "x_turnbuckle_busy": busy}
+        headers |= {"x_turnbuckle_session": session} if way in ("chat", "responses") else {}
+        headers["x_turnbuckle_on_disconnect"] = self.dice.choice(("detach", "detach", "cancel", "1"))
+        body: dict[str, Any] = {"model": "agent", "input": text}
+        if way == "chat":
+            body = {"model": "agent", "messages": [{"role": "user", "content": text}]}
+        elif way == "runs":
+            body["session"] = session
+        if way in ("chat", "responses"):
+            body["stream"] = True
+        self.note(f"say {way} {busy} {session} {text!r}")
+        run, path = "", _PATHS[way].format(session=session)
+        while not (self.world.over or run):
+            run = await self._sent(path, body, headers)
+        if run in ("", REFUSED):
+            return
+        self.note(f"began {run} in {session}")
+        self.world.knows(run, session)
+        if self.dice.random() < 0.3:  # the same request again is the same run
+            again = await self._sent(path, body, headers)
+            if again not in ("", REFUSED, run) and session not in self.world.deleted:
+                raise Broken(f"one key began {run} and {again}")
+
+    async def _sent(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> str:
+        """The run that it began, REFUSED, or nothing if that is not known."""
+        server = self.world.server
+        try:
+            async with asyncio.timeout(PATIENCE), server.client() as client:
+                named = {name.replace("_", "-"): value for name, value in headers.items()}
+                reply = await client.ask("POST", path, body=encoded(body), headers=named)
+        except AWAY:
+            await asyncio.sleep(AGAIN)
+            return ""
+        if reply.status in (200, 202):
+            return reply.headers.get("x-turnbuckle-run", REFUSED)
+        if reply.status in (404, 409, 410):
+            return REFUSED
+        if reply.status in (429, 500, 503, 507):
+            self.note(f"later {reply.status} {reply.body[:120]!r}")
+            await asyncio.sleep(AGAIN)
+            return ""
+        raise Broken(f"{path} answered {reply.status}: {reply.body[:300]!r}")
+
+
+class Reader(Actor):
+    """Follows runs, hangs up, comes back with its cursor."""
+
+    async def play(self) -> None:
+        while not self.world.over:
+            run = self.pick(self.world.runs)
+            if not run:
+                await asyncio.sleep(AGAIN)
+                continue
+            seen = Seen(run)
+            self.world.readers.append(seen)
+            self.note(f"read {run}")
+            for _ in range(self.dice.randint(1, 6)):
+                if self.world.over or run in self.world.deleted or await self._connected(seen):
+                    break
+
+    async def _connected(self, seen: Seen) -> bool:
+        server, path = self.world.server, f"/v1/runs/{seen.run}/events?after={seen.last}"
+        try:
+            async with server.client() as client, asyncio.timeout(self.dice.random() * 3):
+                reply = await client.ask("GET", path)
+                if reply.status == 404 and seen.run not in self.world.deleted:
+                    raise Broken(f"{seen.run} is unknown, and nobody deleted it: {reply.body[:200]!r}")
+                if reply.status != 200:
+                    return False
+                return await self.world.read_on(seen, self.dice.random() * 3, Listener(client, reply))
+        except Broken:
+            raise
+        except AWAY:
+            await asyncio.sleep(AGAIN)
+            return False
+
+
+class Meddler(Actor):
+    """Stops, forks, deletes, exports, begins anew."""
+
+    async def play(self) -> None:
+        while not self.world.over:
+            await asyncio.sleep(self.dice.random() * 0.8)
+            session, run = self.pick(self.world.sessions), self.pick(self.world.runs)
+            if not (session and run):
+                continue
+            match self.dice.choice(("stop", "stop", "halt", "fork", "delete", "export", "new", "undo", "list")):
+                case "stop":
+                    await self._do("POST", f"/v1/runs/{run}/stop")
+                case "halt":
+                    await self._do("POST", f"/v1/sessions/{session}/stop")
+                case "fork":
+                    made = f"f-{self.world.seed}-{self.name}-{self.number()}"
+                    if await self._do("POST", f"/v1/sessions/{session}/fork", {"id": made}) in (200, 201):
+                        self.world.sessions.append(made)
+                case "delete":
+                    if self.dice.random() < 0.4:
+                        self.world.forget(session)
+                        await self._do("DELETE", f"/v1/sessions/{session}")
+                case "export":
+                    await self._do("GET", f"/v1/sessions/{session}/export")
+                case "list":
+                    await self._do("GET", f"/v1/sessions/{session}/messages")
+                case word:
+                    await self._do("POST", f"/v1/sessions/{session}/{word}")
+
+    async def _do(self, method: str, path: str, body: Any = None) -> int:
+        self.note(f"{path.rpartition('/')[2].partition('?')[0]} {method} {path}")
+        sent = {} if method == "POST" and body is None else body
+        reply = await self.world.persist(lambda: self.world.server.ask(method, path, sent))
+        if reply is not None and reply.status not in (200, 201, 202, 204, 404, 409, 410):
+            raise Broken(f"{method} {path} answered {reply.status}: {reply.body[:300]!r}")
+        return 0 if reply is None else reply.status
+
+
+class Breaker(Actor):
+    """Kills, stops, pauses the server, and takes its disk away for a moment."""
+
+    async def play(self) -> None:
+        while not self.world.over:
+            await asyncio.sleep(0.5 + self.dice.random() * 2.5)
+            if self.world.over:
+                return
+            what = self.dice.choice(("kill", "kill", "term", "pause", "disk", "disk"))
+            self.note(f"{what} the server")
+            await getattr(self, f"_{what}")()
+
+    async def _kill(self) -> None:
+        await self.world.server.kill()
+        await self.world.server.start()
+
+    async def _term(self) -> None:
+        code = await self.world.server.stop()
+        if code != 0:
+            raise Broken(f"the server ended with {code} when it was asked to stop")
+        await self.world.server.start()
+
+    async def _pause(self) -> None:
+        self.world.server.signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(0.2 + self.dice.random() * 2)
+        finally:
+            self.world.server.signal(signal.SIGCONT)
+
+    async def _disk(self) -> None:
+        """No file may grow for a moment, as on a disk that is full."""
+        pid = self.world.server.pid
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, most))
+        try:
+            await asyncio.sleep(0.1 + self.dice.random() * 1.5)
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
