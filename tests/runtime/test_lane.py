@@ -12,7 +12,7 @@ from turnbuckle.lab.world.sessions import SESSION, Deed, Plot, SessionWorld, mes
 from turnbuckle.runtime.holding import LEASE
 from turnbuckle.runtime.lane import MOST_WAITING, REST
 from turnbuckle.runtime.saying import LaneRules, Said, Stopped
-from turnbuckle.session.facts import BegunAnew, Suspended
+from turnbuckle.session.facts import BegunAnew, MessageRefused, Suspended
 from turnbuckle.session.reset import ResetRule
 from turnbuckle.turn.facts import ModelAsked, RunClaimed, RunEnded, RunStarted, UserSpoke
 from turnbuckle.vocab.messages import text_of
@@ -197,3 +197,39 @@ def test_a_process_whose_sessions_passed_to_another_writes_nothing_and_starts_no
     assert [one.life for one in stored if isinstance(one.fact, RunStarted)] == [0, 1]
     assert first <= 1
     assert second >= 1
+
+
+@pytest.mark.requirement("G1", "G6")
+@pytest.mark.parametrize("way", ["stop", "new", "withdraw"])
+def test_the_run_of_a_message_that_is_taken_back_is_known_at_every_moment(way):
+    """Its end is stored before the session says that it will not be answered; else nobody would know its id between."""
+
+    async def story(world: SessionWorld):
+        await say(world, "A")
+        waiting = await say(world, "B", "queue")
+        match way:
+            case "stop":
+                await world.in_lane(lambda lane: lane.stop("somebody"))
+            case "new":
+                await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+            case _:
+                await world.in_lane(lambda lane: lane.withdraw(waiting.run, "taken back"))
+        return waiting, world.chronicle
+
+    waiting, stored = staged(story)
+    ended = next(one.append for one in stored if one.stream == waiting.run and isinstance(one.fact, RunEnded))
+    refused = next(one.append for one in stored if isinstance(one.fact, MessageRefused))
+    assert ended < refused
+    assert sum(one.stream == waiting.run and isinstance(one.fact, RunEnded) for one in stored) == 1
+
+
+@pytest.mark.requirement("G1")
+def test_whenever_words_are_said_into_a_turn_their_answer_has_an_end_behind_the_place_that_was_told():
+    places = play(Plot((Deed("say", 0, "A"),))).appends
+    for at in range(1, places + 2):
+        told = play(Plot((Deed("say", 0, "A"), Deed("say", at, "B", "steer"))))
+        taken = told.answers[1]
+        ends = [one for one in told.stored if one.stream == taken.run and isinstance(one.fact, RunEnded)]
+        assert len(ends) == 1, at
+        spoke = [one for one in told.stored if isinstance(one.fact, UserSpoke) and one.fact.id == taken.id]
+        assert bool(taken.after) == (taken.run == "r-A") == bool(spoke), at

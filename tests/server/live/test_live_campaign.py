@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from campaign import campaign
-from campaign_world import Broken, Seen
+from campaigning.play import campaign
+from campaigning.world import Broken, Seen
 from live_stage import Frame, run
 
 pytestmark = [pytest.mark.process, pytest.mark.realtime]

@@ -15,11 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from campaign_actors import Breaker, Meddler, Reader, Speaker
-from campaign_model import CampaignModel
-from campaign_world import AGAIN, Broken, World, facts, outcome_of
 from live_stage import Frame, provider, run
 from server_process import process
+
+from campaigning.actors import Breaker, Meddler, Reader, Speaker
+from campaigning.model import CampaignModel
+from campaigning.world import AGAIN, Broken, World, facts, outcome_of
 
 SETTINGS = {
     "gap": 1.0,
@@ -166,7 +167,3 @@ def main() -> int:
     seen = sum(len(one.frames) for one in world.readers)
     print(f"{len(world.runs)} runs, {len(world.readers)} readers saw {seen} events: everything holds")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

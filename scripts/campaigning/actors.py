@@ -7,8 +7,9 @@ import resource
 import signal
 from typing import Any
 
-from campaign_world import AGAIN, AWAY, Broken, Seen, World
 from live_stage import PATIENCE, Listener, encoded
+
+from campaigning.world import AGAIN, AWAY, Broken, Seen, World
 
 _PATHS = {
     "chat": "/v1/chat/completions",
@@ -80,7 +81,8 @@ class Speaker(Actor):
         self.world.knows(run, session)
         if self.dice.random() < 0.3:  # the same request again is the same run
             again = await self._sent(path, body, headers)
-            if again not in ("", REFUSED, run) and session not in self.world.deleted:
+            moved = busy == "steer"  # words for a turn that ended before it could be told begin a run of their own
+            if again not in ("", REFUSED, run) and session not in self.world.deleted and not moved:
                 raise Broken(f"one key began {run} and {again}")
 
     async def _sent(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> str:

@@ -1,0 +1,1 @@
+"""A random campaign with real processes. `scripts/campaign` plays it."""
