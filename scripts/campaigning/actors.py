@@ -1,5 +1,5 @@
-"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does next follows
-from the seed and its own name alone; only how it meets the others is left to the machine."""
+"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does next
+follows from the seed and its own name alone; only how it meets the others is left to the machine."""
 
 import asyncio
 import random

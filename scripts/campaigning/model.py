@@ -1,4 +1,4 @@
-"""The provider of a campaign: a model that does what it is told, each time under another number, on a line that breaks."""
+"""The provider of a campaign: a model that does what it is told, under another number each time, on a bad line."""
 
 import random
 import re

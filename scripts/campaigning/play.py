@@ -3,9 +3,9 @@ provider that breaks, under clients that speak, steer, stop, fork, delete, expor
 
     scripts/campaign --minutes 5 --seed 7
 
-At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any reader saw stands
-in the journal under the same number with the same bytes; no effect was done twice; every effect that was reported is
-there, and every effect that is there was meant; every session takes another message and answers it.
+At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any reader saw
+stands in the journal under the same number with the same bytes; no effect was done twice; every effect that was
+reported is there, and every effect that is there was meant; every session takes another message and answers it.
 """
 
 import argparse
@@ -145,7 +145,8 @@ def _flat(group: BaseException) -> list[BaseException]:
 
 def _told(world: World, folder: Path, error: BaseException) -> str:
     lines = "\n".join(world.trace[-SHOWN:])
-    return f"seed {world.seed}: {type(error).__name__}: {error}\n{lines}\nall of it: {folder}/trace.txt, {folder}/server.log"
+    where = f"all of it: {folder}/trace.txt, {folder}/server.log"
+    return f"seed {world.seed}: {type(error).__name__}: {error}\n{lines}\n{where}"
 
 
 def main() -> int:

@@ -214,7 +214,7 @@ def test_the_run_of_a_message_that_is_taken_back_is_known_at_every_moment(way):
                 await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
             case _:
                 await world.in_lane(lambda lane: lane.withdraw(waiting.run, "taken back"))
-        return waiting, world.chronicle
+        return waiting, world.chronicle()
 
     waiting, stored = staged(story)
     ended = next(one.append for one in stored if one.stream == waiting.run and isinstance(one.fact, RunEnded))

@@ -196,11 +196,10 @@ class Lane(HeldSession):
             await self._append([MessageRefused(self._wall(), waiting.id, why)])
             return True
 
-ENDED = "the turn ended before it could be told"
-
-
     async def _decline(self, message: MessageAccepted, why: str, by: str, *, failed: bool = False) -> None:
-        """Whoever follows the run that the message would have begun is told that it will not."""
+        """Whoever follows the run that the message would have begun is told that it will not, once."""
+        if not failed and await self._journal.head(message.run):
+            return
         asked = {**message.asked, "created": message.at, "message": message.id}
         new = NewRun(message.messages, None, (), self.user, message.wishes, asked, message.run)
         try:
@@ -366,8 +365,8 @@ ENDED = "the turn ended before it could be told"
         """The run of a message can not begin. Whoever follows it is told why."""
         log.error("a message to the session %s is refused", self.session, exc_info=error)
         why = refusal(error)
-        await self._append([MessageRefused(self._wall(), message.id, why)])
         await self._decline(message, why, "", failed=True)
+        await self._append([MessageRefused(self._wall(), message.id, why)])
 
     async def _begin(self, message: MessageAccepted) -> None:
         if not await self._journal.head(message.run):
