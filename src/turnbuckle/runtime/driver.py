@@ -351,7 +351,8 @@ class Driver:
     def _why_halt(self, speech: Speech, given: int) -> Failure | None:
         """Why this attempt is not worth its time any more."""
         if speech.repeats:
-            return failure("repeated", f"the model repeats itself: {speech.repeats[:120]}")
+            where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"
+            return failure("repeated", f"the model repeats itself{where}: {speech.repeats[:120]}")
         now = self._log.moment(self._wall)
         spent = budget.exceeded_inside(self.turn, self._policy, now, speech.characters, speech.usage, given)
         return failure("budget", spent) if spent else None

@@ -1,6 +1,6 @@
 """What a model says on its way to the journal: behind the seam, and watched for going round in circles."""
 
-from turnbuckle.reply.repetition import RepetitionGuard
+from turnbuckle.reply.repetition import RepetitionGuard, Where
 from turnbuckle.reply.seam import Seam
 from turnbuckle.vocab.events import (
     BlockClosed,
@@ -18,6 +18,8 @@ from turnbuckle.vocab.events import (
 )
 
 _GENERATED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
+_PLACES: tuple[Where, ...] = ("text", "reasoning", "arguments")
+_WHERE: dict[type, Where] = {ReasoningDelta: "reasoning", CallArgs: "arguments"}
 
 
 class Speech:
@@ -29,7 +31,7 @@ class Speech:
 
     def __init__(self, shown: str = "") -> None:
         self._seam = Seam(shown) if shown else None
-        self._guard = RepetitionGuard()
+        self._guards = {where: RepetitionGuard(where) for where in _PLACES}
         self._block = 0
         self._begun: set[int] = set()
         self._unheard: set[int] = set()  # blocks of text of which nothing was given out
@@ -39,6 +41,7 @@ class Speech:
         """The last word was said. What may follow it is not heard."""
         self.repeats = ""
         """The passage that is said over and over, once it is found."""
+        self.repeats_in: Where = "text"
         self.characters = 0
         """What the model has generated so far, shown or not."""
         self.usage: Usage | None = None
@@ -51,6 +54,9 @@ class Speech:
                 break
             if isinstance(event, _GENERATED):
                 self.characters += len(event.text)
+                self._look_for_circles(event.text, _WHERE.get(type(event), "text"))
+            elif isinstance(event, CallStarted):
+                self._look_for_circles(event.name, "arguments")  # the same call again and again is a circle, too
             elif isinstance(event, UsageNoted):
                 self.usage = event.usage
             if isinstance(event, TextDelta):
@@ -68,6 +74,10 @@ class Speech:
             self.over = isinstance(event, Ended | Cut)
         return tuple(out)
 
+    def _look_for_circles(self, text: str, where: Where) -> None:
+        if not self.repeats and (found := self._guards[where].feed(text)):
+            self.repeats, self.repeats_in = found, where
+
     def _settle(self, out: list[Event], *, cut: bool) -> None:
         if self._seam is not None and self._seam.holding:
             self._say(self._seam.close(cut=cut), out)
@@ -83,5 +93,3 @@ class Speech:
             self._spoke = True
         out.append(TextDelta(self._block, text))
         self._begun.add(self._block)
-        if not self.repeats:
-            self.repeats = self._guard.feed(text)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from turnbuckle.lab.asked import last_user_text
 from turnbuckle.lab.script import (
+    Call,
     Case,
     Comments,
     Dribble,
@@ -111,6 +112,18 @@ WHOLE: tuple[Case, ...] = (
         Say("I will try again. ", pieces=18, times=300),
         Finish(),
         scenarios=("P25",),
+    ),
+    _case(
+        "thinks-in-circles",
+        "the same thought for ever",
+        Reason("wait, let me look at this again and then " * 1_500, pieces=41),
+        Finish(),
+    ),
+    _case(
+        "blanks-in-arguments",
+        "a call whose arguments run into blanks",
+        Call("write_file", '{"path": "a.txt",' + " \n" * 20_000, pieces=64, closed=False),
+        Finish(),
     ),
     _case("table", "a long table whose rows are rightly alike", Say(_TABLE), Finish(), scenarios=("P26",)),
     _case("says-nothing", "finishes without a word", Finish()),

@@ -1,0 +1,63 @@
+"""Models that go round in circles, in what they show, in what they think, and in what they write into a call."""
+
+from pathlib import Path
+
+import pytest
+from stage import MAIN, Story, play
+
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.script import Call, Case, Finish, Reason, Say, ScriptItem
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+RUN_ON = "and then I look at it again and once more "
+LINE = "the very same line of a file, once more\\n"
+
+
+def case(*steps: ScriptItem) -> Case:
+    return Case("circle", "goes round", (steps,))
+
+
+IN_CALL = case(Call("write_file", '{"path": "a.txt", "content": "' + LINE * 4_000, pieces=600, closed=False), Finish())
+IN_CALL_BEHIND_TEXT = case(
+    Say("I write it. "), Call("write_file", '{"path": "a.txt", "content": "' + RUN_ON * 3_000, pieces=500), Finish()
+)
+CIRCLES: dict[str, Case | str] = {
+    "run-on text": case(Say(RUN_ON, pieces=42, times=3_000), Finish()),
+    "thoughts": "thinks-in-circles",
+    "thoughts, long period": case(Reason(f"{ANSWER} {'x' * 900}! " * 200, pieces=90), Finish()),
+    "blanks in arguments": "blanks-in-arguments",
+    "lines in arguments": IN_CALL,
+    "words in arguments": IN_CALL_BEHIND_TEXT,
+    "the same call": case(*[Call("get_weather", {"city": "Oslo"})] * 900, Finish()),
+}
+
+
+def generated(story: Story) -> int:
+    return sum(len(getattr(event, "text", "")) for event in story.events)
+
+
+@pytest.mark.requirement("B15")
+@EVERY
+@pytest.mark.parametrize("name", CIRCLES)
+def test_a_circle_is_stopped_and_leaves_no_trace_in_the_history(tmp_path: Path, protocol: Protocol, name: str):
+    story = play(tmp_path, CIRCLES[name], protocol=protocol)
+    assert story.outcome.kind in ("failed", "partial")
+    assert story.outcome.failure is not None
+    assert story.outcome.failure.kind == "repeated"
+    assert story.requests[0].progress.over == "client left"
+    assert generated(story) < (70_000 if "lines" in name else 20_000)
+    assert story.started == []
+    assert story.outcome.drafts == ()
+    assert all(len(str(message)) < 2_000 for message in story.turn.messages)
+
+
+@pytest.mark.requirement("B15")
+@EVERY
+@pytest.mark.parametrize("name", ["thoughts", "blanks in arguments", "words in arguments"])
+def test_where_nothing_of_the_circle_was_shown_another_route_is_asked(tmp_path: Path, protocol: Protocol, name: str):
+    story = play(tmp_path, {MAIN: CIRCLES[name], "other": "happy"}, protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown.endswith(ANSWER)
+    assert [asked.route for asked in story.asked] == [MAIN, "other"]
+    assert RUN_ON not in str(story.turn.messages)
