@@ -23,7 +23,7 @@ from turnbuckle.errors import KeyReused, RunUnfinished, RunUnknown, SessionBusy,
 from turnbuckle.journal.port import Item, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.lane import ACTIVE
 from turnbuckle.runtime.lane import KIND as SESSION
-from turnbuckle.runtime.once import Once, Other, key_fault
+from turnbuckle.runtime.once import Again, First, Once, Other, key_fault
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, NewRun, listed
@@ -113,35 +113,36 @@ class Work:
         if task.session:
             session = named(task.session)
         if task.key:
-            run = await self._reserved(task)
+            reserved = await self._reserved(task)
+            run, again = reserved.run, isinstance(reserved, Again)
             session = session or SessionId(f"s{run.removeprefix('r')}")
             async with self._once.starting(run) as fresh:
                 if fresh:
-                    return await self._say(task, run, session)
+                    return await self._say(task, run, session, again=again)
             mine = await self.go_on(run)
             if mine:
                 self._mine.add(run)
             return Promised(run, session, mine)
         return await self._say(task, run, session or SessionId(new_name("s")))
 
-    async def _reserved(self, task: Assignment) -> RunId:
+    async def _reserved(self, task: Assignment) -> First | Again:
         if fault := key_fault(task.key):
             raise ValueError(fault.replace("Idempotency-Key", "key"))
         said = facts.encode(facts.UserSpoke(0.0, task.session, (task.message,)))
         reserved = await self._once.reserve(KEYS, task.key, hashlib.sha256(said).hexdigest())
         if isinstance(reserved, Other):
             raise KeyReused(f"the key {task.key!r} was used for another task; use a new one")
-        return reserved.run
+        return reserved
 
     async def _session_user(self, session: SessionId) -> str:
         found = await self.journal.streams(Wanted(kind=SESSION, name=session), limit=1)
         return found[0].user if found else LOCAL
 
-    async def _say(self, task: Assignment, run: RunId, session: SessionId) -> Promised:
+    async def _say(self, task: Assignment, run: RunId, session: SessionId, *, again: bool = False) -> Promised:
         user = await self._session_user(session)
         new = NewRun((task.message,))
         await self.sessions.create(session, user, new.title)
-        said = Said((task.message,), task.busy, asked=ASKED, first=self._first, run=run)
+        said = Said((task.message,), task.busy, asked=ASKED, first=self._first, run=run, again=again)
         taken = await self.lanes.with_lane(session, user, lambda lane: lane.say(said))
         mine = taken.run == run
         if mine:
@@ -311,8 +312,6 @@ class Work:
     async def delete(self, session: SessionId) -> None:
         """A session and all its runs, which no key begins again. Raises SessionBusy."""
         await self.lanes.let_go(session)
-        for run in await self.sessions.runs_of(session):
-            await self._once.deleted(RunId(run.name))
         await self.sessions.delete(session)
 
     # Going on

@@ -10,7 +10,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
@@ -316,8 +316,11 @@ class MemoryJournal:
         return found
 
     def _change(self, found: _Stream, note: Note) -> None:
-        fields = {name: kept(value) for name, value in structs.asdict(note).items() if value is not UNSET}
+        given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
+        fields = {name: kept(value) for name, value in given.items()}
         words = fields.pop("words", "")
+        if note.forgotten:
+            found.said = ()
         if "title" in fields:
             found.said = tuple(said for said in found.said if not said.is_title)
             self._say(found, fields["title"], is_title=True)

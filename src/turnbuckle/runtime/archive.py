@@ -31,6 +31,7 @@ from turnbuckle.session.facts import (
     MessageAccepted,
     MessageInjected,
     MessageRefused,
+    RunDeleted,
     SessionFact,
     SessionMade,
     Suspended,
@@ -350,7 +351,7 @@ def _own_facts(facts: tuple[SessionFact, ...], names: dict[str, RunId], now: flo
         match fact:
             case MessageAccepted():
                 yield replace(fact, run=names.get(fact.run, fact.run), into=names.get(fact.into, fact.into))
-            case MessageInjected() | Suspended() | TakenUp() | Undone():
+            case MessageInjected() | Suspended() | TakenUp() | Undone() | RunDeleted():
                 yield replace(fact, run=names.get(fact.run, fact.run))
             case _:
                 yield fact

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from turnbuckle.journal.port import Claim, Grade, Journal, Note, StorageError, TooLarge
+from turnbuckle.journal.port import Append, Claim, Grade, Journal, Note, StorageError, TooLarge, head_after
 from turnbuckle.runtime.holding import hold
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
@@ -139,6 +139,28 @@ class HeldSession:
             self._fail()  # what is stored is not known here any more
             raise
         self.state = after
+
+    async def _change(
+        self, facts: list[SessionFact], *, notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+    ) -> bool:
+        """Add facts, and change other streams with them or none of all. False if one of these is somebody's."""
+        after = self.state
+        for fact in facts:
+            after = states.apply(after, fact)
+        note = Note(kind=KIND, status=OPEN if after.is_idle else ACTIVE, user=self.user)
+        items = tuple(encode(fact) for fact in facts)
+        append = Append(self.session, items, self._head, self._claim.epoch, note)
+        try:
+            if not await self._journal.change_all(appends=(append,), notes=notes, drops=drops):
+                return False
+        except (StorageError, TooLarge):
+            raise  # nothing of it is stored
+        except Exception:
+            self._fail()
+            raise
+        self._head = head_after(self._head, self._claim.epoch, len(items))
+        self.state = after
+        return True
 
     async def _started(self, run: RunId) -> RunStarted | None:
         first = await self._journal.read(run, 0, 1)

@@ -14,13 +14,13 @@ import asyncio
 import logging
 from contextvars import Context
 
-from turnbuckle.errors import ClaimLost, RunHeld, SessionBusy, TurnbuckleError
+from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown, SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import (
     Closed,
     Conflict,
     Fenced,
     JournalError,
-    Reader,
+    Note,
     StorageError,
     Wanted,
 )
@@ -28,11 +28,12 @@ from turnbuckle.runtime.held_session import ACTIVE, KIND, OPEN, HeldSession
 from turnbuckle.runtime.history import new_run, opening_of
 from turnbuckle.runtime.holding import is_held
 from turnbuckle.runtime.log import may_pass
+from turnbuckle.runtime.once import marks_of_deleted
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun, fold_run
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.saying import LaneClosed, LaneRules, Said, Stopped, Taken, refusal
-from turnbuckle.session import state as states
+from turnbuckle.runtime.session_log import fate_in, fold_session
 from turnbuckle.session.facts import (
     BegunAnew,
     FreshWhy,
@@ -40,15 +41,14 @@ from turnbuckle.session.facts import (
     MessageDeferred,
     MessageInjected,
     MessageRefused,
+    RunDeleted,
     SessionFact,
     Suspended,
     TakenUp,
     Undone,
-    decode,
 )
 from turnbuckle.session.reset import reason
-from turnbuckle.session.state import SessionState
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.ids import RunId
 
 __all__ = ["ACTIVE", "KIND", "OPEN", "Lane", "LaneRules", "Said"]
 
@@ -95,7 +95,7 @@ class Lane(HeldSession):
             await self._append([MessageInjected(self._wall(), first.id, first.run, "task")])
         refused = [fate for fate in self.state.fates.values() if fate.state == "refused" and fate.run == fate.own]
         for fate in refused:
-            if not await self._journal.head(fate.own):
+            if fate.own not in self.state.deleted and not await self._journal.head(fate.own):
                 # For those who wait to read it, a message that will not be answered has an ended run all the same.
                 await self._runs.decline(NewRun((), user=self.user, run=fate.own), self.session, fate.why)
         if running is not None:
@@ -119,9 +119,8 @@ class Lane(HeldSession):
             return await self._take(said)
 
     async def _take(self, said: Said, before: list[SessionFact] | None = None) -> Taken:
-        same = next((one for one in self.state.fates.values() if one.own == said.run), None)
-        if same is not None:
-            return Taken(same.id, same.run, same.at)
+        if (same := await self._said_before(said)) is not None:
+            return same
         busy = said.busy or self._rules.busy
         running = self._under_way
         waits = running is not None or not self.state.is_idle
@@ -155,6 +154,15 @@ class Lane(HeldSession):
         if not waits and self._left is None and not self.resting:
             await self._try_to_begin(accepted)
         return Taken(accepted.id, into or accepted.run, accepted.at, after)
+
+    async def _said_before(self, said: Said) -> Taken | None:
+        """What became of the same message, if it was said before. Raises RunUnknown if its answer was deleted."""
+        same = next((one for one in self.state.fates.values() if one.own == said.run), None)
+        if same is None and said.again and said.run is not None:
+            same = await fate_in(self._journal, self.session, said.run)
+        if same is not None and same.run in self.state.deleted:
+            raise RunUnknown(f"the run {same.run} was deleted")
+        return None if same is None else Taken(same.id, same.run, same.at)
 
     async def stop(self, by: str) -> Stopped:
         """End what runs, and what waits behind it. The next message begins anew. Nothing to stop changes nothing."""
@@ -208,18 +216,23 @@ class Lane(HeldSession):
             log.warning("that the run %s will not begin can not be stored yet: %s", message.run, error)
             self._fail()
 
-    async def undo(self) -> RunId | None:
-        """Take back the last run and what began it. Raises SessionBusy."""
+    async def undo(self, request: RunId | None = None) -> RunId | None:
+        """Take back the last run and what began it, once for each request that has an id. Raises SessionBusy."""
         async with self._changing():
+            if request in self.state.undone_for:
+                return self.state.undone_for[request] or None
             self._refuse_if_busy()
             last = self.state.last_run
-            if last is not None:
-                await self._append([Undone(self._wall(), last)])
+            if last is not None or request is not None:
+                undone = Undone(self._wall(), last or RunId(""), request or RunId(""))
+                await self._change([undone], notes=self._unfound(last))
             return last
 
     async def retry(self, said: Said | None = None) -> Taken | None:
         """Say again what began the last run, which then counts no more. None if there is none. Raises SessionBusy."""
         async with self._changing():
+            if said is not None and (same := await self._said_before(said)) is not None:
+                return same
             self._refuse_if_busy()
             last = self.state.last_run
             started = None if last is None else await self._started(last)
@@ -232,7 +245,21 @@ class Lane(HeldSession):
             run = said.run if said is not None else None
             first = said.first if said is not None else opening_of(started.messages)
             again = Said(messages, "refuse", started.wishes, asked, first, run=run)
-            return await self._take(again, [Undone(self._wall(), last)])
+            taken = await self._take(again, [Undone(self._wall(), last)])
+            for name, note in self._unfound(last):
+                await self._journal.note(name, note)
+            return taken
+
+    def _unfound(self, run: RunId | None) -> list[tuple[str, Note]]:
+        """What was taken back is not found by its words any more."""
+        return [] if run is None else [(run, Note(forgotten=True))]
+
+    async def forget(self, run: RunId) -> None:
+        """Delete a run for ever, as a whole with what the session and the keys know of it. Raises SessionBusy."""
+        async with self._changing():
+            marks = await marks_of_deleted(self._journal, (run,))
+            if not await self._change([RunDeleted(self._wall(), run)], notes=marks, drops=[run]):
+                raise SessionBusy(f"the run {run} is under way; stop it first")
 
     async def take_up(self, run: RunId) -> None:
         """Go on with a run that was left alone. Raises SessionBusy, RunHeld, and what the journal raises."""
@@ -424,13 +451,3 @@ class Lane(HeldSession):
         if self.running is not None:
             return f"the run {self.running.run} is under way in this session; wait for it, or stop it"
         return "a message waits in this session; wait for it, or stop it"
-
-
-async def fold_session(journal: Reader, session: SessionId) -> SessionState:
-    """Where the stored facts of a session lead."""
-    state, after = SessionState(), 0
-    while items := await journal.read(session, after):
-        for item in items:
-            state = states.apply(state, decode(item.data))
-        after = items[-1].seq
-    return state

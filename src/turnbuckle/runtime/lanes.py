@@ -10,16 +10,20 @@ from typing import TypeVar
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Held, Journal, Wanted
 from turnbuckle.runtime.holding import LEASE
-from turnbuckle.runtime.lane import ACTIVE, KIND, Lane, fold_session
+from turnbuckle.runtime.lane import ACTIVE, KIND, Lane
 from turnbuckle.runtime.log import pause
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs, listed
 from turnbuckle.runtime.saying import LaneClosed, LaneRules
+from turnbuckle.runtime.session_log import fold_session
 from turnbuckle.session.facts import MessageAccepted, Suspended
 from turnbuckle.vocab.ids import SessionId
 
 T = TypeVar("T")
+
+_MOMENT = 0.01
+_MOMENTS = 1000  # ten seconds: as long as a claim lasts that somebody who died in the middle left behind
 
 log = logging.getLogger("turnbuckle.session")
 
@@ -132,6 +136,11 @@ class Lanes:
 
     async def _make(self, session: SessionId, user: str, running: Running | None, left: Suspended | None) -> Lane:
         claim = await self._journal.claim(session, self._owner, LEASE)
+        for _ in range(_MOMENTS):
+            if not isinstance(claim, Held) or claim.by != self._owner:
+                break
+            await self._sleep(_MOMENT)  # somebody here makes the session, or brings it in
+            claim = await self._journal.claim(session, self._owner, LEASE)
         if isinstance(claim, Held):
             kind = _HeldHere if claim.by == self._owner else SessionBusy
             raise kind(f"{claim.by} works on the session {session} at this moment")

@@ -12,13 +12,13 @@ a time. A run that was deleted is not started again as long as its record is the
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.journal.port import Fenced, Grade, Held, Journal, JournalError, Note, Wanted
+from turnbuckle.journal.port import Fenced, Grade, Held, Journal, JournalError, Note, Reader, Wanted
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.vocab.ids import RunId
 
@@ -65,7 +65,7 @@ class _Turn:
         self.users = 0
 
 
-class _Turns:
+class Turns:
     """One at a time for each name. A name that nobody uses costs nothing."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Once:
         self._owner_name = owner_name
         self._wall = wall
         self._new_run_id = new_run_id
-        self._turns = _Turns()
+        self._turns = Turns()
         self._under_way: set[asyncio.Task[Reservation]] = set()
 
     async def reserve(self, user: str, key: str, fingerprint: str) -> Reservation:
@@ -138,8 +138,8 @@ class Once:
 
     async def deleted(self, run: RunId) -> None:
         """The run is about to be deleted. Its key stays used, and it is not started again."""
-        for row in await self._journal.streams(Wanted(kind=KIND, parent=run)):
-            await self._journal.note(row.name, Note(status=DELETED))
+        for name, note in await marks_of_deleted(self._journal, (run,)):
+            await self._journal.note(name, note)
 
     async def sweep(self, older_than: float) -> int:
         """Drop the records that are older than so many seconds; their keys are new again. Returns how many."""
@@ -193,6 +193,14 @@ class Once:
         if await self._journal.head(run):
             return False
         return not await self._journal.streams(Wanted(kind=KIND, parent=run, status=DELETED), limit=1)
+
+
+async def marks_of_deleted(journal: Reader, runs: Iterable[RunId]) -> list[tuple[str, Note]]:
+    """What is noted when these runs are deleted: no key begins them again, as long as it is known."""
+    marks: list[tuple[str, Note]] = []
+    for run in dict.fromkeys(runs):
+        marks += [(row.name, Note(status=DELETED)) for row in await journal.streams(Wanted(kind=KIND, parent=run))]
+    return marks
 
 
 def key_fault(key: str) -> str:

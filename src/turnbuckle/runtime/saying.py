@@ -18,7 +18,7 @@ class LaneClosed(Exception):
 
 
 class Said(Struct, frozen=True):
-    """A message as it comes in."""
+    """A message as it comes in. `again`: it was said under the same key before, or may have been."""
 
     messages: tuple[Message, ...]
     busy: Busy | None = None
@@ -27,6 +27,7 @@ class Said(Struct, frozen=True):
     first: tuple[Message, ...] = ()
     anew: bool = False
     run: RunId | None = None
+    again: bool = False
 
 
 class Taken(Struct, frozen=True):

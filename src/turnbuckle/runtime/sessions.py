@@ -11,12 +11,14 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Grade, Held, Journal, Note, StreamRow, Wanted
-from turnbuckle.runtime.history import history_of, last_run
-from turnbuckle.runtime.lane import KIND, OPEN, fold_session
+from turnbuckle.runtime.history import history_of, last_run, without_deleted
+from turnbuckle.runtime.lane import KIND, OPEN
+from turnbuckle.runtime.once import Turns, marks_of_deleted
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
-from turnbuckle.session.facts import SessionMade, encode
+from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, fold_run, listed
+from turnbuckle.runtime.session_log import fold_session, session_facts
+from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.commands import Record, SettleTool
@@ -48,6 +50,7 @@ class Sessions:
         self._runs = runs
         self._owner = owner
         self._wall = wall
+        self._turns = Turns()
 
     async def create(
         self,
@@ -59,12 +62,24 @@ class Sessions:
         metadata: dict[str, str] | None = None,
     ) -> bool:
         """Make a session. False if there is one with that name already."""
+        async with self._turns.of(session):
+            return await self._create(session, user, title, history, forked_from or {}, metadata or {})
+
+    async def _create(
+        self,
+        session: SessionId,
+        user: str,
+        title: str,
+        history: tuple[Message, ...],
+        forked_from: dict[str, Any],
+        metadata: dict[str, str],
+    ) -> bool:
         if await self.journal.head(session):
             return False
         claim = await self.journal.claim(session, self._owner, _LEASE)
         if isinstance(claim, Held):
             return False
-        made = encode(SessionMade(self._wall(), history, forked_from or {}, metadata or {}))
+        made = encode(SessionMade(self._wall(), history, forked_from, metadata))
         note = Note(kind=KIND, title=title, status=OPEN, user=user, words=title)
         try:
             if claim.head:  # somebody made it in the meantime
@@ -106,16 +121,29 @@ class Sessions:
         await self.journal.note(session, Note(title=title, words=title))
 
     async def delete(self, session: SessionId) -> None:
-        """The session and all its runs, for ever; its background processes are ended. Raises SessionBusy while a run is
-        under way, or somebody has not yet let go of it; what is left then is deleted when it is asked for again."""
+        """The session and all its runs, for ever and as a whole; no key begins one of them again, and its background
+        processes are ended. Raises SessionBusy while a run is under way, or somebody has not yet let go of it; then
+        all of it is still there."""
         if await self.running(session) is not None:
             raise SessionBusy("a run of this session is under way; stop it first")
+        told = await listed(self.journal, Wanted(kind=TOLD, parent=session))
+        names = [RunId(row.name) for row in (*await self.runs_of(session), *told)]
+        marks = await marks_of_deleted(self.journal, (*names, *await self._said_in(session)))
+        if not await self.journal.change_all(notes=marks, drops=(*names, session)):
+            raise SessionBusy("a run of this session has only just ended; ask again in a moment")
         if self._runs.background is not None:
             await self._runs.background.end_all(session)
-        told = await listed(self.journal, Wanted(kind=TOLD, parent=session))
-        for name in (*(row.name for row in (*await self.runs_of(session), *told)), session):
-            if not await self.journal.drop(name) and await self.journal.head(name):
-                raise SessionBusy("a run of this session has only just ended; ask again in a moment")
+
+    async def _said_in(self, session: SessionId) -> list[RunId]:
+        """Every run that a message was to begin, also those that entered another one."""
+        said: list[RunId] = []
+        async for facts in session_facts(self.journal, session):
+            said += [fact.run for fact in facts if isinstance(fact, MessageAccepted)]
+        return said
+
+    async def delete_run(self, run: RunId) -> bool:
+        """A run that belongs to no session that is there. False if somebody has it."""
+        return await self.journal.change_all(notes=await marks_of_deleted(self.journal, (run,)), drops=(run,))
 
     async def fork(
         self, session: SessionId, new: SessionId, user: str, title: str, run: RunId | None = None, at: int | None = None
@@ -129,8 +157,18 @@ class Sessions:
         state = await self.state(session)
         chosen = run or await last_run(self.journal, session, state)
         history = state.history if chosen is None else await self._messages_until(chosen, at)
+        if chosen in state.stale and chosen in state.runs:
+            history = await self._without_deleted(state, chosen, history)
         forked_from = {"session": session, "run": chosen, "after": at}
         return await self.create(new, user, title, history, forked_from)
+
+    async def _without_deleted(
+        self, state: SessionState, run: RunId, history: tuple[Message, ...]
+    ) -> tuple[Message, ...]:
+        """The history of a run without what it was told of runs that are deleted."""
+        turn = await fold_run(self.journal, run, self._runs.policy)
+        whole = await without_deleted(self.journal, state, turn, self._runs.policy)
+        return whole[: max(len(whole) - (len(turn.messages) - len(history)), 0)]
 
     async def messages(self, session: SessionId) -> list[Told]:
         """All that was said, oldest first, without what the runtime told the model. A fork begins with what it

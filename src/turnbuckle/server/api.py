@@ -295,7 +295,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
         change("retry", api.retry, "retrySession", "Say the last message again", (_KEY,)),
-        change("undo", api.undo, "undoSession", "Take back the last message and its answer"),
+        change("undo", api.undo, "undoSession", "Take back the last message and its answer", (_KEY,)),
     )
 
 

@@ -17,13 +17,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.errors import ClaimLost, SessionBusy, TurnbuckleError
+from turnbuckle.errors import ClaimLost, RunUnknown, SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import Journal, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.handover import Handover, finder
 from turnbuckle.runtime.lane import ACTIVE
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.lanes import Lanes
-from turnbuckle.runtime.once import Once, Other, key_fault
+from turnbuckle.runtime.once import Again, First, Once, Other, key_fault
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Runs, listed
@@ -143,12 +143,13 @@ class Desk:
         in_header = read_busy(exchange.headers.get(BUSY, ""))  # a mistake in it is told, even if the body counts
         busy = busy or in_header
         new = replace(new, user=exchange.caller.owner)
-        run = await self.reserved(exchange)
-        if run is None:
+        reserved = await self._reservation(exchange)
+        if reserved is None:
             return await self._begin(replace(new, run=self.runs.new_id()), first, anew, busy)
+        run, again = reserved.run, isinstance(reserved, Again)
         async with self.once.starting(run) as fresh:
             if fresh:
-                return await self._begin(replace(new, run=run), first, anew, busy)
+                return await self._begin(replace(new, run=run), first, anew, busy, again=again)
         await self.go_on_with(run)
         return begun_by(await self.started(run), replayed=True)
 
@@ -162,6 +163,10 @@ class Desk:
     async def reserved(self, exchange: Exchange) -> RunId | None:
         """The id that this request has by its Idempotency-Key, the same each time it is sent; None if it has no key.
         Raises Problem."""
+        reserved = await self._reservation(exchange)
+        return None if reserved is None else reserved.run
+
+    async def _reservation(self, exchange: Exchange) -> First | Again | None:
         key = exchange.headers.get("idempotency-key")
         if key is None:
             return None
@@ -171,7 +176,7 @@ class Desk:
         if isinstance(reserved, Other):
             message = "this Idempotency-Key was used for another request; use a new one"
             raise Problem(409, message, code="idempotency_key_reused", should_retry=False)
-        return reserved.run
+        return reserved
 
     async def new_session_for(self, exchange: Exchange) -> tuple[str, bool]:
         """A public id for a session that a request makes without naming it, and whether the same request was sent
@@ -183,10 +188,12 @@ class Desk:
         session = session_id(exchange.caller.owner, public)
         return public, bool(await self.journal.head(session))
 
-    async def _begin(self, new: NewRun, first: tuple[Message, ...] | None, anew: bool, busy: Busy | None) -> Begun:
+    async def _begin(
+        self, new: NewRun, first: tuple[Message, ...] | None, anew: bool, busy: Busy | None, again: bool = False
+    ) -> Begun:
         assert new.run is not None
         if first is not None and new.session is not None:
-            return await self._say(new, new.session, Said((), busy, first=first, anew=anew))
+            return await self._say(new, new.session, Said((), busy, first=first, anew=anew, again=again))
         self._slots.acquire(new.user, new.run)
         try:
             running = await self.runs.begin(new)
@@ -217,6 +224,9 @@ class Desk:
         except SessionBusy as busy:
             self._slots.release(new.run)
             raise self._busy(session, str(busy)) from None
+        except RunUnknown:
+            self._slots.release(new.run)
+            raise unknown("run", new.run) from None
         except BaseException:
             self._slots.release(new.run)
             raise
@@ -407,11 +417,23 @@ class Desk:
             await running.settled()
 
     async def delete_session(self, session: SessionId) -> None:
-        """The session and all its runs, which no key begins again. Raises SessionBusy."""
+        """The session and all its runs, which no key begins again. Raises SessionBusy; then all of it is there."""
         await self.lanes.let_go(session)
-        for run in await self.sessions.runs_of(session):
-            await self.once.deleted(RunId(run.name))
         await self.sessions.delete(session)
+
+    async def delete_run(self, run: RunId, owner: str) -> bool:
+        """A run that has ended, for ever; its session goes on without it. False if it is under way. Raises Problem."""
+        row = await self.row(run, owner)
+        await self.settled(run)
+        session = SessionId(row.parent)
+        rows = await self._session_rows(session)
+        if not rows:
+            return await self.sessions.delete_run(run)
+        try:
+            await self.lanes.with_lane(session, rows[0].user, lambda lane: lane.forget(run))
+        except SessionBusy:
+            return False
+        return True
 
     async def end(self, run: RunId, owner: str, by: str) -> bool:
         """Ask a run to end, also one that waits for its turn. False if it had ended. Raises Problem."""

@@ -173,8 +173,7 @@ class ResponsesApi:
     async def delete(self, exchange: Exchange) -> Answer:
         found = await self._named(exchange)
         await self._stop(found, exchange)
-        await self._desk.once.deleted(found.run)
-        if not await self._desk.journal.drop(found.run):
+        if not await self._desk.delete_run(found.run, exchange.caller.owner):
             raise Problem(409, "the response is still being stopped; try again", code="response_active")
         return json_answer({"id": exchange.params["response"], "object": "response", "deleted": True})
 

@@ -148,9 +148,7 @@ class RunsApi:
             raise Problem(
                 409, f"the run {run} waits for its turn; stop it first", code="run_active", should_retry=False
             )
-        await self._desk.settled(run)
-        await self._desk.once.deleted(run)
-        if not await self._desk.journal.drop(run):
+        if not await self._desk.delete_run(run, exchange.caller.owner):
             raise Problem(409, f"the run {run} is under way; stop it first", code="run_active", should_retry=False)
         return json_answer({"id": run, "object": "run", "deleted": True})
 

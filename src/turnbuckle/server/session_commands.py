@@ -53,7 +53,7 @@ class Commands:
                 await lane.begin_anew(command, by)
                 return Told("The next message begins a new conversation. What was said before is kept.")
             case "undo":
-                return await self._undone(lane)
+                return await self._undone(lane, said)
             case "retry":
                 return await self._retried(lane, said)
             case _:
@@ -63,9 +63,9 @@ class Commands:
                 since = "" if running is None else _calls(running.turn.tally.asks)
                 return Told(status_text(lane.state, running.run if running is not None else "", since))
 
-    async def _undone(self, lane: Lane) -> Told:
+    async def _undone(self, lane: Lane, said: Said) -> Told:
         try:
-            run = await lane.undo()
+            run = await lane.undo(said.run)
         except SessionBusy as busy:
             return Told(f"Not now: {busy}.")
         return Told(

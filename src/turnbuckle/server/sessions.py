@@ -253,10 +253,8 @@ class SessionsApi:
         return json_answer(DoneView("begun_anew", stopped.run, stopped.refused))
 
     async def undo(self, exchange: Exchange) -> Answer:
-        if "idempotency-key" in exchange.headers:
-            message = "undo takes no Idempotency-Key: it is not kept what was taken back under which"
-            raise Problem(400, message, param="Idempotency-Key", code="unsupported_parameter")
-        run = await self._in_lane(exchange, lambda lane: lane.undo())
+        request = await self._desk.reserved(exchange)
+        run = await self._in_lane(exchange, lambda lane: lane.undo(request))
         return json_answer(DoneView("nothing" if run is None else "undone", run))
 
     async def retry(self, exchange: Exchange) -> Answer:

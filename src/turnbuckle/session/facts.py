@@ -98,8 +98,17 @@ class BegunAnew(Struct, frozen=True, tag="begun_anew", omit_defaults=True):
     detail: str = ""
 
 
-class Undone(Struct, frozen=True, tag="undone"):
-    """This run, and what was said to begin it, count no more."""
+class Undone(Struct, frozen=True, tag="undone", omit_defaults=True):
+    """This run, and what was said to begin it, count no more. `request` is the id that the request for it has, so that
+    the same request takes back nothing more when it is sent again; then `run` is empty if there was nothing."""
+
+    at: float
+    run: RunId
+    request: RunId = RunId("")
+
+
+class RunDeleted(Struct, frozen=True, tag="run_deleted"):
+    """This run is gone for ever, and with it what it said. It is never begun again."""
 
     at: float
     run: RunId
@@ -115,6 +124,7 @@ SessionFact = (
     | TakenUp
     | BegunAnew
     | Undone
+    | RunDeleted
 )
 
 _decoder: "msgspec.json.Decoder[SessionFact]" = msgspec.json.Decoder(SessionFact)

@@ -1,5 +1,6 @@
 """Where a session stands: a fold over its facts."""
 
+from collections.abc import Iterable
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from turnbuckle.session.facts import (
     MessageDeferred,
     MessageInjected,
     MessageRefused,
+    RunDeleted,
     SessionFact,
     SessionMade,
     Suspended,
@@ -51,6 +53,11 @@ class SessionState(Struct, frozen=True):
     anew: BegunAnew | None = None
     """The conversation begins anew with the next run, whose model and user have not been told yet."""
     undone: frozenset[RunId] = frozenset()
+    undone_for: dict[RunId, RunId] = {}
+    """What each request took back; an empty id if there was nothing."""
+    deleted: frozenset[RunId] = frozenset()
+    stale: frozenset[RunId] = frozenset()
+    """Runs that were told of one that is deleted by now: the history that they hold is not to be told again."""
     given_up: dict[RunId, FreshWhy] = {}
     """Runs that did not come to their own end, and why. Whoever finds one of them without an end does not go on
     with it by himself."""
@@ -94,7 +101,11 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
             return replace(state, runs=(), history=(), suspended=None, anew=fact)
         case Undone():
             runs = tuple(run for run in state.runs if run != fact.run)
-            return replace(state, runs=runs, undone=state.undone | {fact.run})
+            undone = state.undone | {fact.run} if fact.run else state.undone
+            done = {**state.undone_for, fact.request: fact.run} if fact.request else state.undone_for
+            return replace(state, runs=runs, undone=undone, undone_for=done)
+        case RunDeleted():
+            return _without_run(state, fact.run)
     assert_never(fact)
 
 
@@ -103,6 +114,30 @@ def fold(facts: tuple[SessionFact, ...]) -> SessionState:
     for fact in facts:
         state = apply(state, fact)
     return state
+
+
+def fate_of(facts: Iterable[SessionFact], own: RunId, so_far: Fate | None = None) -> Fate | None:
+    """What became of the message that would begin the run `own`, however long ago that was; None if none was said."""
+    for fact in facts:
+        match fact:
+            case MessageAccepted() if fact.run == own:
+                so_far = Fate(fact.id, "accepted", fact.into or fact.run, fact.at, own=own)
+            case MessageInjected() if so_far is not None and fact.id == so_far.id:
+                so_far = replace(so_far, state="injected", run=fact.run)
+            case MessageDeferred() if so_far is not None and fact.id == so_far.id:
+                so_far = replace(so_far, state="deferred", run=own)
+            case MessageRefused() if so_far is not None and fact.id == so_far.id:
+                so_far = replace(so_far, state="refused", why=fact.why)
+    return so_far
+
+
+def _without_run(state: SessionState, run: RunId) -> SessionState:
+    deleted = state.deleted | {run}
+    if run not in state.runs:
+        return replace(state, deleted=deleted)
+    behind = state.runs[state.runs.index(run) + 1 :]
+    runs = tuple(one for one in state.runs if one != run)
+    return replace(state, runs=runs, deleted=deleted, stale=state.stale.union(behind))
 
 
 def _queued(waiting: tuple[MessageAccepted, ...], new: MessageAccepted) -> tuple[MessageAccepted, ...]:

@@ -433,7 +433,8 @@ def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list
 
 def _size_of(note: Note | None) -> int:
     """Words are put in order in the index, which at times takes long: never on the loop."""
-    return IN_THREAD if note is not None and not (note.words is UNSET and note.title is UNSET) else 0
+    changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
+    return IN_THREAD if changes else 0
 
 
 def _finish_drops(connection: database.Connection) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from zlib import crc32
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from turnbuckle.journal.port import READ_BYTES, Damaged, Item, Merge, Note, StreamRow, Wanted, next_seq
 from turnbuckle.journal.sqlite.database import Connection
@@ -141,10 +141,13 @@ def set_released(key: int) -> Statement:
 
 
 def set_note(key: int, note: Note, now: float) -> list[Statement]:
-    fields = {name: kept(value) for name, value in structs.asdict(note).items() if value is not UNSET}
+    given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
+    fields = {name: kept(value) for name, value in given.items()}
     words = fields.pop("words", "")
     columns = ", ".join(f"{name} = ?" for name in (*fields, "updated"))
     statements: list[Statement] = [(f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), now, key))]
+    if note.forgotten:
+        statements.append(("DELETE FROM word WHERE stream = ?", (key,)))
     if "title" in fields:
         statements.append(("DELETE FROM word WHERE stream = ? AND is_title = 1", (key,)))
     for is_title, text in ((1, fields.get("title", "")), (0, words)):
