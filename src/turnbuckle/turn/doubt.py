@@ -6,10 +6,9 @@ it again, and stop the server again. So a person is asked first whether the run 
 again in any case. The question is stored like any other, and waits over any number of restarts. No is the end of the
 run, and so is no answer in time. Where nobody could answer, the call is settled like any other.
 
-Which command it was can only be guessed from its words. A guess too many costs a question, and only after a stop.
+Which command it was is told by its words (`turn/stoppers.py`): a program that ends processes, services, containers or
+the machine, and aims at what can be this server. Anything else is settled like any other call.
 """
-
-import re
 
 from msgspec.structs import replace
 
@@ -17,13 +16,11 @@ from turnbuckle.turn.commands import AwaitAnswer, Command, Record, SettleTool
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, StopAsked
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
+from turnbuckle.turn.stoppers import could_stop
 
 QUESTION = "The server stopped as this ran, maybe because of it. May the run go on?"
 NOBODY = "nobody who answered in time"
 """In whose name a run is stopped that nobody allowed to go on."""
-_STOPPERS = re.compile(
-    r"\b(kill|pkill|killall|systemctl|service|reboot|shutdown|poweroff|halt|docker|podman|supervisorctl|turnbuckle)\b"
-)
 
 
 def gate(turn: Turn, call: PendingCall, wanted: SettleTool, policy: Policy) -> Command:
@@ -47,7 +44,7 @@ def gate(turn: Turn, call: PendingCall, wanted: SettleTool, policy: Policy) -> C
 def is_suspect(call: PendingCall, policy: Policy) -> bool:
     """Whether this call could have stopped the server."""
     facts = policy.tool(call.name)
-    return facts.is_command and _STOPPERS.search(str(call.arguments.get(facts.subject, ""))) is not None
+    return facts.is_command and could_stop(str(call.arguments.get(facts.subject, "")))
 
 
 def _ask(turn: Turn, call: PendingCall, policy: Policy) -> Record:
