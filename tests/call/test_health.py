@@ -149,3 +149,79 @@ def test_routes_do_not_share_their_health_or_their_pace():
     assert (book.usable(A, 1.0), book.usable(B, 1.0)) == (False, True)
     assert book.pace(A) is book.pace(A)
     assert book.pace(A) is not book.pace(B)
+
+
+# Streaming
+
+
+REFUSED = cut("unstreamable")
+
+
+def streaming(*lasts: LastWord, now: float = 0.0) -> HealthBook:
+    book = HealthBook()
+    for last in lasts:
+        book.begin_stream(A, "m", now)
+        book.note_stream(A, "m", last, now)
+    return book
+
+
+@pytest.mark.requirement("A8")
+@pytest.mark.parametrize(
+    "lasts, streams",
+    [
+        ([], True),
+        ([REFUSED], False),
+        ([OK, REFUSED], True),
+        ([OK, REFUSED, REFUSED], False),
+        ([OK, REFUSED, OK, REFUSED], True),
+        ([OK, REFUSED, cut("reset"), REFUSED], False),
+        ([cut("reset")] * 9, True),
+    ],
+    ids=str,
+)
+def test_one_odd_request_does_not_speak_for_a_model_that_has_streamed(lasts: list[LastWord], streams: bool):
+    assert streaming(*lasts).streams(A, 1.0, "m") is streams
+
+
+@pytest.mark.requirement("A8")
+def test_a_model_that_does_not_stream_says_nothing_of_another_or_of_another_route():
+    book = streaming(REFUSED)
+    assert [book.streams(*of) for of in ((A, 1.0, "m"), (A, 1.0, "other"), (B, 1.0, "m"))] == [False, True, True]
+
+
+@pytest.mark.requirement("A8")
+def test_behind_the_plain_time_one_stream_is_tried_and_the_others_wait_for_it():
+    book = streaming(REFUSED)
+    assert [book.streams(A, now, "m") for now in (0, PLAIN - 1, PLAIN)] == [False, False, True]
+    book.begin_stream(A, "m", PLAIN)
+    assert not book.streams(A, PLAIN + 1, "m")
+    assert book.streams(A, PLAIN + PROBE, "m"), "a probe that nobody hears of again holds nobody up"
+    book.note_stream(A, "m", REFUSED, PLAIN + 2)
+    assert [book.streams(A, PLAIN + 2 + wait, "m") for wait in (0, PLAIN - 1, PLAIN)] == [False, False, True]
+    book.begin_stream(A, "m", 3 * PLAIN)
+    book.note_stream(A, "m", OK, 3 * PLAIN)
+    assert book.streams(A, 3 * PLAIN, "m")
+
+
+@pytest.mark.requirement("A8")
+def test_a_probe_that_breaks_says_nothing_and_the_next_one_is_it():
+    book = streaming(REFUSED)
+    book.begin_stream(A, "m", PLAIN)
+    book.note_stream(A, "m", cut("reset"), PLAIN + 1)
+    assert book.streams(A, PLAIN + 1, "m")
+
+
+def test_money_that_is_enough_for_less_does_not_rest_a_route():
+    short = Cut(Failure("billing", "you can only afford 42", False, room=42))
+    assert after(short).standing(1.0) == "fit"
+    assert after(Cut(Failure("billing", "pay", False))).standing(1.0) == "benched"
+
+
+@pytest.mark.parametrize(
+    "refused, other", [("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")]
+)
+def test_a_field_that_was_refused_by_its_name_is_not_sent_there_again(refused: str, other: str):
+    book = HealthBook()
+    assert book.cap_field(A) is None
+    book.note(A, Cut(Failure("unsupported", "words", False, param=refused)), 0.0)
+    assert (book.cap_field(A), book.cap_field(B)) == (other, None)

@@ -125,3 +125,21 @@ def test_a_route_is_learned_from_its_finished_attempts():
     learned, unknown = on_stage("happy", scene)
     assert learned is not None
     assert unknown is None
+
+
+@pytest.mark.requirement("A8")
+def test_one_odd_request_leaves_all_others_streaming():
+    """A request that this host does not stream is refused; the next ones, of any run, are streamed as before."""
+
+    async def scene(stage: Stage):
+        health = HealthBook()
+        await ask(models(stage, health, "happy"))
+        routes = (route_to(stage.provider.url + "/v1", name="main", model="lab:happy", stall=FAST),)
+        model = Models(routes, stage.connections, stage.clock, health)
+        odd = request_of(model="lab:no-streaming")
+        batches = [batch async for batch in model.attempt(MAIN, odd, asyncio.Event())]
+        model.note(MAIN, batches[-1])
+        _, after = await ask(model)
+        return failure_of(batches).kind, reply_of(after).text, stage.provider.requests[-1].body["stream"]
+
+    assert on_stage("happy", scene) == ("unstreamable", ANSWER, True)

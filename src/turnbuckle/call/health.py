@@ -6,7 +6,9 @@ speaks against the route, or one that no other request will fare better with (a 
 not picked. When its time is over the next attempt is a probe, and others stay away until that one is settled, or has
 taken too long. A probe that fails benches for twice as long, up to a cap; any success wipes the slate.
 
-A route that says it cannot stream is asked without streaming for a limited time. No other failure does that.
+A model that is said not to stream is asked without streaming for a limited time, on that route alone. No other failure
+does that. Where it has streamed before, the first refusal is taken for one of that request, and only the second in a
+row is believed. When the time is over one attempt streams again, and the others wait for how it goes.
 """
 
 from typing import Literal
@@ -30,6 +32,8 @@ LONGEST_BENCH = 600.0
 HOPELESS_BENCH = 300.0
 PROBE = 120.0
 PLAIN = 600.0
+BELIEVED = 2
+"""Refusals to stream in a row that count against a model that has streamed."""
 
 _AGAINST: frozenset[FailureKind] = frozenset(
     {"connect", "reset", "incomplete", "stalled", "garbage", "rate_limited", "overloaded", "server", "timeout"}
@@ -46,6 +50,9 @@ class RouteHealth(Struct, frozen=True):
     bench: float = 0.0  # how long the last one was
     probe_until: float | None = None
     plain_until: float | None = None
+    stream_probe_until: float | None = None
+    streamed: bool = False  # a stream came to its end here
+    refusals: int = 0  # to stream, in a row
     why: str = ""
 
     def standing(self, now: float) -> Standing:
@@ -59,7 +66,10 @@ class RouteHealth(Struct, frozen=True):
         return self.standing(now) in ("fit", "due")
 
     def streams(self, now: float) -> bool:
-        return self.plain_until is None or now >= self.plain_until
+        if self.plain_until is None:
+            return True
+        probing = self.stream_probe_until is not None and now < self.stream_probe_until
+        return now >= self.plain_until and not probing
 
 
 def begin(health: RouteHealth, now: float) -> RouteHealth:
@@ -67,6 +77,25 @@ def begin(health: RouteHealth, now: float) -> RouteHealth:
     if health.standing(now) != "due":
         return health
     return msgspec.structs.replace(health, probe_until=now + PROBE)
+
+
+def begin_stream(health: RouteHealth, now: float) -> RouteHealth:
+    """A stream is asked for; behind a time of plain answers it is the probe."""
+    if health.plain_until is None or now < health.plain_until:
+        return health
+    return msgspec.structs.replace(health, stream_probe_until=now + PROBE)
+
+
+def note_stream(health: RouteHealth, last: LastWord, now: float) -> RouteHealth:
+    """A stream is over: what it says about streaming."""
+    if not isinstance(last, Cut):
+        return RouteHealth(streamed=True)
+    if last.failure.kind != "unstreamable":
+        return msgspec.structs.replace(health, stream_probe_until=None)
+    refused = msgspec.structs.replace(health, refusals=health.refusals + 1, stream_probe_until=None)
+    if health.streamed and refused.refusals < BELIEVED:
+        return refused
+    return msgspec.structs.replace(note(refused, last, now), streamed=False)
 
 
 def note(health: RouteHealth, last: LastWord, now: float) -> RouteHealth:
@@ -113,6 +142,7 @@ class HealthBook:
 
     def __init__(self) -> None:
         self._health: dict[RouteName, RouteHealth] = {}
+        self._streaming: dict[tuple[RouteName, str], RouteHealth] = {}
         self._paces: dict[RouteName, Pace] = {}
         self._cap_fields: dict[RouteName, CapField] = {}
 
@@ -129,8 +159,17 @@ class HealthBook:
     def usable(self, route: RouteName, now: float) -> bool:
         return self.of(route).usable(now)
 
-    def streams(self, route: RouteName, now: float) -> bool:
-        return self.of(route).streams(now)
+    def streams(self, route: RouteName, now: float, model: str = "") -> bool:
+        return self._streaming_of(route, model).streams(now)
+
+    def begin_stream(self, route: RouteName, model: str, now: float) -> None:
+        self._streaming[route, model] = begin_stream(self._streaming_of(route, model), now)
+
+    def note_stream(self, route: RouteName, model: str, last: LastWord, now: float) -> None:
+        self._streaming[route, model] = note_stream(self._streaming_of(route, model), last, now)
+
+    def _streaming_of(self, route: RouteName, model: str) -> RouteHealth:
+        return self._streaming.get((route, model), RouteHealth())
 
     def begin(self, route: RouteName, now: float) -> None:
         self._health[route] = begin(self.of(route), now)

@@ -34,7 +34,10 @@ class Models:
     ) -> AsyncIterator[list[Event]]:
         """One attempt at one route: batches of events, and exactly one last word."""
         now = self._clock.now()
+        model = request.model or self._routes[route].model
         self._health.begin(route, now)
+        if request.stream:
+            self._health.begin_stream(route, model, now)
         alternative = any(self._health.usable(other, now) for other in self._routes if other != route)
         if (learned := self._health.cap_field(route)) is not None:
             request = msgspec.structs.replace(request, cap_field=learned)
@@ -53,6 +56,8 @@ class Models:
             async for events in attempt:
                 yield events
         finally:
+            if request.stream and attempt.last is not None:
+                self._health.note_stream(route, model, attempt.last, self._clock.now())
             attempt.close()
             self._live.discard(attempt)
 
@@ -64,7 +69,7 @@ class Models:
 
     def streams(self, route: RouteName) -> bool:
         """Whether this route is believed to stream at present."""
-        return self._health.streams(route, self._clock.now())
+        return self._health.streams(route, self._clock.now(), self._routes[route].model)
 
     def note(self, route: RouteName, events: list[Event]) -> None:
         """Learn from how an attempt ended."""

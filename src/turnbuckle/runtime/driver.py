@@ -14,7 +14,7 @@ from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
 from turnbuckle.reply.repair import repair
 from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
-from turnbuckle.runtime.offer import offered, tool_choice
+from turnbuckle.runtime.offer import offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.speech import Speech
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
@@ -369,7 +369,8 @@ class Driver:
     def _request(self, asked: ModelAsked) -> ModelRequest:
         """The whole request: the history made legal for this protocol, and all tools, always in the same order."""
         quirks = self._policy.route(asked.route).quirks
-        tools = offered(self._tools.specs(), self.turn.wishes)
+        finishing = offers_finishing(asked.protocol, asked.effort, self.turn.messages, has_draft=bool(self.turn.drafts))
+        tools = offered(self._tools.specs(), self.turn.wishes, finishing=finishing)
         names = frozenset(tool.name for tool in tools)
         messages = self.turn.messages
         paused = bool(messages) and messages[-1].role == "assistant" and not messages[-1].partial
@@ -379,7 +380,9 @@ class Driver:
             model=asked.model,
             messages=history.messages,
             tools=tools,
-            tool_choice=tool_choice(wishes, asked, is_drafting=bool(self.turn.own_drafts)),
+            tool_choice=tool_choice(
+                wishes, asked, is_drafting=bool(self.turn.own_drafts), rounds=rounds_of(messages, tools)
+            ),
             max_output_tokens=asked.cap,
             temperature=wishes.temperature,
             top_p=wishes.top_p,
