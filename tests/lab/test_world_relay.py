@@ -102,7 +102,7 @@ def test_a_relay_never_runs_a_tool_of_ours_and_says_so():
     (told,) = of(story, ToolFinished)
     assert told.outcome.status == "not_started"
     assert told.outcome.text == "There is no tool with the name 'shell'. The tools are: find, edit_page."
-    assert [tool.name for tool in story.asked[0].request.tools] == ["find", "edit_page", "finish_call"]
+    assert [tool.name for tool in story.asked[0].request.tools] == ["find", "edit_page"]
 
 
 @pytest.mark.requirement("F11")

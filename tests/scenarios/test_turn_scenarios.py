@@ -16,6 +16,7 @@ from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.lab.script import Case, Finish, Frame, Pace, Say
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.rules import violations
+from turnbuckle.runtime.offer import offered
 from turnbuckle.turn.facts import Decided, GiveUp, ModelAsked, Reask, Retry, RunEnded
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, total
@@ -23,7 +24,7 @@ from turnbuckle.turn.policy import Limits
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.request import ModelRequest, Wishes
 from turnbuckle.wire.anthropic import request as anthropic
 from turnbuckle.wire.openai_chat import request as openai_chat
 from turnbuckle.wire.openai_responses import request as openai_responses
@@ -142,7 +143,8 @@ def test_L4_a_history_that_is_refused_in_spite_of_everything_is_retold_once(tmp_
             fold.take(fact)
         asked = story.asked[1]
         history = repair(fold.turn.messages, protocol, model=asked.model, to_ask=True)
-        request = ModelRequest(asked.model, history.messages, stage.specs, stream=True)
+        tools = offered(stage.specs, Wishes(), finishing=protocol == "anthropic")
+        request = ModelRequest(asked.model, history.messages, tools, stream=True)
         return story, WIRES[protocol].build(request, stage.policy.routes[0].quirks)
 
     story, rebuilt = on_stage(tmp_path, "pairing-refused", scene, protocol=protocol)

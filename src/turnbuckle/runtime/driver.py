@@ -11,11 +11,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
-from turnbuckle.reply.repair import repair
 from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
-from turnbuckle.runtime.offer import offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
+from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.speech import Speech
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
 from turnbuckle.turn import asking, budget
@@ -43,7 +42,6 @@ from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
@@ -95,6 +93,7 @@ class Driver:
         self._tools = tools
         self._wall = wall
         self._sleep = sleep
+        self._sending = Sending()
         self._stopping: asyncio.Task[None] | None = None
         self._answers: dict[str, asyncio.Event] = {}
         self._begun: set[str] = set()
@@ -315,7 +314,8 @@ class Driver:
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
         given = budget.input_guess(self.turn.messages)
-        async with _closed_behind(self._model.attempt(route.name, self._request(asked), halt)) as bursts:
+        request = self._sending.request(self.turn, asked, self._policy, self._tools.specs())
+        async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
                 said = speech.take(events)
@@ -365,35 +365,6 @@ class Driver:
         finally:
             waiting.cancel()
             stopping.cancel()
-
-    def _request(self, asked: ModelAsked) -> ModelRequest:
-        """The whole request: the history made legal for this protocol, and all tools, always in the same order."""
-        quirks = self._policy.route(asked.route).quirks
-        finishing = offers_finishing(asked.protocol, asked.effort, self.turn.messages, has_draft=bool(self.turn.drafts))
-        tools = offered(self._tools.specs(), self.turn.wishes, finishing=finishing)
-        names = frozenset(tool.name for tool in tools)
-        messages = self.turn.messages
-        paused = bool(messages) and messages[-1].role == "assistant" and not messages[-1].partial
-        history = repair(messages, asked.protocol, model=asked.model, quirks=quirks, to_ask=not paused, tools=names)
-        wishes = self.turn.wishes
-        return ModelRequest(
-            model=asked.model,
-            messages=history.messages,
-            tools=tools,
-            tool_choice=tool_choice(
-                wishes, asked, is_drafting=bool(self.turn.own_drafts), rounds=rounds_of(messages, tools)
-            ),
-            max_output_tokens=asked.cap,
-            temperature=wishes.temperature,
-            top_p=wishes.top_p,
-            stop=wishes.stop,
-            effort=asked.effort,
-            response_format=wishes.response_format,
-            parallel_calls=wishes.parallel_calls,
-            stream=asked.stream,
-            extra=wishes.extra.get(asked.protocol, {}),
-            cap_field=asked.cap_field or wishes.cap_field,
-        )
 
     # Tools
 

@@ -20,14 +20,10 @@ def offered(own: tuple[ToolSpec, ...], wishes: Wishes, *, finishing: bool = True
     return (*tools, *(finish if finishing else ())) if tools else ()
 
 
-def offers_finishing(protocol: Protocol, effort: str | None, messages: tuple[Message, ...], *, has_draft: bool) -> bool:
+def offers_finishing(protocol: Protocol, effort: str | None, *, drafted: bool) -> bool:
     """Whether `finish_call` is in the list. Small models take it for a tool like any other, so it stays out until there
     is a draft, and in from then on. Only where thoughts are bound to the list is it there from the beginning."""
-    if has_draft or (protocol == "anthropic" and effort != "none"):
-        return True
-    return any(
-        isinstance(part, CallPart) and part.name == FINISH_CALL for message in messages for part in message.parts
-    )
+    return drafted or (protocol == "anthropic" and effort != "none")
 
 
 def tool_choice(
@@ -36,8 +32,8 @@ def tool_choice(
     """What the caller chose. A draft is finished by a tool that the caller does not know of, so where a certain tool
     was asked for, that one takes its place; and once our own tools have answered, none is forced again.
 
-    `rounds` are the names that were called since a person spoke. A call of `finish_call`, or of a tool that is not there,
-    is no tool's answer: the choice stays, for a few rounds."""
+    `rounds` are the tools that were called since a person spoke. A call of `finish_call`, or of a tool that is not
+    there, is no tool's answer: the choice stays, for a few rounds."""
     choice = wishes.tool_choice
     if choice in ("auto", "none"):
         return choice

@@ -101,7 +101,7 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return _decided(turn, taken, policy)
         case DraftKept(_, draft, left_by):
             inherited = (*turn.inherited, draft.id) if left_by else turn.inherited
-            return replace(turn, drafts={**turn.drafts, draft.id: draft}, inherited=inherited)
+            return replace(turn, drafts={**turn.drafts, draft.id: draft}, drafted=True, inherited=inherited)
         case DraftGrown(_, name, kept, added, doubtful):
             more = kept + len(added) - len(turn.drafts[name].text)
             turn = replace(turn, tally=progress.draft_grew(turn.tally, more))
@@ -163,6 +163,7 @@ def _started(turn: Turn, started: RunStarted, policy: Policy) -> Turn:
         run=started.run,
         session=started.session,
         messages=started.messages,
+        began=len(started.messages),
         wishes=started.wishes,
         started_at=started.at,
         tally=Tally(),
@@ -186,7 +187,16 @@ def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         return (_end(turn, why, policy),)
     if reason := budget.exceeded(turn, policy):
         return (_end(replace(turn, failure=failure("budget", reason)), reason, policy),)
-    return (CallModel(turn.ask, turn.attempt + 1),)
+    return (CallModel(_to_answer(turn, turn.ask), turn.attempt + 1),)
+
+
+def _to_answer(turn: Turn, ask: Ask) -> Ask:
+    """Where the assistant has the last word there is nothing to answer, and providers refuse to go on from it. So it is
+    asked to; not if its provider paused it, and wants its own words back."""
+    last = turn.messages[-1] if turn.messages else None
+    if last is None or last.role != "assistant" or ask.notes or turn.spoken or turn.tally.pauses:
+        return ask
+    return replace(ask, notes=(prompts.note(prompts.GO_ON),))
 
 
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
@@ -357,7 +367,7 @@ def _left(turn: Turn, route: RouteName, wanted: RouteName, *, passing: bool) -> 
     left = tuple(name for name in dict.fromkeys((*turn.passing, *[route] * passing)) if name != wanted)
     back = wanted in turn.passing
     tally = turn.tally if back else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
-    return replace(turn, failed_routes=failed, passing=left, tally=tally)
+    return replace(turn, failed_routes=failed, passing=left, tally=replace(tally, pauses=0))
 
 
 def _again(turn: Turn, ask: Ask, reply: Reply) -> Turn:

@@ -29,6 +29,7 @@ CALL_AGAIN = (
     "[Runtime] Your call of {tool} was cut again ({times} times in a row). Nothing of it ran. Split the work into much "
     "smaller calls, of at most 2,000 tokens each, or reach the goal in another way."
 )
+GO_ON = "[Runtime] Continue."
 SAY_SOMETHING = "[Runtime] Nothing arrived from you. Think again, and either answer or call a tool."
 VALID_CALLS = (
     "[Runtime] Your last call could not be read, so nothing ran. Make smaller calls whose arguments are valid JSON "

@@ -111,6 +111,8 @@ class Turn(Struct, frozen=True):
     started_at: float = 0.0
     now: float = 0.0
     messages: tuple[Message, ...] = ()
+    began: int = 0
+    """How many of them were there when the run began."""
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None
@@ -126,6 +128,8 @@ class Turn(Struct, frozen=True):
     reply: Reply | None = None
     calls: tuple[PendingCall, ...] = ()
     drafts: dict[DraftId, Draft] = {}
+    drafted: bool = False
+    """There is a draft, or there was one: from then on the model is offered to finish it."""
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
     pieces: dict[DraftId, int] = {}

@@ -42,6 +42,7 @@ from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.messages import Message, Part
+from turnbuckle.vocab.tooling import FINISH_CALL
 
 
 def check_run(story: Story) -> tuple[str, ...]:
@@ -250,11 +251,27 @@ def _legal_requests(story: Story) -> Iterator[str]:
         yield from (f"request {number}: {one.rule}, {one.what}" for one in broken)
         if any(one == other and one.note for one, other in pairwise(request.messages)):
             yield f"request {number} says the same note twice"
-        if request.tools != story.asked[0].request.tools:
-            yield f"request {number} has other tools"
+        if problem := _other_tools(story, number):
+            yield f"request {number} {problem}"
         if asked.route in before and (edit := _edited(before[asked.route], asked)):
             yield f"request {number}: {edit}"
         before[asked.route] = asked
+
+
+def _other_tools(story: Story, number: int) -> str:
+    """The list stays as it is; `finish_call` comes in with the first draft and does not go again. Where thoughts may be
+    bound to the list it is there from the beginning."""
+    first, before, now = (story.asked[at].request.tools for at in (0, max(number - 1, 0), number))
+    same = [tool for tool in now if tool.name != FINISH_CALL] == [tool for tool in first if tool.name != FINISH_CALL]
+    bound = story.policy.route(story.asked[number].route).protocol == "anthropic"
+    if not same or (bound and FINISH_CALL not in {tool.name for tool in now} and first):
+        return "has other tools"
+    return "lost a tool" if len(now) < len(before) and not _is_other_protocol(story, number) else ""
+
+
+def _is_other_protocol(story: Story, number: int) -> bool:
+    one, other = (story.policy.route(story.asked[at].route).protocol for at in (number - 1, number))
+    return one != other
 
 
 def _edited(before: Asked, after: Asked) -> str:

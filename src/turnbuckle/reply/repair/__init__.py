@@ -6,9 +6,13 @@ reasoning and caches to the exact prefix; so a hole in it that only an edit coul
 Nothing of the user is ever dropped, and no result goes without a note. The judge of the outcome, `reply/rules.py`,
 shares no logic with the passes.
 
-Order matters in four places. Parts find their messages before anything is paired. Ids are unique before anything is
-dropped by id. Turns are joined before results are placed, and again after, since a late result may have stood between
-two messages of one turn. Notes that only keep the order legal come last.
+Order matters in four places. Parts find their messages before anything is paired. What belongs to nothing is dropped
+before ids are given: a new id must not be taken for one that a result has, nor depend on a call that goes. Turns are
+joined before results are placed, and again after, since a late result may have stood between two messages of one turn.
+Notes that only keep the order legal come last.
+
+No pass looks at what was said later than the next turn of the model. So a history that grows is sent growing: each
+request begins with the one before.
 """
 
 from msgspec import Struct
@@ -27,11 +31,11 @@ __all__ = ["PASSES", "RepairNote", "Repaired", "repair"]
 PASSES: tuple[Pass, ...] = (
     parts_in_place,
     foreign_state,
-    unique_ids,
-    orphan_results,
     nameless_calls,
-    legal_names,
     half_calls,
+    orphan_results,
+    unique_ids,
+    legal_names,
     empties,
     joined_turns,
     loose_thoughts,

@@ -2,7 +2,8 @@
 
 In the end each turn with calls is followed by one tool message with one result per call, in the order of the calls.
 A result that came late is moved to its place while nothing of that was sent. Once sent, the place is taken (perhaps by
-a stand-in), and providers bind what they made later to it: then the late result is told as a note instead.
+a stand-in), and providers bind what they made later to it: then the late result is told as a note instead. That it was
+sent is known where it is sealed, and where the model has spoken again: it was asked with what stood before.
 """
 
 from collections.abc import Iterator
@@ -68,7 +69,9 @@ def _plan(messages: History, terms: Terms) -> _Plan:
         movable = results[len(sent) :]
         if seat.message >= terms.sealed:
             unknown = CUT_CALL if messages[seat.message].partial else NO_RESULT
-            _settle(messages, call, _Home(seat.message, seat.message + 1, unknown), movable, plan)
+            early = bound.in_time(seat)
+            _settle(messages, call, _Home(seat.message, seat.message + 1, unknown), early, plan)
+            _tell(messages, call, plan.homes[seat.message][-1:], movable[len(early) :], plan)
         elif not sent and seat.message >= answerable and seat in bound.takers[call.id]:
             _settle(messages, call, _Home(_BOUNDARY, terms.sealed, NO_RESULT), movable, plan)
         else:

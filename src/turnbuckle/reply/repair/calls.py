@@ -109,8 +109,9 @@ def half_calls(messages: History, terms: Terms) -> Passed:
     """Drop unfinished calls of cut replies. One that somebody answered stays: its arguments are mended next."""
     did: list[tuple[int, str]] = []
     gone: set[Seat] = set()
-    for seat, results in bind(messages, terms).results.items():
-        if seat.message < terms.sealed or results or not messages[seat.message].partial:
+    bound = bind(messages, terms)
+    for seat in bound.results:
+        if seat.message < terms.sealed or bound.in_time(seat) or not messages[seat.message].partial:
             continue
         call = call_at(messages, seat)
         # Free text cannot be told whole from half, so in a cut reply it counts as half.
@@ -140,7 +141,7 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
                 continue
             did.append((index, f"made the arguments of {part.id} a JSON object"))
             parts.append(CallPart(part.id, part.name, mended, state_once_changed(part, terms.protocol)))
-            if mended != "{}" and not bound.results[Seat(index, place)]:
+            if mended != "{}" and not bound.in_time(Seat(index, place)):
                 failed.append(stand_in(part.id, BAD_ARGUMENTS))
         changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
         out.append(with_parts(message, tuple(parts)) if changed else message)

@@ -55,11 +55,17 @@ class Seat(NamedTuple):
 
 class Bound(NamedTuple):
     """Which results belong to which call, in order of arrival, and which belong to none. `takers` are the calls that
-    a further result of an id would belong to."""
+    a further result of an id would belong to. `turns` says how often the model has begun to speak, at each message."""
 
     results: dict[Seat, list[Seat]]
     orphans: list[Seat]
     takers: dict[str, list[Seat]]
+    turns: list[int]
+
+    def in_time(self, call: Seat) -> list[Seat]:
+        """The results that came before the model spoke again. Those alone it was asked with, so nothing that was sent
+        may depend on the others."""
+        return [result for result in self.results[call] if self.turns[result.message] == self.turns[call.message]]
 
 
 def bind(messages: History, terms: Terms) -> Bound:
@@ -68,7 +74,7 @@ def bind(messages: History, terms: Terms) -> Bound:
 
     Assistant messages behind each other are one turn, except where they were sent to a provider that does not join
     them. Calls and results in messages of any other role are none."""
-    bound = Bound({}, [], {})
+    bound = Bound({}, [], {}, _turns(messages))
     turns: dict[str, int] = {}
     turn = 0
     for index, message in enumerate(messages):
@@ -85,6 +91,17 @@ def bind(messages: History, terms: Terms) -> Bound:
                 _bind_result(part.call_id, Seat(index, place), bound)
         turn += message.role != "assistant"
     return bound
+
+
+def _turns(messages: History) -> list[int]:
+    """How often the model has begun to speak, at each message. Its messages behind each other are one turn."""
+    counts: list[int] = []
+    before = ""
+    for message in messages:
+        begins = message.role == "assistant" and before != "assistant"
+        counts.append((counts[-1] if counts else 0) + begins)
+        before = message.role
+    return counts
 
 
 def _bind_result(call_id: str, seat: Seat, bound: Bound) -> None:
