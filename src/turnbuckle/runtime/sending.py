@@ -90,4 +90,4 @@ def _begins_with(messages: tuple[Message, ...], before: tuple[Message, ...]) -> 
     """Messages are not copied on their way, so almost all of them are the very same."""
     if len(messages) < len(before):
         return False
-    return all(now is then or now == then for now, then in zip(messages, before, strict=False))
+    return all(one is other or one == other for one, other in zip(messages, before, strict=False))
