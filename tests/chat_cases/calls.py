@@ -2,7 +2,28 @@
 
 from chat_cases.case import Case
 
+LISTED = (("call_w1", "ls", '{"d":"."}'),)
+BOOKED = (("function-call-7", "book", '{"seat":1}'),)
+
 CALLS: list[Case] = [
+    Case("calls-empty-object-first.sse", calls=(("call_e2", "pay", '{"to":"ann"}'),), finish="calls"),
+    Case("calls-equal-objects-one-index.sse", calls=(("call_e1", "pay", '{"to":"ann","sum":5}'),), finish="calls"),
+    Case("calls-gemini-signature-before-the-call.sse", calls=BOOKED, finish="calls"),
+    Case("calls-gemini-signature-on-the-delta.sse", calls=BOOKED, finish="calls"),
+    Case("calls-new-id-and-name-every-fragment.sse", calls=(("f1", "read", '{"at":{"p":"a"}}'),), finish="calls"),
+    Case(
+        "calls-two-entries-of-one-index-in-a-chunk.sse",
+        calls=(("d1", "read", '{"p":"a"}'), ("d2", "grep", "{}"), ("d3", "now", "{}")),
+        finish="calls",
+    ),
+    Case("whole-message-behind-its-call.sse", text="Let me look.", calls=LISTED, finish="calls", usage=(20, 9)),
+    Case(
+        "whole-message-with-other-ids.sse",
+        calls=(("call_a1", "ls", '{"d": "."}'), ("call_a2", "ls", '{"d":"b"}')),
+        finish="calls",
+        usage=(20, 9),
+    ),
+    Case("whole-message-with-the-last-words.sse", text="It is 4.", calls=LISTED, finish="calls", usage=(20, 9)),
     Case("calls-behind-finish.sse", calls=(("l1", "a", '{"x":1}'),), finish="calls"),
     Case(
         "calls-gemini-signature.sse",
@@ -91,7 +112,7 @@ CALLS: list[Case] = [
     ),
     Case(
         "calls-zero-arguments-spellings.sse",
-        calls=(("z1", "now", ""), ("z2", "now", "{}"), ("z3", "now", ""), ("z4", "now", ""), ("z5", "now", "null")),
+        calls=(("z1", "now", ""), ("z2", "now", "{}"), ("z3", "now", ""), ("z4", "now", ""), ("z5", "now", "")),
         finish="calls",
     ),
 ]

@@ -5,11 +5,33 @@ from chat_cases.case import Case
 from turnbuckle.vocab.quirks import Quirks
 
 ENDINGS: list[Case] = [
+    Case("choice-with-index-one.sse", text="One!"),
+    Case("choices-of-one-index-in-a-chunk.sse", text="One two.", finish="length", verdict="cut_by_length"),
+    Case("finish-content-filter-then-stop.sse", text="One, two", finish="filtered", verdict="filtered"),
+    Case(
+        "finish-error-then-stop.sse", text="One, two", finish="failed", last="cut: server", verdict="cut_by_transport"
+    ),
+    Case("finish-length-then-stop.sse", text="One, two", finish="length", verdict="cut_by_length"),
+    Case(
+        "finish-length-then-tool-calls.sse",
+        calls=(("call_f", "ls", '{"d":"."}'),),
+        finish="length",
+        verdict="cut_by_length",
+    ),
+    Case(
+        "finish-missing-behind-a-call.sse",
+        calls=(("call_f", "ls", '{"d":"."}'),),
+        finish=None,
+        last="cut: incomplete",
+        verdict="cut_by_transport",
+        quirks=Quirks(bare_done=True),
+    ),
+    Case("mistyped-side-fields.sse", text="Hello there."),
     Case("azure-async-filter.sse", text="Hello there.", usage=(9, 3)),
     Case("azure-filtered-behind-finish.sse", text="Hello there.", finish="filtered", verdict="filtered"),
     Case("azure-first-frame.sse", text="Hello there.", usage=(9, 3)),
     Case("finish-content-filter-empty.sse", finish="filtered", verdict="filtered"),
-    Case("finish-empty-string.sse", text="Hello.", finish=None, usage=(9, 3)),
+    Case("finish-empty-string.sse", text="Hello.", finish=None, usage=(9, 3), quirks=Quirks(bare_done=True)),
     Case("finish-error.sse", text="Hel", finish="failed", last="cut: server", verdict="cut_by_transport"),
     Case(
         "finish-length-with-call.sse",
@@ -19,7 +41,14 @@ ENDINGS: list[Case] = [
         verdict="cut_by_length",
     ),
     Case("finish-malformed-function-call.sse", finish="malformed", verdict="malformed"),
-    Case("finish-missing-with-done.sse", text="Hello there.", finish=None),
+    Case("finish-missing-with-done.sse", text="Hello there.", finish=None, quirks=Quirks(bare_done=True)),
+    Case(
+        "finish-missing-behind-a-relay.sse",
+        text="Hello there and",
+        finish=None,
+        last="cut: incomplete",
+        verdict="cut_by_transport",
+    ),
     Case(
         "finish-missing-without-done.sse",
         text="Hello there and",

@@ -5,6 +5,23 @@ from chat_cases.case import Case
 from turnbuckle.vocab.quirks import Quirks
 
 REASONING: list[Case] = [
+    Case("reasoning-in-tags-and-in-its-field.sse", text="It is 4.", reasoning="Add them."),
+    Case("reasoning-in-two-spellings-apart.sse", text="It is 4.", reasoning="Add them."),
+    Case("reasoning-told-again-in-all.sse", text="It is 4.", reasoning="Add them."),
+    Case("think-never-closed.sse", text="It is 4, I am sure.", reasoning="It is 4, I am sure."),
+    Case(
+        "think-never-closed-at-the-cap.sse",
+        reasoning="Well, let me see",
+        finish="length",
+        verdict="thinking_exhausted",
+    ),
+    Case(
+        "think-tag-in-the-middle.sse",
+        text="Qwen opens its reasoning with <think> and closes it with </think>.",
+    ),
+    Case("whole-message-alone.sse", text="It is 4.", reasoning="Add them.", usage=(20, 9)),
+    Case("whole-message-as-a-last-delta.sse", text="It is 4."),
+    Case("whole-message-behind-its-text.sse", text="It is 4.", reasoning="Add them.", usage=(20, 9)),
     Case("answer-with-think-tags.json", text="Hello.", reasoning="Greet.\n", last="ended by answer"),
     Case("reasoning-beside-content.sse", text="So it is 4.", reasoning="Let me see. Yes."),
     Case("reasoning-both-names.sse", text="It is 4.", reasoning="Add them."),

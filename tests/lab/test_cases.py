@@ -5,6 +5,7 @@ import re
 import pytest
 
 from turnbuckle.lab.cases import CASES, find_case
+from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.lab.cutpoints import broken_by
 from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.invariants import check_stream
@@ -13,9 +14,12 @@ from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.answer import open_answer
 
 FAILURES = {
+    "bare-done-behind-a-call": "incomplete",
+    "bare-done-in-text": "incomplete",
     "cut-in-arguments": "reset",
     "long-write-killed-every-4000": "reset",
     "long-write-by-drafts": "incomplete",
@@ -84,14 +88,14 @@ WHOLE_IF_PLAIN = {
     "no-streaming",
     "no-terminal-event",
 }
-DIFFERS = {"no-terminal-event", "network-error-reason", "no-reason"}
+DIFFERS = {"no-terminal-event", "network-error-reason", "no-reason", "hole-in-text"}
 """Cases whose end depends on the protocol; they have tests of their own."""
 
 
-def _events(case: Case, protocol: Protocol, stream: bool, number: int = 1) -> list[Event]:
+def _events(case: Case, protocol: Protocol, stream: bool, number: int = 1, quirks: Quirks | None = None) -> list[Event]:
     request = LabRequest(protocol, stream=stream, number=number, body={"model": "m", "stream": stream})
     played = rehearse(case.script_for(number), request, longest=400)
-    decoder = open_answer(protocol, status=played.status or 200, headers=played.headers)
+    decoder = open_answer(protocol, status=played.status or 200, headers=played.headers, quirks=quirks)
     ends = {"tidy": broken_by("tidy"), "fin": broken_by("incomplete"), "reset": broken_by("reset")}
     fed = decoder.feed(played.body)
     return fed + decoder.close(ends[played.end] if played.end else broken_by("stalled"))
@@ -151,8 +155,32 @@ def test_a_reply_whose_reason_is_an_error_of_the_network_failed() -> None:
 
 def test_a_terminal_event_without_a_reason_is_an_end() -> None:
     case = find_case("no-reason")
-    assert _how_it_ended(_events(case, "openai_chat", True)) == "ended"
+    assert _how_it_ended(_events(case, "openai_chat", True, quirks=Quirks(bare_done=True))) == "ended"
     assert _how_it_ended(_events(case, "anthropic", True)) == "ended"
+
+
+@pytest.mark.requirement("A14")
+def test_an_end_mark_alone_is_no_end_where_nothing_is_known_of_the_host() -> None:
+    assert _how_it_ended(_events(find_case("no-reason"), "openai_chat", True)) == "incomplete"
+
+
+@pytest.mark.requirement("A15")
+@pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
+def test_text_behind_a_hole_is_not_shown(protocol: Protocol) -> None:
+    events = _events(find_case("hole-in-text"), protocol, True)
+    assert _how_it_ended(events) == "garbage"
+    assert fold(events).text == ANSWER[:44]
+
+
+@pytest.mark.requirement("A13")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "name", ["same-object-twice", "empty-object-first", "whole-message-last", "other-ids-at-the-end"]
+)
+def test_a_call_that_is_told_twice_is_one_call(protocol: Protocol, name: str) -> None:
+    reply = fold(_events(find_case(name), protocol, True))
+    assert [(call.name, call.arguments) for call in reply.calls] == [("get_weather", '{"city":"Oslo"}')]
+    assert reply.text in ("", "Let me look.")
 
 
 def test_a_killed_long_write_received_exactly_4000_characters() -> None:

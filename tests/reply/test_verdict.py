@@ -40,7 +40,6 @@ TABLE = [
     pytest.param(_reply(TEXT, finish=None), None, "complete", id="text without a reason"),
     pytest.param(_reply(TEXT, finish="other"), None, "complete", id="text and an unknown reason"),
     pytest.param(_reply(ReplyText("Done 😀", True)), None, "complete", id="an answer that ends in an emoji"),
-    pytest.param(_reply(TEXT, skipped=1), None, "complete", id="text and an unreadable frame"),
     pytest.param(_reply(WHOLE, finish="calls"), None, "complete", id="a call"),
     pytest.param(_reply(TEXT, WHOLE, OTHER, finish="calls"), None, "complete", id="text and two calls"),
     pytest.param(_reply(WHOLE, finish="stop"), None, "complete", id="a call over stop"),
@@ -92,6 +91,8 @@ TABLE = [
     pytest.param(_reply(finish="malformed"), None, "malformed", id="the provider could not read its call"),
     pytest.param(_reply(WHOLE, finish="malformed"), None, "malformed", id="malformed by reason over a whole call"),
     # Cuts
+    pytest.param(_reply(TEXT, skipped=1), None, "cut_by_transport", id="text and an unreadable frame"),
+    pytest.param(_reply(skipped=1), None, "cut_by_transport", id="nothing but an unreadable frame"),
     pytest.param(_reply(TEXT, finish=None, last=RESET), None, "cut_by_transport", id="text and a reset"),
     pytest.param(_reply(WHOLE, finish="calls", last=RESET), None, "cut_by_transport", id="a whole call and a reset"),
     pytest.param(_reply(TEXT, finish="stop", last=STALLED), None, "cut_by_transport", id="a reason and a stall"),

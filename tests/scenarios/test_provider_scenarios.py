@@ -223,12 +223,6 @@ def test_P9_a_tidy_close_without_the_protocols_end_is_incomplete(tmp_path: Path,
     assert story.shown == HALF
 
 
-@pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
-def test_P10_an_end_without_a_reason_is_an_end(tmp_path: Path, protocol: Protocol):
-    """The terminal event came and gave no reason: the answer is whole."""
-    assert is_plain_success(play(tmp_path, "no-reason", protocol=protocol))
-
-
 @pytest.mark.requirement("C1", "C4")
 @EVERY
 def test_P11_a_cut_call_at_the_cap_is_cut_by_length_whatever_the_reply_says(tmp_path: Path, protocol: Protocol):

@@ -185,7 +185,8 @@ def test_surrogate_halves_in_two_deltas_are_one_character(bytewise):
     ],
 )
 def test_a_lone_half_is_replaced(pieces, text):
-    data = b"".join(map(_delta, pieces)) + b"data: [DONE]\n\n"
+    finish = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    data = b"".join(map(_delta, pieces)) + finish + b"data: [DONE]\n\n"
     assert fold(_read(data)).text == text
 
 
@@ -214,6 +215,13 @@ def test_state_that_was_joined_from_halves_is_whole_also_at_a_tidy_end():
         assert (block.text, block.state["reasoning_details"][0]["text"]) == ("😀", "😀")
 
 
+@pytest.mark.parametrize("bad", [b"ping", b"7", b"null", b'{"choices":[],"usage":[3],"created":"x"}'])
+def test_a_frame_that_holds_nothing_of_ours_costs_nothing(bad):
+    events = _read(b"data: " + bad + b"\n\n" + STREAM)
+    assert (fold(events).text, fold(events).skipped, events[-1]) == ("Hello.", 0, Ended("[DONE]"))
+
+
+@pytest.mark.requirement("A15")
 @pytest.mark.parametrize(
     "bad",
     [
@@ -222,16 +230,16 @@ def test_state_that_was_joined_from_halves_is_whole_also_at_a_tidy_end():
         b'{"choices":[{"delta":{"content":7}}]}',
         b'{"choices":[{"delta":{"content":NaN}}]}',
         b'{"choices":' + b"[" * 2000,
-        b"7",
-        b"null",
     ],
 )
-def test_an_unreadable_frame_is_skipped_and_named(bad):
-    events = _read(b"data: " + bad + b"\n\n" + STREAM)
+@pytest.mark.parametrize("at", [0, 1])
+def test_an_unreadable_frame_is_skipped_and_named_and_nothing_behind_it_is_shown(bad, at):
+    frames = STREAM.split(b"\n\n")
+    events = _read(b"\n\n".join([*frames[:at], b"data: " + bad, *frames[at:]]))
     skipped = [event for event in events if isinstance(event, Skipped)]
-    assert len(skipped) == 1
-    assert skipped[0].sample == bad.decode()[:300]
-    assert fold(events).text == "Hello."
+    assert [event.sample for event in skipped] == [bad.decode()[:300]]
+    assert fold(events).text == ("", "Hel")[at]
+    assert isinstance(events[-1], Cut)
 
 
 def test_comments_and_empty_events_are_signs_of_life():

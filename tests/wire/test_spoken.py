@@ -9,7 +9,7 @@ from turnbuckle.lab.invariants import check_cut, check_stream
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.message import message_of
 from turnbuckle.reply.repair import repair
-from turnbuckle.vocab.events import BlockClosed, BlockStarted, Cut, Ended, StateNoted, TextDelta
+from turnbuckle.vocab.events import BlockClosed, BlockStarted, Cut, Ended, Skipped, StateNoted, TextDelta
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.reply import ReplyReasoning, ReplyText
@@ -29,16 +29,16 @@ TEXTS = [
     ("  b", ["  b"]),
     ("<think>a</think>b", ["", "(a)", "b"]),
     ("\n <think>\na\n</think>\n\nb\n", ["", "(a\n)", "b\n"]),
-    ("x <think>a</think> y", ["x ", "(a)", "y"]),
+    ("x <think>a</think> y", ["x <think>a</think> y"]),
     ("<think>a</think><think>b</think>c", ["", "(ab)", "c"]),
-    ("x<think>a</think>y<thinking>b</thinking>z", ["x", "(a)", "y", "(b)", "z"]),
-    ("x<think>a</think>\n", ["x", "(a)"]),
-    ("<think>a", ["", "(a)"]),
+    ("<think>a</think>y<thinking>b</thinking>z", ["", "(a)", "y<thinking>b</thinking>z"]),
+    ("x<think>a</think>\n", ["x<think>a</think>\n"]),
+    ("<think>a", ["", "(a)", "a"]),
     ("<think></think>b", ["b"]),
     ("a</think>b", ["ab"]),
     ("a < b <thin", ["a < b <thin"]),
     ("<think>a</think><thin", ["", "(a)", "<thin"]),
-    ("<think>a</thin", ["", "(a</thin)"]),
+    ("<think>a</thin", ["", "(a</thin)", "a</thin"]),
     ("`<think>` is a tag", ["`<think>` is a tag"]),
     ("◁think▷a◁/think▷b", ["", "(a)", "b"]),
     ("<|begin_of_thought|>a<|end_of_thought|>b", ["", "(a)", "b"]),
@@ -170,7 +170,7 @@ def test_what_was_held_back_comes_before_the_next_block(protocol):
 
 @EVERY
 def test_reasoning_is_closed_by_the_text_behind_it_and_text_by_the_provider(protocol):
-    events = said(protocol, ["x<think>", "a</think>", "y", "z"])
+    events = said(protocol, ["<think>", "a</think>", "y", "z"])
     kept = [event for event in events if isinstance(event, BlockStarted | BlockClosed | Ended)]
     assert kept[:-1] == [
         BlockStarted(0, "text"),
@@ -189,7 +189,7 @@ def test_a_swallowed_opening_tag_is_taken_as_read_in_the_first_text_that_says_so
     frames = [frame for at, pieces in enumerate(texts) for frame in GROW[protocol](pieces, index=at)]
     events = decode(protocol, [*frames, END[protocol]], think="open")
     assert check_stream(events) == ()
-    assert shape(events) == ["", "", "(a)", "b", "cd"]
+    assert shape(events) == ["", "", "(a)", "b", "c</think>d"]
 
 
 @EVERY
@@ -200,7 +200,7 @@ def test_tags_are_left_alone_where_that_is_asked_for(protocol):
 
 @EVERY
 def test_state_goes_to_the_last_text(protocol):
-    text = "x<think>a</think>y<think>b</think>"
+    text = "<think>a</think>y"
     grown = list(GROW[protocol]([text]))
     if protocol == "anthropic":
         delta = {"type": "citations_delta", "citation": NOTE}
@@ -212,7 +212,7 @@ def test_state_goes_to_the_last_text(protocol):
     (noted,) = [event for event in events if isinstance(event, StateNoted)]
     assert noted.block == 2
     assert noted.data[{"anthropic": "citations", "openai_responses": "annotations"}[protocol]] == [NOTE]
-    assert shape(events) == ["x", "(a)", "y", "(b)"]
+    assert shape(events) == ["", "(a)", "y"]
 
 
 @EVERY
@@ -237,7 +237,7 @@ def test_a_reply_with_inline_reasoning_goes_back_without_it(protocol):
 # Responses tells a text up to four times
 
 
-WHOLE = "x <think>a</think>\n\ny"
+WHOLE = "\n <think>a</think>\n\ny"
 
 
 def tellings():
@@ -259,10 +259,28 @@ def test_each_telling_of_a_text_adds_what_the_deltas_left_out(received):
     for told in ([done, part, item, completed], [item, completed], [done, completed], [completed]):
         events = decode("openai_responses", [*delta, *told])
         assert check_stream(events) == ()
-        assert shape(events) == ["x ", "(a)", "y"]
+        assert shape(events) == ["", "(a)", "y"]
         assert fold(events).skipped == 0
 
 
 def test_a_whole_text_that_contradicts_its_deltas_is_said_to():
     events = decode("openai_responses", [*responses_frames(["<think>a</think>", "b"], stop=False), *tellings()[2:]])
-    assert fold(events).skipped == 1
+    assert [event.harmless for event in events if isinstance(event, Skipped)] == [True]
+
+
+@EVERY
+@pytest.mark.requirement("A16")
+def test_tags_count_until_a_word_was_said_in_any_text(protocol):
+    texts = [["<think>a</think>"], ["<think>b</think>c"], ["<think>d</think>e"]]
+    frames = [frame for at, pieces in enumerate(texts) for frame in GROW[protocol](pieces, index=at)]
+    events = decode(protocol, [*frames, END[protocol]])
+    assert check_stream(events) == ()
+    assert shape(events) == ["", "(a)", "", "(b)", "c", "<think>d</think>e"]
+
+
+@EVERY
+@pytest.mark.requirement("A16")
+def test_an_answer_that_was_taken_for_reasoning_from_the_first_character_is_shown(protocol):
+    events = said(protocol, ["It is ", "4."], think="open")
+    assert check_stream(events) == ()
+    assert (fold(events).text, fold(events).reasoning) == ("It is 4.", "It is 4.")

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Protocol, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from turnbuckle.call.limits import Limits, Pace, limits_for
 from turnbuckle.call.redaction import discreet
@@ -37,7 +38,7 @@ from turnbuckle.vocab.ids import Protocol as ProtocolName
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.answer import open_answer
 from turnbuckle.wire.anthropic import request as anthropic
-from turnbuckle.wire.decoder import ReplyDecoder
+from turnbuckle.wire.decoder import EndKind, ReplyDecoder
 from turnbuckle.wire.openai_chat import request as openai_chat
 from turnbuckle.wire.openai_responses import request as openai_responses
 
@@ -75,13 +76,16 @@ class Attempt:
         pace: Pace | None = None,
         first_delta: Callable[[], None] | None = None,
         alternative: bool = False,
+        bare_done: bool = False,
     ) -> None:
-        """`alternative`: another route stands ready, so that this one is not waited for as long."""
+        """`alternative`: another route stands ready, so that this one is not waited for as long. `bare_done`: this
+        route and model is known to give no reason to stop."""
         self._alternative = alternative
         self.last: Ended | Cut | None = None
         self.limits: Limits | None = None
         self._route = route
         self._request = _filled(request, route)
+        self._quirks = replace(route.quirks, bare_done=True) if bare_done else route.quirks
         self._connections = connections
         self._clock = clock
         self._stop = stop
@@ -95,6 +99,11 @@ class Attempt:
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
         self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def end_kind(self) -> EndKind:
+        """How the stream said that it is over."""
+        return self._decoder.end_kind if self._decoder is not None else ""
 
     @property
     def activity(self) -> Activity:
@@ -156,9 +165,7 @@ class Attempt:
             return self._end(Failure("not_found", words, False, status=head.status))
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
-        self._decoder = open_answer(
-            self._route.protocol, status=head.status, headers=head.headers, quirks=self._route.quirks
-        )
+        self._decoder = open_answer(self._route.protocol, status=head.status, headers=head.headers, quirks=self._quirks)
         return None
 
     async def _next(self) -> list[Event]:

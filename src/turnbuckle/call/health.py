@@ -9,6 +9,10 @@ taken too long. A probe that fails benches for twice as long, up to a cap; any s
 A model that is said not to stream is asked without streaming for a limited time, on that route alone. No other failure
 does that. Where it has streamed before, the first refusal is taken for one of that request, and only the second in a
 row is believed. When the time is over one attempt streams again, and the others wait for how it goes.
+
+Some hosts never give a reason to stop, and their end mark alone is a proper end. Relays that lost their upstream send
+the same. A route and model is believed to be such a host when `BARE_ENDS` replies ended that way and none ever gave a
+reason; the first that does ends the belief for good. Until then such a reply is cut and gone on with, and that teaches.
 """
 
 from typing import Literal
@@ -21,6 +25,7 @@ from turnbuckle.vocab.events import Cut, LastWord
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.quirks import CapField
+from turnbuckle.wire.decoder import EndKind
 
 Standing = Literal["fit", "benched", "due", "probed"]
 """`due`: its bench time is over and the next attempt is the probe. `probed`: that attempt is under way."""
@@ -34,6 +39,8 @@ PROBE = 120.0
 PLAIN = 600.0
 BELIEVED = 2
 """Refusals to stream in a row that count against a model that has streamed."""
+BARE_ENDS = 2
+"""Replies that ended by their end mark alone, until that is believed to be the host's way."""
 
 _AGAINST: frozenset[FailureKind] = frozenset(
     {"connect", "reset", "incomplete", "stalled", "garbage", "rate_limited", "overloaded", "server", "timeout"}
@@ -137,6 +144,31 @@ def _benched(health: RouteHealth, told: Failure, now: float, seconds: float) -> 
     )
 
 
+class Endings(Struct, frozen=True):
+    """How the replies of one route and model have ended: how many by their end mark alone, and whether any ever gave a
+    reason."""
+
+    bare: int = 0
+    reasoned: bool = False
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether its end mark alone is a proper end."""
+        return self.bare >= BARE_ENDS and not self.reasoned
+
+
+def note_end(endings: Endings, kind: EndKind) -> Endings:
+    """A reply is over. An end mark behind nothing says something only where text has ended so before."""
+    match kind:
+        case "reason":
+            return Endings(reasoned=True)
+        case "bare":
+            return msgspec.structs.replace(endings, bare=min(endings.bare + 1, BARE_ENDS))
+        case "blank" if endings.bare:
+            return msgspec.structs.replace(endings, bare=min(endings.bare + 1, BARE_ENDS))
+    return endings
+
+
 class HealthBook:
     """The states and the pace of all routes, shared by all sessions of a process."""
 
@@ -145,6 +177,7 @@ class HealthBook:
         self._streaming: dict[tuple[RouteName, str], RouteHealth] = {}
         self._paces: dict[RouteName, Pace] = {}
         self._cap_fields: dict[RouteName, CapField] = {}
+        self._endings: dict[tuple[RouteName, str], Endings] = {}
 
     def of(self, route: RouteName) -> RouteHealth:
         return self._health.get(route, RouteHealth())
@@ -179,6 +212,16 @@ class HealthBook:
         if isinstance(last, Cut) and last.failure.kind == "unsupported":
             refused = last.failure.param
             self._cap_fields[route] = "max_tokens" if refused != "max_tokens" else "max_completion_tokens"
+
+    def ends_bare(self, route: RouteName, model: str) -> bool:
+        """Whether this route and model is known to give no reason to stop."""
+        return self._endings.get((route, model), Endings()).is_bare
+
+    def note_end(self, route: RouteName, model: str, kind: EndKind) -> None:
+        """Learn from how a reply said that it is over."""
+        if kind:
+            known = self._endings.get((route, model), Endings())
+            self._endings[route, model] = note_end(known, kind)
 
     def order(self, routes: tuple[RouteName, ...], now: float) -> tuple[RouteName, ...]:
         """The same routes: first the usable ones as they stand, then those that rest, soonest back first."""

@@ -41,6 +41,7 @@ class Models:
         alternative = any(self._health.usable(other, now) for other in self._routes if other != route)
         if (learned := self._health.cap_field(route)) is not None:
             request = msgspec.structs.replace(request, cap_field=learned)
+        model = request.model or self._routes[route].model
         attempt = Attempt(
             self._routes[route],
             request,
@@ -50,6 +51,7 @@ class Models:
             pace=self._health.pace(route),
             first_delta=first_delta,
             alternative=alternative,
+            bare_done=self._health.ends_bare(route, model),
         )
         self._live.add(attempt)
         try:
@@ -60,6 +62,7 @@ class Models:
                 self._health.note_stream(route, model, attempt.last, self._clock.now())
             attempt.close()
             self._live.discard(attempt)
+            self._health.note_end(route, model, attempt.end_kind)
 
     def choose(self, wanted: RouteName) -> RouteName:
         """The route to take when `wanted` is to be asked: the next usable one while it rests."""

@@ -24,6 +24,7 @@ class Preset(Struct, frozen=True):
 _OLD_CAP = Quirks(output_cap_field="max_tokens")
 _REASONING_CONTENT = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning_content")
 _REASONING = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning")
+_OLLAMA = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning", bare_done=True)
 
 
 def _chat(
@@ -70,7 +71,7 @@ PRESETS: dict[str, Preset] = {
     "cerebras": _chat("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", Quirks()),
     "huggingface": _chat("https://router.huggingface.co/v1", "HF_TOKEN"),
     # On the own machine
-    "ollama": _chat("http://localhost:11434/v1", "OLLAMA_API_KEY", _REASONING),
+    "ollama": _chat("http://localhost:11434/v1", "OLLAMA_API_KEY", _OLLAMA),
     "lmstudio": _chat("http://localhost:1234/v1", "LMSTUDIO_API_KEY"),
     "vllm": _chat("http://localhost:8000/v1", "VLLM_API_KEY", _REASONING),
     "sglang": _chat("http://localhost:30000/v1", "SGLANG_API_KEY", _REASONING_CONTENT),

@@ -23,8 +23,8 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
     match event:
         case Cut(told):
             return Cut(_failure(told, redactor))
-        case Skipped(why, sample):
-            return Skipped(redactor.message(why), redactor.sample(sample))
+        case Skipped(why, sample, harmless):
+            return Skipped(redactor.message(why), redactor.sample(sample), harmless)
         case FinishNoted(finish, said, detail):
             return FinishNoted(finish, redactor.message(said), redactor.message(detail))
         case _:

@@ -46,6 +46,7 @@ OVERLAP = 30
 _LEAST_SHOWN = 16  # characters of its own words that the model knows again; fewer may be chance
 _AFTER = 60
 _DELTA = 40
+_DONE = "data: [DONE]\n\n"
 _ASKED_FOR_LESS = re.compile(r"smaller|split|truncat|in pieces|\bcut\b|too long|shorter|chunks", re.IGNORECASE)
 
 
@@ -118,6 +119,17 @@ def pauses(scene: Scene) -> Script:
     """Slow in the middle, so that a client can leave there."""
     before = shown_before(scene.history, TALE)
     return (Say(TALE[before : CUTS["word"]]), Stall(scene.slow / 5), Say(TALE[max(before, CUTS["word"]) :]), Finish())
+
+
+def hole() -> Script:
+    """Some words of the tale are lost in an event that cannot be read."""
+    at = CUTS["word"]
+    lost: Script = (
+        Raw('data: {"id":"lab","choices":[{"index":0,"delta":{"content":"\n\n'),
+        Say(TALE[at + 20 :]),
+        Finish(),
+    )
+    return half(When("openai_chat streaming", lost, (Cut("reset"),)))
 
 
 # It does something
@@ -210,8 +222,26 @@ def on_one_index(scene: Scene) -> Script:
         _call_frame(f"call_{scene.number}_{place}", tool.name, tool.text(SHORT_NOTE, path))
         for place, path in enumerate(scene.paths)
     )
-    mixed: Script = (*frames, _frame({}, "tool_calls"), Raw("data: [DONE]\n\n"))
+    mixed: Script = (*frames, _frame({}, "tool_calls"), Raw(_DONE))
     return (When("openai_chat streaming", mixed, _all_written(scene, tool)),)
+
+
+def told_twice(scene: Scene) -> Script:
+    """A whole call, and behind it the whole message with the same call under another id."""
+    tool = scene.tool("write")
+    if tool is None or brings_results(scene.request):
+        return goes_on(scene, WRITTEN)
+    arguments = tool.text(SHORT_NOTE, scene.paths[0])
+    function = {"name": tool.name, "arguments": arguments}
+    call = {"id": f"call_{scene.number}_again", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    whole = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    told: Script = (
+        _call_frame(f"call_{scene.number}_0", tool.name, arguments),
+        Frame({"id": "lab", "object": "chat.completion", "created": 0, "model": "lab", "choices": [whole]}),
+        Raw(_DONE),
+    )
+    return (When("openai_chat streaming", told, _all_written(scene, tool)),)
 
 
 def _all_written(scene: Scene, tool: Handle) -> Script:
@@ -235,3 +265,11 @@ def _call_frame(call: str, name: str, arguments: str) -> Frame:
 def _frame(delta: dict[str, Any], finish: str | None = None) -> Frame:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
+
+
+BARE_DONE: Script = (When("openai_chat streaming", (Raw(_DONE),)), Cut("tidy"))
+"""What a relay sends that has lost its upstream."""
+TWO_REASONS: Script = (
+    When("openai_chat streaming", (_frame({}, "length"), _frame({}, "stop"), Raw(_DONE), Cut("tidy"))),
+    Finish("length"),
+)

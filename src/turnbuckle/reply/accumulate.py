@@ -5,9 +5,12 @@ they grow. Folding the same events twice gives the same reply.
 """
 
 from collections.abc import Iterable
+from itertools import count
 from typing import Any
 
-from turnbuckle.vocab.arguments import judge, split_objects
+from msgspec.structs import replace
+
+from turnbuckle.vocab.arguments import distinct_objects, judge, same_arguments, split_objects
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -31,6 +34,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
     Usage,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.reply import (
     Reply,
@@ -117,9 +121,9 @@ class Accumulator:
             case UsageNoted(usage):
                 self._usage = usage
             case FinishNoted():
-                self._finish = event
+                self._finish = worse(self._finish, event)
             case Skipped():
-                self._skipped += 1
+                self._skipped += not event.harmless
             case Ended() | Cut():
                 self._last = event
                 self._pieces = {}  # so that a delta behind it takes the slow way and is refused
@@ -130,7 +134,7 @@ class Accumulator:
         """The reply as far as it came."""
         finish = self._finish
         return Reply(
-            blocks=tuple(made for block in self._blocks.values() for made in self._values(block)),
+            blocks=self._all_blocks(),
             id=self._id,
             model=self._model,
             finish=finish.finish if finish else None,
@@ -140,6 +144,11 @@ class Accumulator:
             skipped=self._skipped,
             last=self._last,
         )
+
+    def _all_blocks(self) -> tuple[ReplyBlock, ...]:
+        made = tuple(made for block in self._blocks.values() for made in self._values(block))
+        calls = [block.id for block in made if isinstance(block, ReplyCall)]
+        return made if len(set(calls)) == len(calls) else _settled(made)
 
     def _block(self, number: int, kind: str) -> _Block:
         return self._blocks.get(number) or self._begin(number, kind)
@@ -165,18 +174,48 @@ class Accumulator:
         return list(_calls(block, text))
 
 
+_BLANK = " \t\r\n"
 _KINDS: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallArgs: "call"}
 
 
 def _calls(block: _Block, arguments: str) -> list[ReplyBlock]:
-    """One call, or several: some models put whole objects behind each other into one call's arguments."""
+    """One call, or several: some models put whole objects behind each other into one call's arguments. An object that
+    is there twice is one call, and an empty one before the others is none: hosts begin with it."""
     texts: tuple[str, ...] = (arguments,)
-    if block.closed and judge(arguments).status == "malformed":
-        texts = split_objects(arguments) or (arguments,)
-    return [
-        ReplyCall(block.call_id if not at else f"{block.call_id}_{at}", block.name, text, block.closed, block.state)
-        for at, text in enumerate(texts)
-    ]
+    if block.closed:
+        if arguments.strip(_BLANK) == "null":
+            texts = ("{}",)
+        elif judge(arguments).status == "malformed":
+            texts = distinct_objects(split_objects(arguments)) or (arguments,)
+    return [ReplyCall(block.call_id, block.name, text, block.closed, block.state) for text in texts]
+
+
+def _settled(blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
+    """Each call once, under an id of its own. The same call under the same id was told again; another one under an id
+    that is taken gets one that is not."""
+    given = {block.id for block in blocks if isinstance(block, ReplyCall)}
+    known: dict[str, list[ReplyCall]] = {}
+    kept: list[ReplyBlock] = []
+    for block in blocks:
+        if not isinstance(block, ReplyCall):
+            kept.append(block)
+            continue
+        same = known.setdefault(block.id, [])
+        if not any(_is_repeated(block, one) for one in same):
+            kept.append(replace(block, id=_free_id(block.id, given)) if same else block)
+            same.append(block)
+    return tuple(kept)
+
+
+def _is_repeated(call: ReplyCall, before: ReplyCall) -> bool:
+    closed = call.closed and before.closed
+    return closed and call.name == before.name and same_arguments(call.arguments, before.arguments)
+
+
+def _free_id(call_id: str, taken: set[str]) -> str:
+    made = next(made for at in count(1) if (made := f"{call_id}_{at}") not in taken)
+    taken.add(made)
+    return made
 
 
 def fold(events: list[Event]) -> Reply:

@@ -105,6 +105,9 @@ def _judge_calls(calls: tuple[ReplyCall, ...], reply: Reply, at_cap: bool, evide
 
 
 def _judge_text(reply: Reply, evidence: list[str]) -> Verdict:
+    if reply.skipped:
+        evidence.append("an unreadable frame may have held a part of the text")
+        return Verdict("cut_by_transport", tuple(evidence))
     if reply.finish == "calls":
         evidence.append("calls were announced and none arrived")
         return Verdict("malformed", tuple(evidence))

@@ -82,6 +82,28 @@ def split_objects(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def distinct_objects(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Objects without those that are told again (in any order of keys), and without an empty one before the others."""
+    found: dict[bytes, str] = {}
+    for text in texts:
+        found.setdefault(_canonical(text), text)
+    if len(found) > 1 and next(iter(found)) == b"{}":
+        del found[b"{}"]
+    return tuple(found.values())
+
+
+def same_arguments(one: str, other: str) -> bool:
+    """Whether two texts say the same, whatever their white space and order of keys."""
+    return one == other or _canonical(one) == _canonical(other)
+
+
+def _canonical(text: str) -> bytes:
+    judged = judge(text)
+    if judged.value is None:
+        return text.encode("utf-8", "replace")
+    return msgspec.json.encode(judged.value, order="sorted")
+
+
 def scan_object(text: str, start: int = 0) -> ObjectScan:
     """Scan one JSON object from `start`. What stands behind a whole object is not looked at."""
     return _Scanner(text, start).run()

@@ -24,6 +24,22 @@ Finish = Literal[
     "other",  # a word that we do not know
 ]
 
+WORST_FIRST: tuple[Finish, ...] = (
+    "failed",
+    "filtered",
+    "refused",
+    "window",
+    "length",
+    "malformed",
+    "paused",
+    "compacted",
+    "calls",
+    "other",
+    "stop",
+)
+"""Of several reasons to stop the worse one counts: whoever says "stop" behind "length" knows less."""
+_BADNESS = {finish: place for place, finish in enumerate(reversed(WORST_FIRST))}
+
 
 class Usage(Struct, frozen=True):
     """Tokens as counted by the provider, cumulative. `input` includes what came from or went to a cache."""
@@ -142,10 +158,12 @@ class FinishNoted(Struct, frozen=True, tag="finish"):
 
 
 class Skipped(Struct, frozen=True, tag="skipped"):
-    """A frame that could not be read. It may have held content, so calls of this reply are not trusted."""
+    """A frame, or a field of one, that could not be read. Unless it is `harmless` it may have held content: then there
+    is a hole, nothing behind it is shown, and the reply is cut."""
 
     why: str
     sample: str
+    harmless: bool = False
 
 
 class Ended(Struct, frozen=True, tag="ended"):
@@ -158,6 +176,11 @@ class Cut(Struct, frozen=True, tag="cut"):
     """Last word: the stream ended in any other way."""
 
     failure: Failure
+
+
+def worse(one: FinishNoted | None, other: FinishNoted) -> FinishNoted:
+    """The reason that counts of two; the later one, if they are the same."""
+    return other if one is None or _BADNESS[other.finish] >= _BADNESS[one.finish] else one
 
 
 LastWord = Ended | Cut

@@ -15,6 +15,8 @@ class Quirks(Struct, frozen=True):
     think: Literal["auto", "open", "off"] = "auto"
     """Inline think tags in content: found when they appear, assumed open from the first character
     (the template swallowed the opening tag), or left alone."""
+    bare_done: bool = False
+    """The host gives no reason to stop: `[DONE]` alone ends a reply, if it has no calls."""
     finishless: bool = False
     """The host never says why it stopped, nor `[DONE]`: a tidy end of the body ends a reply, if it has no calls."""
 

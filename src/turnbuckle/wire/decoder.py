@@ -6,7 +6,7 @@ is an event stream. What a frame means is the dialect's business.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -19,6 +19,14 @@ from turnbuckle.wire.sse import COMMENT, EMPTY, MAX_EVENT, MAX_LINE, Frame, SseD
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 ALIVE: dict[bytes, Event] = {COMMENT[0]: Alive("comment"), EMPTY[0]: Alive("empty")}
 """What a frame without data says, by its name."""
+
+
+HOLE = failure("garbage", "an event could not be read, and what it held is missing behind what was shown")
+"""Why a stream with a hole in it is cut."""
+
+EndKind = Literal["", "reason", "bare", "blank"]
+"""How a stream said that it is over: with a reason; by its end mark alone, behind text or behind nothing; or in no way
+that tells hosts apart."""
 
 
 class Limits(Struct, frozen=True):
@@ -38,6 +46,9 @@ class Dialect(Protocol):
 
     loose: bool
     """A frame had to be read by the slow path, so texts may hold surrogate halves from now on."""
+
+    end_kind: EndKind
+    """Known with the last word."""
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
         """Read frames into `out`, up to the one that ends the stream: its last word. Never raises.
@@ -76,6 +87,11 @@ class ReplyDecoder:
         self._size = 0
         self._framed = False
         self._mender = Mender()
+
+    @property
+    def end_kind(self) -> EndKind:
+        """How the stream said that it is over."""
+        return self._dialect.end_kind
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that these bytes complete."""

@@ -4,10 +4,14 @@ The fast path is a typed decode. Two kinds of damage do not make a payload unrea
 as the standard says) and half a surrogate pair in an escape (servers that cut text by UTF-16 units send the
 other half in the next delta). Whoever reads by the slow path puts a `Mender` behind it, since no reader may
 meet a lone half.
+
+A field of another type than it should have costs that field and no other: `read_what_fits` says which were left out,
+and the dialect knows whether one of them could have held content. Words that are no JSON at all are a keepalive if
+they are known as one; anything else that cannot be read may have been content.
 """
 
 import json
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -28,13 +32,86 @@ Unreadable = (ValueError, RecursionError)
 """What decoding can raise, whatever the bytes."""
 
 SAMPLE = 300
+_KEEPALIVES = frozenset({b"ping", b"pong", b"keepalive", b"keep-alive", b"heartbeat", b"undefined", b"none"})
 
 
-def reread(decoder: "msgspec.json.Decoder[T]", data: bytes, problem: Exception) -> T:
-    """Decode by slower means what the fast path refused. Raises one of `Unreadable`."""
-    if isinstance(problem, msgspec.ValidationError):
-        raise problem
-    return msgspec.convert(_read_loosely(data), decoder.type)
+class Reread(NamedTuple):
+    """A payload that the fast path refused. `left_out`: the fields that did not fit, by their path, and their values.
+    `value` is None if it is JSON of another shape, which holds nothing of ours."""
+
+    value: Any
+    loose: bool  # its texts may hold surrogate halves
+    left_out: tuple[tuple[str, Any], ...] = ()
+
+    def lost(self, content: frozenset[str]) -> bool:
+        """Whether a field that was left out could have held content."""
+        return lost(self.left_out, content)
+
+    def why(self) -> str:
+        """The fields that were left out, in words."""
+        paths = ", ".join(path or "the frame" for path, _ in self.left_out)
+        return f"{paths}: not of the type that it should have"
+
+
+def lost(left_out: tuple[tuple[str, Any], ...], content: frozenset[str]) -> bool:
+    """Whether a field that was left out could have held content; `content` has the names of such fields."""
+    names = ((path.rpartition(".")[2].partition("[")[0], value) for path, value in left_out)
+    return any(name in content and bool(value) for name, value in names)
+
+
+def reread(decoder: "msgspec.json.Decoder[T]", data: bytes) -> Reread:
+    """Decode by slower means what the fast path refused. Raises one of `Unreadable` if it is no JSON."""
+    loose = False
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        document, loose = _read_loosely(data), True
+    value, left_out = read_what_fits(decoder.type, document)
+    return Reread(value, loose, left_out)
+
+
+def read_what_fits(kind: type[T], document: Any) -> tuple[T | None, tuple[tuple[str, Any], ...]]:
+    """A struct from whatever fits its fields, and what did not: paths and values. None if it is no object at all."""
+    left_out: list[tuple[str, Any]] = []
+    found = _fitting(kind, document, "", left_out)
+    return found, tuple(left_out)
+
+
+def _fitting(kind: Any, value: Any, path: str, left_out: list[tuple[str, Any]]) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except Unreadable:
+        pass
+    inner, many = _struct_in(kind)
+    if inner is not None and many and isinstance(value, list):
+        made = (_fitting(inner, item, f"{path}[{place}]", left_out) for place, item in enumerate(value))
+        return [item for item in made if item is not None]
+    if inner is not None and isinstance(value, dict):
+        fields = {}
+        for field in msgspec.structs.fields(inner):
+            if field.encode_name in value:
+                where = f"{path}.{field.encode_name}" if path else field.encode_name
+                fields[field.name] = _fitting(field.type, value[field.encode_name], where, left_out)
+        return [inner(**fields)] if many else inner(**fields)
+    left_out.append((path, value))
+    return None
+
+
+def _struct_in(kind: Any) -> tuple[Any, bool]:
+    """The struct that a type is made of, and whether it is a list of them."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind, False
+    many = get_origin(kind) is list
+    for part in get_args(kind):
+        inner, deeper = _struct_in(part)
+        if inner is not None:
+            return inner, many or deeper
+    return None, False
+
+
+def is_keepalive(data: bytes) -> bool:
+    """Whether a payload that is no JSON is one of the words by which servers say that they are alive."""
+    return data.strip().lower() in _KEEPALIVES
 
 
 def read_any(data: bytes) -> Any:

@@ -6,7 +6,8 @@ own, so that state which comes last still finds the text open. What a text holds
 closes it, begins something else (no tag goes on behind that, and the order is kept) or ends properly, and never at a
 cut.
 
-Only unmistakable tags count in these protocols: hosted models are asked for all kinds of XML.
+Only unmistakable tags count in these protocols: hosted models are asked for all kinds of XML. They count until a word
+of text was said, in whichever text of the reply.
 """
 
 from collections.abc import Callable
@@ -21,14 +22,22 @@ class Speech:
     def __init__(self, think: Mode, next_block: Callable[[], int]) -> None:
         self.next_block = next_block
         self.latest: Spoken | None = None
+        self.said = False  # a word of text
         self._think = think
 
     def splitter(self) -> ThinkSplitter:
         """For the next text that says something. An opening tag can only be missing from the first."""
-        made = ThinkSplitter(self._think, words=False)
+        made = ThinkSplitter("off" if self.said else self._think, words=False)
         if self._think == "open":
             self._think = "auto"
         return made
+
+    def give_back(self, out: list[Event]) -> None:
+        """The reply ended properly and has nothing else to show: reasoning that was never closed is its text."""
+        answer = self.latest.unclosed if self.latest is not None and not self.said else ""
+        if answer.strip():
+            block = self.next_block()
+            out.extend((BlockStarted(block, "text"), TextDelta(block, answer), BlockClosed(block)))
 
     def release(self, out: list[Event]) -> None:
         """Something else begins."""
@@ -64,6 +73,11 @@ class Spoken:
             self._emit(found, out)
         self.plain = splitter.plain
 
+    @property
+    def unclosed(self) -> str:
+        """Reasoning whose closing tag has not come."""
+        return self._splitter.unclosed if self._splitter is not None else ""
+
     def release(self, out: list[Event]) -> None:
         """Emit what was held back, since nothing follows that could make it a tag."""
         if self._splitter is not None:
@@ -91,4 +105,5 @@ class Spoken:
             self.text = self._speech.next_block()
             self._open.append(self.text)
             out.append(BlockStarted(self.text, "text"))
+        self._speech.said = self._speech.said or not piece.isspace()
         out.append(TextDelta(self.text, piece))

@@ -198,8 +198,22 @@ EXPECTED = {
     "block-left-open.sse": calls_row(
         text("Calling now."), call("toolu_01OPEN", "now", '{"zone":"UTC"}', closed=False), usage=Usage(25, 18)
     ),
+    "a-call-told-twice.sse": calls_row(call("toolu_2t", "ls", '{"d":"."}'), usage=Usage(25, 18)),
+    "whole-message-behind-its-blocks.sse": calls_row(
+        text("Let me look."), call("toolu_2t", "ls", '{"d":"."}'), usage=Usage(25, 18), last="message"
+    ),
+    "content-in-the-opening-event.sse": row(text("All at once."), usage=Usage(25, 18)),
+    "signature-inside-a-thinking-delta.sse": row(
+        thought("Add them. Done.", state={"type": "thinking", "signature": "EqQBCgIYAhIM"}),
+        text("It is 4."),
+        usage=Usage(25, 18),
+    ),
+    "two-reasons-to-stop.sse": row(text("Let me look."), said="max_tokens", finish="length", usage=Usage(25, 18)),
+    "hole-in-the-text.sse": row(text("It is 1", closed=False), usage=Usage(25, 18), skipped=1, last="garbage"),
+    "mistyped-side-fields.sse": row(text("Hello."), usage=None),
+    "think-never-closed.sse": row(text(""), thought("It is 4."), text("It is 4."), usage=Usage(25, 18)),
     "delta-behind-its-stop.sse": calls_row(
-        call("toolu_01LATE", "now", '{"zone":"UTC"}'), usage=Usage(25, 18), skipped=1
+        call("toolu_01LATE", "now", '{"zone":"UTC"}'), usage=Usage(25, 18), skipped=1, last="garbage"
     ),
     "stop-without-a-reason.sse": row(text("Thin shim."), said="", finish=None, usage=Usage(25, 1)),
     "server-side-fallback.sse": row(
@@ -253,21 +267,18 @@ EXPECTED = {
     "think-then-call.sse": calls_row(
         text(""), thought("List it."), call("toolu_t1", "ls", '{"d":"<think>"}'), usage=Usage(25, 18)
     ),
-    "think-twice-with-a-citation.sse": row(
-        text("First, "),
-        thought("which day?"),
-        text("today. "),
-        thought("Look it up."),
-        text("At 6:40. <thi", state={"citations": [PLACE]}),
+    "think-tags-in-the-middle-with-a-citation.sse": row(
+        text(
+            "First, <thinking>which day?</thinking>today. ◁think▷Look it up.◁/think▷ At 6:40. <thi",
+            state={"citations": [PLACE]},
+        ),
         usage=Usage(25, 30),
     ),
     "think-words-and-code-stay-text.sse": row(
         text("<reason>tide</reason> Write `<think>` and `</think>` around it."), usage=Usage(25, 20)
     ),
     "think-tag-begun-at-the-end.sse": row(text("a <thi", closed=False), usage=Usage(25, 4)),
-    "think-cut-in-a-tag.sse": cut_row(
-        text("", closed=False), thought("Add."), text("It is 4.", closed=False), last="incomplete"
-    ),
+    "think-cut-in-a-tag.sse": cut_row(text("", closed=False), thought("Add.", closed=False), last="incomplete"),
     "think-until-the-cap.sse": row(
         text(""), thought("Well, let me see </thi"), said="max_tokens", finish="length", usage=Usage(25, 64)
     ),

@@ -156,8 +156,8 @@ def test_a_recorded_reply_written_again_is_the_same_reply(case):
 def test_a_recorded_reply_written_again_is_read_the_same_by_the_official_package(case):
     data = _written(_same_events(case))
     theirs, ours = by_helper(data), by_us(fold(read(data)))
-    if case.name == "calls-two-objects-one-index.sse":  # they do not take it apart
-        assert theirs.pop("calls") == [("call_2o", "read", '{"p":"a"}{"p":"b"}')]
+    if "object" in case.name and "arguments" not in case.name:  # they do not take it apart
+        assert "}" in theirs.pop("calls")[0][2][:-1]
         del ours["calls"]
     assert theirs == ours
 

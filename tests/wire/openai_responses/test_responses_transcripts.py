@@ -28,12 +28,14 @@ class Told(NamedTuple):
     skipped: int = 0
 
 
-def cut(kind, **told):
-    return Told(last=kind, finish=(None, "", ""), usage=None, **told)
+def cut(kind, usage=None, **told):
+    return Told(last=kind, finish=(None, "", ""), usage=usage, **told)
 
 
 CALLS = ("calls", "completed", "")
 LENGTH = ("length", "incomplete", "max_output_tokens")
+PAID = '{"to":"ann"}'
+COUNTED = Usage(36, 12)
 ADDED = ("call_w", "add", '{"a":1,"b":2}', True)
 TRANSCRIPTS = {
     "clean-text": Told(text="The tide turns at 6:40 — bring a coat. 🌊", usage=Usage(48, 15, cached=32)),
@@ -125,17 +127,29 @@ TRANSCRIPTS = {
     "no-type-in-the-json": Told(text="Names only."),
     "arguments-rewritten-when-done": Told(calls=(ADDED,), finish=CALLS),
     "last-arguments-only-when-done": Told(calls=(ADDED,), finish=CALLS),
-    "a-delta-was-lost": Told(text="One three", skipped=1),
+    "terminal-output-with-other-call-ids": Told(calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED),
+    "item-done-with-another-call-id": Told(calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED),
+    "item-done-twice-with-other-ids": Told(
+        text="Paid.", calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED
+    ),
+    "hole-in-the-text": cut("garbage", text="It is 1", usage=COUNTED),
+    "hole-that-the-whole-heals": Told(text="It is 12345.", usage=COUNTED),
+    "completed-with-a-reason-why-not": Told(text="One, two", finish=LENGTH, usage=COUNTED),
+    "mistyped-side-fields": Told(text="Hello.", usage=COUNTED),
+    "think-never-closed": Told(text="It is 4.", reasoning="It is 4.", usage=COUNTED),
+    "a-delta-was-lost": Told(text="One three"),
     "a-character-split-over-two-deltas": Told(text="Sea 🌊!"),
     "nothing-is-announced": Told(text="No starts.", calls=(("call_q", "ping", "{}", True),), finish=CALLS, usage=None),
     "think-tags-split": Told(text="It is 4, a < b.", reasoning="Add a < b now."),
     "think-then-call": Told(reasoning="List it.", calls=(("call_t1", "ls", '{"d":"<think>"}', True),), finish=CALLS),
-    "think-twice-with-an-annotation": Told(text="First, today. At 6:40. <thi", reasoning="which day?Look it up."),
+    "think-tags-in-the-middle-with-an-annotation": Told(
+        text="First, <thinking>which day?</thinking>today. ◁think▷Look it up.◁/think▷ At 6:40. <thi"
+    ),
     "think-words-and-code-stay-text": Told(text="<reason>tide</reason> Write `<think>` and `</think>` around it."),
     "think-only-when-done": Told(text="It is 4.", reasoning="Add."),
     "think-last-words-only-in-the-whole": Told(text="It is 4.", reasoning="Add. "),
     "think-until-the-cap": Told(last="response.incomplete", reasoning="Well, let me see </thi", finish=LENGTH),
-    "think-failed-in-a-tag": cut("server", text="It is 4.", reasoning="Add."),
+    "think-failed-in-a-tag": cut("server", reasoning="Add."),
     "think-answer": Told(
         last="answer", text="Hello.", reasoning="Greet.\n", calls=(("call_t2", "now", "{}", True),), finish=CALLS
     ),

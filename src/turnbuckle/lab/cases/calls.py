@@ -55,6 +55,47 @@ def _case_of(name: str, summary: str, frames: Script, by_the_book: Script, scena
     return _case(name, summary, When("openai_chat streaming", (*frames, _DONE), by_the_book), scenarios=scenarios)
 
 
+_OSLO_TEXT = '{"city":"Oslo"}'
+_TOLD_AGAIN = Frame(
+    {
+        "id": "lab",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "lab",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "message": {
+                    "role": "assistant",
+                    "content": "Let me look.",
+                    "tool_calls": [_fragment(_OSLO_TEXT, "get_weather", id="call_z", type="function")],
+                },
+            }
+        ],
+    }
+)
+
+
+def _item(number: str) -> dict[str, Any]:
+    made = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "status": "completed"}
+    return {**made, "name": "get_weather", "arguments": _OSLO_TEXT}
+
+
+def _other_ids() -> Script:
+    """A call that is announced, done and told in the terminal response, each time under other ids."""
+    begun = {**_item("a"), "status": "in_progress", "arguments": ""}
+    grown = {"item_id": "fc_a", "output_index": 0, "delta": _OSLO_TEXT}
+    response = {"id": "lab", "object": "response", "status": "completed", "model": "lab", "output": [_item("c")]}
+    told: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("response.output_item.added", {"output_index": 0, "item": begun}),
+        ("response.function_call_arguments.delta", grown),
+        ("response.output_item.done", {"output_index": 0, "item": _item("b")}),
+        ("response.completed", {"response": response}),
+    )
+    return tuple(Frame({"type": kind, **event}, kind) for kind, event in told)
+
+
 def _city(name: str, **fields: Any) -> Frame:
     return _calls(_fragment(f'{{"city":"{name}"}}', "get_weather", **fields))
 
@@ -107,6 +148,38 @@ CALLS: tuple[Case, ...] = (
             finish="tool_calls",
         ),
         scenarios=("T11",),
+    ),
+    _case(
+        "same-object-twice", "a call's arguments, twice in one string", Call("get_weather", _OSLO_TEXT * 2), Finish()
+    ),
+    _case(
+        "empty-object-first",
+        "an empty object before a call's real one",
+        Call("get_weather", "{}" + _OSLO_TEXT),
+        Finish(),
+    ),
+    _case_of(
+        "whole-message-last",
+        "text and call, then the whole message again",
+        (
+            _chunk({"role": "assistant", "content": "Let me look."}),
+            _calls(_fragment(_OSLO_TEXT, "get_weather", index=0, id="call_a", type="function")),
+            _TOLD_AGAIN,
+        ),
+        (Say("Let me look."), Call("get_weather", _OSLO), Finish()),
+        scenarios=(),
+    ),
+    _case(
+        "other-ids-at-the-end",
+        "a call that is told again under other ids",
+        When("openai_responses streaming", _other_ids(), (Call("get_weather", _OSLO), Finish())),
+    ),
+    _case(
+        "bare-done-behind-a-call",
+        "a whole call, then [DONE] without a reason",
+        Call("get_weather", _OSLO),
+        When("openai_chat streaming", (_DONE,)),
+        Cut("tidy"),
     ),
     _case(
         "cut-in-arguments",

@@ -23,6 +23,7 @@ _HALF = ANSWER[:44]
 _WORKS: Script = (Say(ANSWER), Finish())
 _FAILED = Error("server", "the engine failed", "server_error")
 _DONE = When("openai_chat streaming", (Raw("data: [DONE]\n\n"),))
+_DAMAGED = Raw('data: {"id":"lab","object":"chat.completion.chu\n\n')
 _BAD_EVENT = Raw('event: lab\ndata: {"oops": \n\n')
 _CALLS: Script = (Call("get_weather", {"city": "Oslo"}), Finish())
 _UNPAIRED = Status(400, "messages.1: `tool_use` ids were found without `tool_result` blocks", "invalid_request_error")
@@ -149,6 +150,14 @@ ERRORS: tuple[Case, ...] = (
     _case("random-bytes", "bytes of no meaning in the name of a stream", Garbage("bytes", 200, "text/event-stream")),
     _case("plain-text", "a load balancer's words in the name of a stream", Garbage("text", 200, "text/event-stream")),
     _case("empty-body", "200 and not a byte", Garbage("empty")),
+    Case(
+        "hole-in-text",
+        "an event in mid-text that cannot be read",
+        (
+            (Say(_HALF), When("streaming", (_DAMAGED,)), Say(ANSWER[60:]), Finish()),
+            (Say(ANSWER[44:]), Finish()),
+        ),
+    ),
     _case(
         "bad-event-among-good",
         "one event that is not JSON among good ones",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Call, Case, Error, Finish, Frame, LabRequest, Raw, Reason, Say, ScriptItem, When
+from turnbuckle.lab.script import Call, Case, Cut, Error, Finish, Frame, LabRequest, Raw, Reason, Say, ScriptItem, When
 from turnbuckle.vocab.events import Usage
 
 _HALF = ANSWER[:44]
@@ -18,6 +18,11 @@ _NATIVE = {
     ],
 }
 _CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+
+
+def _finished(reason: str) -> Frame:
+    choice = {"index": 0, "delta": {}, "finish_reason": reason}
+    return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
 
 
 def _used_up(request: LabRequest) -> Usage:
@@ -68,6 +73,21 @@ FINISHES: tuple[Case, ...] = (
         Say(ANSWER),
         Finish("none"),
         scenarios=("P10",),
+    ),
+    Case(
+        "bare-done-in-text",
+        "a lost upstream: [DONE] in mid-text, no reason",
+        (
+            (Say(_HALF), When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy")),
+            (Say(ANSWER[44:]), Finish()),
+        ),
+    ),
+    _case(
+        "two-reasons",
+        "cut by the cap; says length, then stop",
+        Say(_HALF),
+        When("openai_chat streaming", (_finished("length"), _finished("stop"), Raw("data: [DONE]\n\n"), Cut("tidy"))),
+        Finish("length"),
     ),
     _case("unknown-reason", "a reason that nobody knows", Say(ANSWER), Finish("stop", "banana")),
     _case(

@@ -18,6 +18,7 @@ from turnbuckle.vocab.events import (
     BlockStarted,
     CallArgs,
     CallClosed,
+    CallRewritten,
     CallStarted,
     Event,
     OpaqueBlock,
@@ -66,6 +67,8 @@ class Blocks:
     def __init__(self, think: Mode = "auto") -> None:
         self.reply_id = ""
         self.called = False  # a call began
+        self.begun = 0  # blocks of the provider
+        self.lost = False  # something that may have been content: nothing behind it is taken
         self.texts: dict[int | None, int] = {}
         self.thoughts: dict[int | None, int] = {}
         self.calls: dict[int | None, int] = {}
@@ -75,14 +78,37 @@ class Blocks:
         self._numbers = 0
         self._latest = 0
 
+    @property
+    def has_open_text(self) -> bool:
+        return any(block.kind == "text" for block in self._open.values())
+
+    def lose(self, why: str, sample: str, out: list[Event]) -> None:
+        """Something could not be read that may have been content."""
+        out.append(Skipped(why, sample))
+        self.lost = True
+        self.texts.clear()
+        self.thoughts.clear()
+        self.calls.clear()
+
+    def give_back(self, out: list[Event]) -> None:
+        """The message ended properly: if it has no text, reasoning that was never closed is its text."""
+        self._speech.give_back(out)
+
     # Beginning
 
-    def start(self, index: int | None, found: dict[str, Any] | None, out: list[Event]) -> None:
+    def start(self, given: Any, found: dict[str, Any] | None, out: list[Event]) -> None:
         """A `content_block_start`, or a block of a plain answer."""
-        kind = found.get("type") if found else None
-        if found is None or not isinstance(kind, str):
-            out.append(Skipped("a content block without a type", _shown(found)))
+        if self.lost:
+            out.append(_ALIVE)
             return
+        kind = found.get("type") if found else None
+        if not found or not isinstance(kind, str):
+            if found:
+                self.lose("a content block without a type", _shown(found), out)
+            else:
+                out.append(Skipped("a content block without a type", "", harmless=True))
+            return
+        index = _whole_number(given)
         if index is None:
             index = self._latest + 1 if self._numbers else 0
         if self._is_repeated(index, kind, found):
@@ -134,6 +160,7 @@ class Blocks:
             self.calls[index] = block.number
 
     def _begin(self, index: int, kind: str, data: dict[str, Any]) -> OpenBlock:
+        self.begun += 1
         block = self._open[index] = OpenBlock(self._next_number(), kind, data)
         self._closed.discard(index)
         return block
@@ -156,11 +183,12 @@ class Blocks:
 
     # Growing
 
-    def delta(self, index: int | None, delta: Delta | None, out: list[Event]) -> None:
+    def delta(self, given: Any, delta: Delta | None, out: list[Event]) -> None:
         """A delta that is not plain text, thought or arguments of a block that is open for it."""
-        if delta is None:
+        if delta is None or self.lost:
             out.append(_ALIVE)
             return
+        index = _whole_number(given)
         if index is None:
             index = self._latest
         kind = delta.type or _type_of(delta)
@@ -174,8 +202,12 @@ class Blocks:
         match kind:
             case "text_delta" if delta.text and block.spoken is not None:
                 self._say(index, block.spoken, delta.text, out)
-            case "thinking_delta" if delta.thinking:
-                out.append(ReasoningDelta(block.number, delta.thinking))
+            case "thinking_delta" if delta.thinking or delta.signature:
+                if delta.thinking:
+                    out.append(ReasoningDelta(block.number, delta.thinking))
+                if delta.signature:  # some gateways put it here
+                    block.data = {**block.data, "signature": delta.signature}
+                    out.append(StateNoted(block.number, block.data))
             case "input_json_delta" if delta.partial_json:
                 self._grow_input(index, block, delta.partial_json, out)
             case "signature_delta" if delta.signature:
@@ -215,15 +247,30 @@ class Blocks:
 
     def _refuse(self, index: int, kind: str, delta: Delta, out: list[Event]) -> None:
         lost = delta.text or delta.thinking or delta.partial_json
-        if lost and kind in _CONTENT:
-            out.append(Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE]))
+        if lost and kind == "thinking_delta":
+            out.append(Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE], harmless=True))
+        elif lost and kind in _CONTENT:
+            self.lose(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE], out)
         else:
             out.append(Alive("unknown"))
 
     # Closing
 
-    def stop(self, index: int | None, out: list[Event]) -> None:
+    def close_calls(self, content: list[Any], out: list[Event]) -> None:
+        """A whole message tells the input of calls that were left open."""
+        told = {block.get("id"): block.get("input") for block in content if isinstance(block, dict)}
+        for index, block in list(self._open.items()):
+            if block.kind == "call" and block.call_id and isinstance(told.get(block.call_id), dict):
+                block.given = None
+                out.append(CallRewritten(block.number, _argument_text(told[block.call_id])))
+                self.stop(index, out)
+
+    def stop(self, given: Any, out: list[Event]) -> None:
         """A `content_block_stop`, or the end of a block of a plain answer."""
+        if self.lost:
+            out.append(_ALIVE)
+            return
+        index = _whole_number(given)
         if index is None:
             index = self._latest
         block = self._open.get(index)
@@ -271,6 +318,15 @@ class Blocks:
         self.texts.pop(index, None)
         self.thoughts.pop(index, None)
         self.calls.pop(index, None)
+
+
+def _whole_number(given: Any) -> int | None:
+    """An index, also where it is told as text."""
+    if given.__class__ is int:
+        return int(given)
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 10:
+        return int(given)
+    return int(given) if isinstance(given, float) and given.is_integer() else None
 
 
 def _type_of(delta: Delta) -> str:

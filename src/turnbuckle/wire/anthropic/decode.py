@@ -1,8 +1,13 @@
 """Anthropic Messages: frames to events.
 
 The terminal event. A stream has ended at `message_stop` and nowhere else. The reason to stop comes before it, in
-`message_delta`; a body that ends between the two is cut, since more than one `message_delta` is allowed. Blocks
-without their own stop stay open, whatever the message says.
+`message_delta`; a body that ends between the two is cut, since more than one `message_delta` is allowed. Of several
+reasons the worse one counts. Blocks without their own stop stay open, whatever the message says.
+
+Holes. An event that cannot be read may have held content: nothing behind it is shown, and the reply is cut.
+
+Second tellings. A whole message behind its blocks adds only what they lack; content in the opening event counts only
+if no block comes.
 
 Which event. The `type` inside the JSON rules, and the name of the SSE event stands in where it is missing; some
 gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know are signs of
@@ -26,15 +31,17 @@ from turnbuckle.vocab.events import (
     Started,
     TextDelta,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.anthropic.blocks import Blocks
-from turnbuckle.wire.anthropic.frames import FINISHES, FRAME, Delta, Frame
-from turnbuckle.wire.decoder import ALIVE
-from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.anthropic.frames import CONTENT, FINISHES, FRAME, HOLDING, Delta, Frame
+from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
+from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
 from turnbuckle.wire.sse import Frame as SseFrame
+from turnbuckle.wire.think import MAY_BE_WHOLE
 from turnbuckle.wire.usage import usage_from_anthropic
 
 _TYPES = frozenset(
@@ -60,12 +67,16 @@ class AnthropicDialect:
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
+        self.end_kind: EndKind = ""
         self._decode = FRAME.decode
         self._quirks = quirks
         self._blocks = blocks = Blocks(quirks.think)
         self._texts, self._thoughts, self._calls = blocks.texts, blocks.thoughts, blocks.calls
         self._model = ""
         self._usage: dict[str, Any] = {}
+        self._finish: FinishNoted | None = None
+        self._opened_with: list[Any] = []  # content in the opening event
+        self._left_out: set[str] = set()
 
     def frames(self, batch: list[SseFrame], out: list[Event]) -> LastWord | None:
         decode, append = self._decode, out.append
@@ -88,18 +99,18 @@ class AnthropicDialect:
                 # Only the deltas of blocks have a type, so nothing else needs to be asked.
                 kind = delta.type
                 if kind == "text_delta":
-                    block, piece = texts.get(frame.index), delta.text
+                    block, piece = texts.get(frame.index), delta.text  # type: ignore[arg-type]  # others are not in it
                     if block is not None and piece and "<" not in piece and "◁" not in piece and "`" not in piece:
                         append(TextDelta(block, piece))
                         continue
                 elif kind == "input_json_delta":
-                    block, piece = calls.get(frame.index), delta.partial_json
+                    block, piece = calls.get(frame.index), delta.partial_json  # type: ignore[arg-type]
                     if block is not None and piece:
                         append(CallArgs(block, piece))
                         continue
                 elif kind == "thinking_delta":
-                    block, piece = thoughts.get(frame.index), delta.thinking
-                    if block is not None and piece:
+                    block, piece = thoughts.get(frame.index), delta.thinking  # type: ignore[arg-type]
+                    if block is not None and piece and delta.signature is None:
                         append(ReasoningDelta(block, piece))
                         continue
             last = self._rare(frame, name, data, out)
@@ -115,14 +126,9 @@ class AnthropicDialect:
         if not isinstance(document, dict) or not isinstance(content, list):
             return Cut(failure("garbage", "an answer without content", said=_shown(document)))
         self._note_start(document, out)
-        for place, block in enumerate(content):
-            self._blocks.start(place, block if isinstance(block, dict) else None, out)
-            self._blocks.stop(place, out)
-        try:
-            self._note_finish(msgspec.convert(document, Delta), out)
-        except Unreadable as problem:
-            out.append(Skipped(str(problem), _shown(document.get("stop_reason"))))
-        return Ended("answer")
+        self._take_content(content, 0, out)
+        self._note_finish(read_what_fits(Delta, document)[0] or Delta(), out)
+        return self._over("answer", out)
 
     def end(self, out: list[Event]) -> LastWord:
         if self._quirks.finishless and not self._blocks.called:
@@ -143,13 +149,14 @@ class AnthropicDialect:
             case "content_block_stop":
                 self._blocks.stop(frame.index, out)
             case "message_start":
-                self._note_start(frame.message or {}, out)
+                self._open(frame.message, out)
             case "message_delta":
                 self._note_delta(frame, out)
             case "message_stop":
                 self._note_metrics(frame, out)
-                self._blocks.release_held(out)
-                return Ended("message_stop")
+                if not self._blocks.begun:
+                    self._take_content(self._opened_with, 0, out)
+                return self._over("message_stop", out)
             case "message":
                 return self._whole_message(data, out)
             case "ping":
@@ -161,12 +168,44 @@ class AnthropicDialect:
         return None
 
     def _whole_message(self, data: bytes, out: list[Event]) -> LastWord | None:
-        """A plain answer, sent as one event."""
+        """A plain answer, sent as one event: instead of blocks, or behind them."""
         try:
-            return self.answer(read_any(data), out)
+            document = read_any(data)
         except Unreadable as problem:
-            out.append(Skipped(str(problem), sample(data)))
+            self._blocks.lose(str(problem), sample(data), out)
             return None
+        begun = self._blocks.begun
+        content = document.get("content") if isinstance(document, dict) else None
+        if not begun or not isinstance(content, list):
+            return self.answer(document, out)
+        if self._blocks.has_open_text:
+            return Cut(failures.incomplete("the whole message came before its text was over"))
+        self._note_start(document, out)
+        self._blocks.close_calls(content, out)
+        self._take_content(content[begun:], begun, out)
+        self._note_finish(read_what_fits(Delta, document)[0] or Delta(), out)
+        return self._over("message", out)
+
+    def _take_content(self, content: list[Any], first: int, out: list[Event]) -> None:
+        for place, block in enumerate(content, first):
+            self._blocks.start(place, block if isinstance(block, dict) else None, out)
+            self._blocks.stop(place, out)
+
+    def _over(self, by: str, out: list[Event]) -> LastWord:
+        if self._blocks.lost:
+            return Cut(HOLE)
+        self._blocks.release_held(out)
+        finish = self._finish.finish if self._finish is not None else None
+        if finish in MAY_BE_WHOLE and not self._blocks.called:
+            self._blocks.give_back(out)
+        return Ended(by)
+
+    def _open(self, message: Any, out: list[Event]) -> None:
+        message = message if isinstance(message, dict) else {}
+        content = message.get("content")
+        if isinstance(content, list) and not self._opened_with:
+            self._opened_with = content
+        self._note_start(message, out)
 
     def _note_start(self, message: dict[str, Any], out: list[Event]) -> None:
         blocks = self._blocks
@@ -188,8 +227,10 @@ class AnthropicDialect:
 
     def _note_finish(self, delta: Delta, out: list[Event]) -> None:
         said = delta.stop_reason
-        if said:
-            out.append(FinishNoted(FINISHES.get(said, "other"), said, _detail(delta)))
+        if isinstance(said, str) and said:
+            noted = FinishNoted(FINISHES.get(said, "other"), said, _detail(delta))
+            self._finish = worse(self._finish, noted)
+            out.append(noted)
 
     def _note_usage(self, found: object, out: list[Event]) -> None:
         """Counts are totals so far. Those that are left out keep their earlier value."""
@@ -201,7 +242,7 @@ class AnthropicDialect:
 
     def _note_metrics(self, frame: Frame, out: list[Event]) -> None:
         """Bedrock repeats the counts at the end. They matter only if nothing gave them before."""
-        if frame.metrics:
+        if isinstance(frame.metrics, dict):
             spelled = {"input_tokens": "inputTokenCount", "output_tokens": "outputTokenCount"}
             missing = {ours: frame.metrics.get(theirs) for ours, theirs in spelled.items() if ours not in self._usage}
             self._note_usage(missing, out)
@@ -210,21 +251,34 @@ class AnthropicDialect:
 
     def _read_again(self, name: bytes, data: bytes, problem: Exception, out: list[Event]) -> Frame | LastWord | None:
         """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
-        try:
-            frame = reread(FRAME, data, problem)
-        except Unreadable as again:
-            problem = again
-        else:
-            self.loose = True
-            return frame
         if data.strip() == b"[DONE]" or name == b"ping":
             out.append(_PING if name == b"ping" else _UNKNOWN)  # `[DONE]` is other protocols' word and ends nothing
             return None
-        document = _error_document(name, data)
-        if _is_error(name, document):
-            return Cut(failures.from_error(document))
-        out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
-        return None
+        try:
+            found = reread(FRAME, data)
+        except Unreadable as again:
+            document = _error_document(name, data)
+            if _is_error(name, document):
+                return Cut(failures.from_error(document))
+            why = str(again) or type(again).__name__
+            if is_keepalive(data) or name not in HOLDING:
+                out.append(Skipped(why, sample(data), harmless=True))
+            else:
+                self._blocks.lose(why, sample(data), out)
+            return None
+        self.loose = self.loose or found.loose
+        if found.left_out:
+            document = _error_document(name, data)
+            if _is_error(name, document):
+                return Cut(failures.from_error(document))
+            why = found.why()
+            if found.lost(CONTENT):
+                self._blocks.lose(why, sample(data), out)
+            elif why not in self._left_out:
+                self._left_out.add(why)
+                out.append(Skipped(why, sample(data), harmless=True))
+        frame: Frame | None = found.value
+        return frame
 
 
 def _type_of(frame: Frame, name: bytes) -> str:
@@ -267,9 +321,9 @@ def _error_document(name: bytes, data: bytes) -> Any:
 
 def _detail(delta: Delta) -> str:
     """Why it declined, or which stop sequence it met."""
-    details = delta.stop_details or {}
+    details = delta.stop_details if isinstance(delta.stop_details, dict) else {}
     words = [_text(details.get(key)) for key in ("category", "explanation")]
-    return ": ".join(word for word in words if word) or delta.stop_sequence or ""
+    return ": ".join(word for word in words if word) or _text(delta.stop_sequence)
 
 
 def _text(value: object) -> str:

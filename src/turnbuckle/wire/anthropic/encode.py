@@ -33,6 +33,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
     Usage,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyText
@@ -120,7 +121,7 @@ class StreamEncoder:
                 prefix = self._begun.get(block)
                 return prefix + _json(text) + b"}}\n\n" if prefix else self._first_delta(block, "thinking", text)
             case FinishNoted():
-                self._finish = event
+                self._finish = worse(self._finish, event)
             case UsageNoted(usage):
                 self._usage = usage
             case Alive("ping"):

@@ -35,20 +35,25 @@ class Delta(Struct, gc=False):
     citation: Any = None
     content: Any = None
     encrypted_content: Any = None
-    stop_reason: str | None = None
-    stop_sequence: str | None = None
-    stop_details: dict[str, Any] | None = None
+    stop_reason: Any = None
+    stop_sequence: Any = None
+    stop_details: Any = None
 
 
 class Frame(Struct, gc=False):
     type: str | None = None
-    index: int | None = None
+    index: int | str | float | None = None
     delta: Delta | None = None
     content_block: dict[str, Any] | None = None
     message: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
+    usage: Any = None
     error: Any = None
-    metrics: dict[str, Any] | None = msgspec.field(default=None, name="amazon-bedrock-invocationMetrics")
+    metrics: Any = msgspec.field(default=None, name="amazon-bedrock-invocationMetrics")
 
+
+CONTENT = frozenset({"delta", "content_block", "text", "partial_json"})
+"""Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
+HOLDING = frozenset({b"", b"message", b"content_block_start", b"content_block_delta", b"message_delta"})
+"""Names of events that hold content, or the reason to stop."""
 
 FRAME: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)

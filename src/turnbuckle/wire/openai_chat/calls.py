@@ -6,9 +6,14 @@ rules here are tried in the order written, and each is somebody's server:
 
 1. a known (index, id), or a known id where no index is given, is that call, however fragments interleave;
 2. a new id at a used index is a new call if it brings a name and does not go on in the middle of the JSON, or if
-   it begins an object when the stored one is whole;
+   it begins an object when the stored one is whole. The same name again while nothing or only a part of the object is
+   there is a new id for each fragment of one call;
 3. without an id, the index (or the place in the list) names the call, unless a name arrives when the stored
-   arguments of a named call are already a whole object: then it is the next call.
+   arguments of a named call are already a whole object: then it is the next call. An empty object is no reason to
+   think so, since hosts send one before the real one.
+
+Calls that are told again in a whole message at the end are settled against these (`settle`), by id, by what they say,
+then by place.
 """
 
 import re
@@ -17,12 +22,15 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.vocab.arguments import scan_object
-from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, Event, StateNoted
+from turnbuckle.vocab.arguments import same_arguments, scan_object
+from turnbuckle.vocab.events import CallArgs, CallNamed, CallRewritten, CallStarted, Event, StateNoted
 from turnbuckle.wire.openai_chat.frames import ToolCall
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}]')
+_BLANK = " \t\r\n"
+_FEW = 10
+_TOLD = 1_000_000  # an index that no fragment has, for calls that only a whole message tells
 
 
 class OpenCall:
@@ -44,6 +52,8 @@ class OpenCall:
         "id_given",
         "name",
         "pieces",
+        "renamed",
+        "signed",
     )
 
     def __init__(self, block: int, call_id: str, name: str, id_given: bool) -> None:
@@ -51,6 +61,8 @@ class OpenCall:
         self.call_id = call_id
         self.name = name
         self.id_given = id_given
+        self.renamed = False  # a fragment went on under another id
+        self.signed = False  # it has provider state
         self.pieces: list[str] = []
         self._counted = 0  # pieces whose braces were counted
         self._depth = 0
@@ -71,6 +83,15 @@ class OpenCall:
         whole = scan.status == "whole" and not text[scan.at :].strip()
         self._unfit = not whole
         return whole
+
+    def is_hollow(self) -> bool:
+        """Whether nothing but an empty object has come."""
+        return len(self.pieces) < _FEW and "".join(self.pieces).strip(_BLANK) in ("", "{}")
+
+    def takes_object(self) -> bool:
+        """Whether an object can begin where the arguments stop: outside of a string, behind a colon or in a list."""
+        self.has_whole_object()  # counts what is new
+        return bool(self.pieces) and not self._quoted and self.pieces[-1].rstrip(_BLANK)[-1:] in (":", "[", ",")
 
     def _count(self, piece: str) -> None:
         at = 1 if self._escaped and piece else 0
@@ -105,25 +126,53 @@ class CallMerger:
 
     def fragment(self, found: ToolCall, place: int, out: list[Event]) -> None:
         """One element of `tool_calls`; `place` is where it stands in that list."""
-        function = found.function
-        name = (function.name or "") if function is not None else ""
-        arguments = _argument_text(function.arguments) if function is not None else ""
-        if found.custom:
-            name = name or str(found.custom.get("name") or "")
-            arguments = arguments or str(found.custom.get("input") or "")
+        name, arguments = _said_in(found)
         call_id = _clean_id(found.id)
-        index = found.index if found.index is not None else place
-        known = self._by_id.get((found.index, call_id)) if call_id else None
+        given = whole_number(found.index)
+        index = given if given is not None else place
+        known = self._by_id.get((given, call_id)) if call_id else None
         call = known or self._which(index, call_id, name, arguments)
         if call is None:
             call = self._begin(index, call_id, name, out)
         elif (name and name != call.name) or (call_id and not call.id_given):
             self._name_late(call, index, call_id, name, out)
+        if call_id and not known and call_id != call.call_id:
+            call.renamed = True
+            self._note_id(call, index, call_id)
+        if not call.pieces and arguments.strip(_BLANK) == "null":
+            arguments = ""
         if arguments:
             call.pieces.append(arguments)
             out.append(CallArgs(call.block, arguments))
         if found.extra_content or found.thoughtSignature:
-            out.append(StateNoted(call.block, _state(found)))
+            self.sign(call, _state(found), out)
+
+    def sign(self, call: OpenCall, state: dict[str, Any], out: list[Event]) -> None:
+        """Note a call's provider state."""
+        call.signed = True
+        out.append(StateNoted(call.block, state))
+
+    def settle(self, told: list[ToolCall], out: list[Event]) -> None:
+        """Calls of a whole message behind the fragments: what is known is not repeated, what is new is added."""
+        left = list(self.calls)
+        for place, found in enumerate(told):
+            name, arguments = _said_in(found)
+            call = _same_call(left, _clean_id(found.id), name, arguments, place)
+            if call is None:
+                if not self.calls or place >= len(self.calls) or name != self.calls[place].name:
+                    self.fragment(msgspec.structs.replace(found, index=_TOLD + place), place, out)
+                continue
+            left.remove(call)
+            if name and not call.name:
+                self._name_late(call, _TOLD + place, "", name, out)
+            have = "".join(call.pieces)
+            if arguments and not same_arguments(have, arguments):
+                more = arguments.removeprefix(have)
+                call.pieces[:] = [arguments]
+                goes_on = len(more) + len(have) == len(arguments)
+                out.append(CallArgs(call.block, more) if goes_on else CallRewritten(call.block, arguments))
+            if (found.extra_content or found.thoughtSignature) and not call.signed:
+                self.sign(call, _state(found), out)
 
     def _which(self, index: int, call_id: str, name: str, arguments: str) -> OpenCall | None:
         current = self.at_index.get(index)
@@ -132,10 +181,19 @@ class CallMerger:
                 return current
             # A name that is only repeated, with nothing behind it, is no further call.
             begins = arguments[:1] == "{" or (not arguments and name != current.name)
+            if begins and name == current.name and current.is_hollow():
+                return current
             return None if begins and current.has_whole_object() else current
         if current is None:
             return None
-        goes_on = bool(arguments) and not arguments.lstrip().startswith("{") and current.pieces
+        begins = arguments.lstrip(_BLANK)[:1] == "{"
+        goes_on = current.pieces and not current.has_whole_object()
+        goes_on = goes_on and (not begins or current.renamed or current.takes_object())
+        if name == current.name and current.id_given:
+            if arguments and not current.pieces:
+                return current  # its arguments come under another id
+            if not arguments and current.renamed:
+                return current  # another id, and nothing else
         if not current.id_given and (not name or name == current.name) and not current.has_whole_object():
             return current
         if not name and arguments[:1] == "{" and current.has_whole_object():
@@ -166,6 +224,34 @@ class CallMerger:
     def _note_id(self, call: OpenCall, index: int, call_id: str) -> None:
         self._by_id[(index, call_id)] = call
         self._by_id[(None, call_id)] = call  # for servers that give no index
+
+
+def whole_number(given: Any) -> int | None:
+    """An index, also where it is told as text."""
+    if given.__class__ is int:
+        return int(given)
+    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < _FEW:
+        return int(given)
+    return int(given) if isinstance(given, float) and given.is_integer() else None
+
+
+def _same_call(left: list[OpenCall], call_id: str, name: str, arguments: str, place: int) -> OpenCall | None:
+    """The call among `left` that is told again: by its id, by what it says, or by where it stands."""
+    named = [call for call in left if not name or not call.name or call.name == name]
+    by_id = next((call for call in named if call_id and call.id_given and call.call_id == call_id), None)
+    said = (call for call in named if call.name and same_arguments("".join(call.pieces), arguments))
+    return by_id or next(said, None) or (named[0] if named and left and left[0] is named[0] else None)
+
+
+def _said_in(found: ToolCall) -> tuple[str, str]:
+    """The name and the argument text of a fragment."""
+    function = found.function
+    name = (function.name or "") if function is not None else ""
+    arguments = _argument_text(function.arguments) if function is not None else ""
+    if found.custom:
+        name = name or str(found.custom.get("name") or "")
+        arguments = arguments or str(found.custom.get("input") or "")
+    return name, arguments
 
 
 def _argument_text(arguments: str | dict[str, Any] | list[Any] | None) -> str:

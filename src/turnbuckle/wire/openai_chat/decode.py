@@ -1,15 +1,22 @@
 """Chat Completions: frames to events.
 
 The terminal event. A stream has ended when a finish reason arrived and the body then ends tidily or says
-`[DONE]`. `[DONE]` alone also ends it, since some hosts never give a reason, unless an error came first. A tidy
-end of the body with neither is a cut: proxies end bodies tidily all the time. Where a host is known to give neither
-(`finishless`), it ends a reply of text, but never one with calls: nobody could tell half of them from all.
+`[DONE]`. Of several reasons the worse one counts. `[DONE]` alone is a cut, since relays that lost their upstream send
+exactly that; so is a tidy end of the body with neither. Where a host is known to give no reason (`bare_done`), or
+neither (`finishless`), that ends a reply of text, but never one with calls: nobody could tell half of them from all.
+
+Holes. A frame that cannot be read may have held content. Nothing behind it is shown, and the reply is cut, unless a
+whole message comes in the end and heals it. Usage and reasons are read on. What had come to its reason has no hole.
+
+Second tellings. Some hosts end a stream with the whole message. It is settled against what was streamed: what it has
+more is added, what is known is not repeated.
 
 Blocks. The wire has none, so they are made here: a new block begins when the kind of content changes. Calls are
 closed only at the end, because fragments of parallel calls interleave and some servers send the last of them
 behind the finish reason.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -23,7 +30,6 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
-    Finish,
     FinishNoted,
     LastWord,
     ReasoningDelta,
@@ -33,31 +39,32 @@ from turnbuckle.vocab.events import (
     StateNoted,
     TextDelta,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
-from turnbuckle.wire.decoder import ALIVE
-from turnbuckle.wire.openai_chat.calls import CallMerger
+from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
+from turnbuckle.wire.openai_chat.calls import CallMerger, whole_number
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
-from turnbuckle.wire.openai_chat.frames import CHUNK, Choice, Chunk, Delta, ToolCall
-from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.openai_chat.finishes import finish_of
+from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, Choice, Chunk, Delta, ToolCall
+from turnbuckle.wire.openai_chat.spellings import Spellings
+from turnbuckle.wire.openai_chat.told import SPELLED, field, says, text_in, thought_in, untold_content
+from turnbuckle.wire.payload import (
+    Unreadable,
+    is_keepalive,
+    lost,
+    read_any,
+    read_what_fits,
+    reread,
+    sample,
+)
 from turnbuckle.wire.sse import Frame
-from turnbuckle.wire.think import ThinkSplitter
+from turnbuckle.wire.think import MAY_BE_WHOLE, Piece, ThinkSplitter
 from turnbuckle.wire.usage import usage_from_openai
 
-_WORDS_OF: dict[Finish, str] = {
-    "stop": "stop eos eos_token stop_sequence end_turn complete",
-    "length": "length max_tokens model_length max_output_tokens",
-    "calls": "tool_calls function_call tool_use",
-    "filtered": "content_filter content_filtered sensitive safety recitation guardrail_intervened blocklist "
-    "prohibited_content spii",
-    "refused": "refusal",
-    "window": "model_context_window_exceeded",
-    "malformed": "malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature",
-    "failed": "error network_error abort cancelled insufficient_system_resource repetition",
-}
-_FINISHES = {word: finish for finish, words in _WORDS_OF.items() for word in words.split()}
+_WHOLE_OBJECT = re.compile(rb'"object"\s*:\s*"chat\.completion"')
 _PING = Alive("ping")
 _LIFECYCLE = Alive("lifecycle")
 
@@ -67,6 +74,7 @@ class ChatDialect:
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
+        self.end_kind: EndKind = ""
         self.reply_id = ""
         self._decode = CHUNK.decode
         self._model = ""
@@ -78,13 +86,22 @@ class ChatDialect:
         self._text = self._reasoning = self._refusal = -1  # the open block of each kind
         self._closable: list[int] = []
         self._details_block = -1
-        self._plain_reasoning = False  # it came in a field of its own, not only in the details
+        self._spellings = Spellings()
+        self._said: list[str] = []  # content as it was received
+        self._thought: list[str] = []
+        self._by_delta = False
+        self._extra: dict[str, Any] | None = None  # state of the delta itself that has found no call yet
+        self._main = 0  # the choice that is heard
+        self._heard = False
+        self._hole = False
+        self._left_out: set[str] = set()
+        self._names: set[bytes] = set()  # under which chunks came
         self._finish: FinishNoted | None = None
         self._native = ""
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
-        decode, append = self._decode, out.append
-        text = self._plain_text()
+        decode, append, keep = self._decode, out.append, self._said.append
+        text, main = self._plain_text(), self._main
         for name, data in batch:
             if data is None:
                 append(ALIVE[name])
@@ -93,6 +110,7 @@ class ChatDialect:
                 chunk = decode(data)
             except Unreadable as problem:
                 chunk_or_last = self._read_again(name, data, problem, out)
+                text = self._plain_text()
                 if chunk_or_last is None:
                     continue
                 if not isinstance(chunk_or_last, Chunk):
@@ -103,7 +121,7 @@ class ChatDialect:
                 # The token's way: one more piece of the open text or of an open call, and nothing else.
                 choice = choices[0]
                 delta = choice.delta
-                if delta is not None and choice.finish_reason is None and not choice.index:
+                if delta is not None and choice.finish_reason is None and (choice.index or 0) == main:
                     piece = delta.content
                     if delta.tool_calls is not None:
                         if not piece and self._take_argument_piece(delta, delta.tool_calls, out):
@@ -121,26 +139,28 @@ class ChatDialect:
                         and delta.thinking is None
                         and delta.refusal is None
                         and delta.function_call is None
+                        and delta.extra_content is None
                         and delta.role != "tool"
                     ):
+                        keep(piece)
                         append(TextDelta(text, piece))
                         continue
             last = self._take_chunk(name, chunk, data, out)
             if last is not None:
                 return last
-            text = self._plain_text()
+            text, main = self._plain_text(), self._main
         return None
 
     def _plain_text(self) -> int:
         """The block that plain text goes to without another look; -1 if there is none at present."""
-        plain = self._reasoning < 0 and self._think.plain and self._model
+        plain = self._reasoning < 0 and self._think.plain and self._model and not self._hole
         return self._text if plain else -1
 
     def _take_argument_piece(self, delta: Delta, calls: list[ToolCall], out: list[Event]) -> bool:
         """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
         if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             return False
-        if delta.thinking or delta.refusal:
+        if delta.thinking or delta.refusal or delta.extra_content:
             return False
         found = calls[0]
         function = found.function
@@ -148,7 +168,7 @@ class ChatDialect:
             return False
         if found.extra_content is not None or found.thoughtSignature is not None:
             return False
-        call = self._merger.at_index.get(found.index)
+        call = self._merger.at_index.get(found.index)  # type: ignore[arg-type]  # others are not in it
         piece = function.arguments
         if call is None or piece.__class__ is not str or not piece:
             return False
@@ -161,13 +181,10 @@ class ChatDialect:
         choices = chunk.choices
         if not (self.reply_id and self._model) and (chunk.id is not None or chunk.model):
             self._note_start(chunk, out)
-        choice = self._main_choice(choices) if choices else None
-        if choice is not None:
-            delta = choice.delta if choice.delta is not None else choice.message
-            if delta is not None:
-                self._take_delta(delta, out)
-            if choice.finish_reason or choice.native_finish_reason:
-                self._note_finish(choice, out)
+        if choices:
+            self._names.add(name)
+            for choice in self._main_choices(choices):
+                self._take_choice(choice, data, out)
         if chunk.usage or chunk.x_groq:
             self._note_usage(chunk, out)
         if chunk.error or chunk.base_resp or chunk.x_groq or choices is None or name == b"error":
@@ -184,12 +201,11 @@ class ChatDialect:
             return Cut(failures.from_error(error))
         if isinstance(document, dict) and not document.get("choices") and isinstance(document.get("provider"), dict):
             document = document["provider"]  # a router's envelope around the real completion
-        try:
-            answer = msgspec.convert(document, Chunk)
-        except Unreadable as problem:
-            return Cut(failure("garbage", f"not a chat completion: {problem}", said=_shown(document)))
-        choice = self._main_choice(answer.choices or [])
-        message = choice.message if choice is not None else None
+        answer, left_out = read_what_fits(Chunk, document)
+        if answer is None or lost(left_out, CONTENT):
+            return Cut(failure("garbage", "not a chat completion", said=_shown(document)))
+        choice = next(iter(self._main_choices(answer.choices or [])), None)
+        message = (choice.message or choice.delta) if choice is not None else None
         if choice is None or message is None:
             return Cut(failure("garbage", "an answer without choices", said=_shown(document)))
         self._note_start(answer, out)
@@ -210,13 +226,28 @@ class ChatDialect:
 
     # Content
 
+    def _take_choice(self, choice: Choice, data: bytes, out: list[Event]) -> None:
+        delta, message = choice.delta, choice.message
+        if message is not None and (delta is None or not says(delta)):
+            if self._by_delta or _WHOLE_OBJECT.search(data):
+                self._settle(message, out)
+            else:
+                self._take_delta(message, out)  # some hosts have no other name for a delta
+        elif delta is not None:
+            if choice.finish_reason and says(delta) and _WHOLE_OBJECT.search(data):
+                self._settle(delta, out)
+            else:
+                self._by_delta = self._by_delta or says(delta)
+                self._take_delta(delta, out)
+        if choice.finish_reason or choice.native_finish_reason:
+            self._note_finish(choice, out)
+
     def _take_delta(self, delta: Delta, out: list[Event]) -> None:
-        if delta.role == "tool":
+        if delta.role == "tool" or self._hole:
             return  # what a provider's own tool found (MiniMax's search); not the model's words
-        reasoning = delta.reasoning_content or delta.reasoning or delta.thinking
         content = delta.content
-        if reasoning or delta.reasoning_details:
-            self._take_reasoning(reasoning, delta, out)
+        if delta.reasoning_content or delta.reasoning or delta.thinking or delta.reasoning_details:
+            self._take_reasoning(delta, out)
             if content:
                 self._take_content(content, out, beside=True)
         elif content:
@@ -228,6 +259,8 @@ class ChatDialect:
                 self._merger.fragment(found, place, out)
         if delta.function_call is not None:
             self._merger.fragment(ToolCall(index=0, function=delta.function_call), 0, out)
+        if delta.extra_content or self._extra:
+            self._sign(delta.extra_content, out)
         if delta.refusal:
             if self._refusal < 0:
                 self._refusal = self._next_text_block()
@@ -238,16 +271,20 @@ class ChatDialect:
             self._take_parts(content, out)
             return
         think = self._think
+        self._said.append(content)
         if think.plain and "<" not in content and "◁" not in content:
             if "`" in content:
                 think.count_code(content)
             self._take_text(content, out, beside)
             return
-        for kind, text in think.feed(content):
+        self._take_split(think.feed(content), out, beside)
+
+    def _take_split(self, pieces: list[Piece], out: list[Event], beside: bool) -> None:
+        for kind, text in pieces:
             if kind == "text":
                 self._take_text(text, out, beside)
             else:
-                self._take_thought(text, out, beside)
+                self._take_thought(self._spellings.fresh("tags", text), out, beside)
 
     def _take_parts(self, parts: list[Any], out: list[Event]) -> None:
         for part in parts:
@@ -259,19 +296,18 @@ class ChatDialect:
                 inner = part.get("thinking")
                 pieces = inner if isinstance(inner, list) else [inner]
                 texts = [piece.get("text") if isinstance(piece, dict) else piece for piece in pieces]
-                self._take_thought("".join(text for text in texts if isinstance(text, str)), out, False)
+                thought = "".join(text for text in texts if isinstance(text, str))
+                self._take_thought(self._spellings.fresh("parts", thought), out, False)
 
-    def _take_reasoning(self, reasoning: str | dict[str, Any] | None, delta: Delta, out: list[Event]) -> None:
-        text = reasoning if isinstance(reasoning, str) else ""
-        if isinstance(reasoning, dict):
-            text = str(reasoning.get("content") or reasoning.get("text") or "")
-        if delta.reasoning_details:
-            # The same text often stands in both places; it is one reasoning, and the plain one is heard.
-            detail_text = self._details.add(delta.reasoning_details)
-            if not text and not self._plain_reasoning:
-                text = detail_text
-        self._plain_reasoning = self._plain_reasoning or bool(reasoning)
-        self._take_thought(text, out, beside=bool(delta.content))
+    def _take_reasoning(self, delta: Delta, out: list[Event]) -> None:
+        told = {name: text for name in SPELLED if (text := thought_in(getattr(delta, name)))}
+        if delta.reasoning_details and (text := self._details.add(delta.reasoning_details)):
+            told["reasoning_details"] = text
+        # The same text often stands in several places; it is one reasoning.
+        spellings, beside = self._spellings, bool(delta.content)
+        lead = spellings.lead if spellings.lead in told else next(iter(told), "")
+        for name in sorted(told, key=lambda name: name != lead):
+            self._take_thought(spellings.fresh(name, told[name], beside=name != lead), out, beside)
         if self._details and self._details_block < 0:
             if self._reasoning < 0:
                 self._reasoning = self._next_text_block()
@@ -292,37 +328,70 @@ class ChatDialect:
             self._reasoning = self._next_text_block()
         if not beside:
             self._text = -1
+        self._thought.append(text)
         out.append(ReasoningDelta(self._reasoning, text))
 
     def _release_held(self, out: list[Event]) -> None:
-        for kind, text in self._think.end():
-            if kind == "text":
-                self._take_text(text, out, beside=False)
-            else:
-                self._take_thought(text, out, beside=False)
+        self._take_split(self._think.end(), out, beside=False)
+
+    def _sign(self, found: Any, out: list[Event]) -> None:
+        """Gemini's signature on the delta itself: it belongs to the first call that has none, now or later."""
+        if isinstance(found, dict) and found:
+            self._extra = {**(self._extra or {}), **found}
+        call = next((call for call in self._merger.calls if not call.signed), None)
+        if self._extra and call is not None:
+            self._merger.sign(call, {"extra_content": self._extra}, out)
+            self._extra = None
+
+    # A second telling
+
+    def _settle(self, message: Delta, out: list[Event]) -> None:
+        """The whole message, behind what was streamed of it or instead of that."""
+        if not (self._said or self._thought or self._merger.calls or self._refusal >= 0):
+            self._hole = False
+            self._take_delta(message, out)
+            return
+        if message.role == "tool":
+            return
+        had_hole, self._hole = self._hole, False
+        reasoning = next((text for name in SPELLED if (text := thought_in(getattr(message, name)))), "")
+        more = reasoning.removeprefix("".join(self._thought))
+        rest = untold_content(message.content, "".join(self._said), self._quirks.think)
+        if rest is None and message.content:
+            told = sample(text_in(message.content).encode("utf-8", "replace"))
+            out.append(Skipped("the whole message differs from its pieces", told, harmless=True))
+        self._hole = had_hole and rest is None
+        untold = Delta(
+            content=rest,
+            reasoning_content=more if len(more) < len(reasoning) or not self._thought else None,
+            reasoning_details=None if self._details else message.reasoning_details,
+            refusal=message.refusal if self._refusal < 0 else None,
+            extra_content=message.extra_content,
+        )
+        self._take_delta(untold, out)
+        if message.tool_calls and not self._hole:
+            self._release_held(out)
+            self._text = self._reasoning = -1
+            self._merger.settle(message.tool_calls, out)
+            self._sign(None, out)
 
     # Facts about the reply
 
     def _note_start(self, chunk: Chunk, out: list[Event]) -> None:
-        reply_id = self.reply_id or str(chunk.id or "")
-        model = self._model or chunk.model or ""
+        reply_id = self.reply_id or (str(chunk.id or "") if isinstance(chunk.id, str | int) else "")
+        model = self._model or (chunk.model if isinstance(chunk.model, str) else "")
         if (reply_id, model) != (self.reply_id, self._model):
             self.reply_id, self._model = reply_id, model
             out.append(Started(reply_id, model))
 
     def _note_finish(self, choice: Choice, out: list[Event]) -> None:
-        said = (choice.finish_reason or "").strip()
-        self._native = choice.native_finish_reason or self._native
-        finish = _FINISHES.get(said.lower(), "other")
-        native = _FINISHES.get(self._native.lower(), "other")
-        if native in ("failed", "malformed") and finish in ("stop", "calls", "other"):
-            finish = native  # a router relabels what its upstream could not say
-        if said or finish == native != "other":
-            self._finish = FinishNoted(finish, said, self._native)
-            out.append(self._finish)
+        noted, self._native = finish_of(choice, self._native)
+        if noted is not None:
+            self._finish = worse(self._finish, noted)
+            out.append(noted)
 
     def _note_usage(self, chunk: Chunk, out: list[Event]) -> None:
-        found = chunk.usage or (chunk.x_groq or {}).get("usage")
+        found = chunk.usage or field(chunk.x_groq, "usage")
         if isinstance(found, dict) and found:
             out.append(UsageNoted(usage_from_openai(found)))
 
@@ -335,7 +404,23 @@ class ChatDialect:
             circling = said.lower() == "repetition"  # the host stopped a model that went round in circles
             kind: FailureKind = "repeated" if circling else "server"
             return Cut(failure(kind, f"the provider ended the stream with {said!r}"))
+        if by == "[DONE]" and finish is None:
+            known = self._quirks.bare_done or self._quirks.finishless
+            if not self._merger.calls and not self._hole:
+                self.end_kind = "bare" if self._said else "blank"
+            if self._merger.calls or not known:
+                return Cut(failures.incomplete("the stream ended by [DONE] alone, without a finish reason"))
+        elif finish is not None:
+            self.end_kind = "reason"
+        if self._hole:
+            return Cut(HOLE)
         self._release_held(out)
+        if finish in MAY_BE_WHOLE and not self._merger.calls and self._refusal < 0:
+            answer = self._think.unclosed  # then there is no other text
+            if answer.strip():
+                self._take_text(answer, out, beside=False)
+        if self._extra and self._text >= 0:
+            out.append(StateNoted(self._text, {"extra_content": self._extra}))
         if self._details:
             out.append(StateNoted(self._details_block, {"reasoning_details": self._details.whole()}))
         out.extend(BlockClosed(block) for block in self._closable)
@@ -348,7 +433,7 @@ class ChatDialect:
             document = read_any(data)
         except Unreadable:
             document = {"error": chunk.error}
-        error = failures.error_in(document) or (chunk.x_groq or {}).get("error")
+        error = failures.error_in(document) or field(chunk.x_groq, "error")
         if error is None and name == b"error" and not chunk.choices:
             error = document  # the bare error object, under its event's name
         return None if error is None else Cut(failures.from_error(error))
@@ -358,28 +443,45 @@ class ChatDialect:
         if data.strip() == b"[DONE]":
             return self._ended(out, "[DONE]")
         try:
-            chunk = reread(CHUNK, data, problem)
+            found = reread(CHUNK, data)
         except Unreadable as again:
-            problem = again
-        else:
-            self.loose = True
-            return chunk
-        try:
+            if name == b"error":
+                return Cut(failures.from_error(sample(data)))
+            self._skip(str(again) or type(again).__name__, data, out, harmless=self._holds_nothing(name, data))
+            return None
+        self.loose = self.loose or found.loose
+        if found.left_out:
             error = failures.error_in(read_any(data))
-        except Unreadable:
-            error = None
-        if error is None and name == b"error":
-            error = sample(data)
-        if error is not None:
-            return Cut(failures.from_error(error))
-        out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
-        return None
+            if error is not None or (name == b"error" and found.value is None):
+                return Cut(failures.from_error(error or sample(data)))
+            why = found.why()
+            if found.lost(CONTENT) or why not in self._left_out:
+                self._left_out.add(why)  # once for each field, since some hosts get it wrong in every chunk
+                self._skip(why, data, out, harmless=not found.lost(CONTENT))
+        chunk: Chunk | None = found.value
+        return chunk
+
+    def _skip(self, why: str, data: bytes, out: list[Event], *, harmless: bool) -> None:
+        harmless = harmless or (self._finish is not None and not self._merger.calls)
+        out.append(Skipped(why, sample(data), harmless))
+        if not harmless:
+            self._hole = True
+            self._merger.at_index.clear()  # so that no fragment takes the short way
+
+    def _holds_nothing(self, name: bytes, data: bytes) -> bool:
+        """Whether what can not be read is surely none of our chunks: a keepalive, or an event of another name."""
+        return is_keepalive(data) or name not in (b"", b"message", *self._names)
 
     # Numbers
 
-    def _main_choice(self, choices: list[Choice]) -> Choice | None:
-        """Requests ask for one choice; a server that sends more has its first one heard."""
-        return next((choice for choice in choices if not choice.index), None)
+    def _main_choices(self, choices: list[Choice]) -> list[Choice]:
+        """Requests ask for one choice; a server that sends more has its first one heard, whatever its number. It may
+        stand in one chunk more than once."""
+        numbers = [whole_number(choice.index) or 0 for choice in choices]
+        if not self._heard and numbers:
+            self._heard = True
+            self._main = min(numbers)
+        return [choice for choice, number in zip(choices, numbers, strict=True) if number == self._main]
 
     def _next_text_block(self) -> int:
         self._closable.append(self._blocks)

@@ -25,6 +25,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
     Usage,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyReasoning
@@ -104,7 +105,7 @@ class StreamEncoder:
             case StateNoted(block, data):
                 return self._state(block, data)
             case FinishNoted():
-                self._finish = event
+                self._finish = worse(self._finish, event)
             case UsageNoted(usage):
                 self._usage = usage
             case Ended():

@@ -1,7 +1,7 @@
 """The fields that we read of a Chat Completions chunk or answer, as loosely typed as servers are.
 
 Unknown fields are skipped by the parser without cost. Unions list what was met in the wild: content as text or
-as a list (Mistral), arguments as text or as an object, ids as numbers.
+as a list (Mistral), arguments as text or as an object, ids as numbers. `Any` stands where a wrong type means nothing.
 """
 
 from typing import Any
@@ -16,17 +16,16 @@ class Function(Struct, gc=False):
 
 
 class ToolCall(Struct, gc=False):
-    index: int | None = None
+    index: int | str | float | None = None
     id: str | int | None = None
     function: Function | None = None
-    type: str | None = None
     custom: dict[str, Any] | None = None
     extra_content: dict[str, Any] | None = None
     thoughtSignature: str | None = None
 
 
 class Delta(Struct, gc=False):
-    role: str | None = None
+    role: Any = None
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | None = None
@@ -35,24 +34,28 @@ class Delta(Struct, gc=False):
     refusal: str | None = None
     tool_calls: list[ToolCall] | None = None
     function_call: Function | None = None
+    extra_content: Any = None
 
 
 class Choice(Struct, gc=False):
     delta: Delta | None = None
     message: Delta | None = None
-    finish_reason: str | None = None
-    native_finish_reason: str | None = None
-    index: int | None = None
+    finish_reason: Any = None
+    native_finish_reason: Any = None
+    index: Any = None
 
 
 class Chunk(Struct, gc=False):
     choices: list[Choice] | None = None
-    id: str | int | None = None
-    model: str | None = None
-    usage: dict[str, Any] | None = None
+    id: Any = None
+    model: Any = None
+    usage: Any = None
     error: Any = None
-    base_resp: dict[str, Any] | None = None
-    x_groq: dict[str, Any] | None = None
+    base_resp: Any = None
+    x_groq: Any = None
 
+
+CONTENT = frozenset("choices delta message content refusal tool_calls function_call function arguments custom".split())
+"""Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 
 CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)

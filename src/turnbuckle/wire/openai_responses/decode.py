@@ -8,6 +8,9 @@ error nested inside) are cuts. So is the end of the body without any of these. N
 `type` in the JSON names the event; the SSE name stands in where it is missing. Progress of what the provider runs
 itself (searches, shell, pictures) is a sign of life; such items become opaque blocks when they are whole.
 
+Holes. An event that cannot be read may have held content. No delta behind it is shown; but items are told again, whole,
+when they are done and in the terminal response, and that heals it. Without that the reply is cut.
+
 A response that somebody cancelled at the provider is not asked for again: the failure is `cancelled`, not retryable.
 """
 
@@ -32,9 +35,11 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
-from turnbuckle.wire.decoder import ALIVE
+from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.openai_responses.frames import (
+    CONTENT,
     DELTAS,
+    HOLDING,
     LIFECYCLE,
     PROGRESS,
     STREAM_EVENT,
@@ -45,7 +50,7 @@ from turnbuckle.wire.openai_responses.frames import (
     StreamEvent,
 )
 from turnbuckle.wire.openai_responses.items import Output
-from turnbuckle.wire.payload import Unreadable, read_any, reread, sample
+from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
 from turnbuckle.wire.sse import Frame
 from turnbuckle.wire.usage import usage_from_openai
 
@@ -66,7 +71,7 @@ class _HotPart(NamedTuple):
     """What the next delta of a part says if it is the next of the same part, and where it goes."""
 
     type: str
-    item: str | int | None
+    item: str | int | float | None
     content: int | str | None
     summary: int | str | None
     grow: Callable[[str], None]
@@ -84,11 +89,13 @@ class ResponsesDialect:
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
+        self.end_kind: EndKind = ""
         self.reply_id = ""
         self._decode = STREAM_EVENT.decode
         self._model = ""
         self._output = Output(quirks.think)
         self._hot = _NOTHING
+        self._left_out: set[str] = set()
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
         decode, append = self._decode, out.append
@@ -100,8 +107,9 @@ class ResponsesDialect:
             try:
                 event = decode(data)
             except Unreadable as problem:
-                event_or_last = self._read_again(data, problem, out)
+                event_or_last = self._read_again(name, data, problem, out)
                 if event_or_last is None:
+                    hot_type, hot_item, hot_content, hot_summary, grow, make, block = self._hot
                     continue
                 if not isinstance(event_or_last, StreamEvent):
                     return event_or_last
@@ -132,10 +140,9 @@ class ResponsesDialect:
         return None
 
     def answer(self, document: object, out: list[Event]) -> LastWord:
-        try:
-            response = msgspec.convert(document, Response)
-        except Unreadable as problem:
-            return Cut(failure("garbage", f"not a response: {problem}", said=_shown(document)))
+        response, _ = read_what_fits(Response, document)
+        if response is None:
+            return Cut(failure("garbage", "not a response", said=_shown(document)))
         status = response.status
         error = failures.error_in(document)
         if error is not None and status not in TERMINAL.values():
@@ -184,12 +191,17 @@ class ResponsesDialect:
 
     def _delta(self, kind: str, spelling: Spelling, event: StreamEvent, out: list[Event]) -> None:
         delta = event.delta
-        if not isinstance(delta, str) or not delta:
+        if delta and not isinstance(delta, str):
+            self._lose(f"{kind} without a text", msgspec.json.encode(delta), out)
+        if not isinstance(delta, str) or not delta or self._output.hole:
             return
         part = self._output.growing(spelling, event, out)
         if part is None:
-            if spelling.item != "reasoning":
-                out.append(Skipped(f"{kind} for a part that cannot grow", delta[:80]))
+            why, shown = f"{kind} for a part that cannot grow", delta[:80].encode("utf-8", "replace")
+            if self._output.was_told(event):
+                out.append(Skipped(why, sample(shown), harmless=True))
+            elif spelling.item != "reasoning":
+                self._lose(why, shown, out)
             return
         part.pieces.append(delta)
         part.say(delta, out)
@@ -199,22 +211,47 @@ class ResponsesDialect:
                 kind, event.item_id, event.content_index, event.summary_index, part.pieces.append, part.make, part.block
             )
 
-    def _read_again(self, data: bytes, problem: Exception, out: list[Event]) -> StreamEvent | LastWord | None:
+    def _lose(self, why: str, data: bytes, out: list[Event]) -> None:
+        """Something could not be read that may have been content. It can still be told again."""
+        out.append(Skipped(why, sample(data), harmless=True))
+        self._output.hole = True
+        self._hot = _NOTHING
+
+    def _read_again(
+        self, name: bytes, data: bytes, problem: Exception, out: list[Event]
+    ) -> StreamEvent | LastWord | None:
         """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
         if data.strip() == b"[DONE]":
             out.append(_UNKNOWN)
             return None
         try:
-            event = reread(STREAM_EVENT, data, problem)
+            found = reread(STREAM_EVENT, data)
         except Unreadable as again:
             problem = again
         else:
-            self.loose = True
-            return event
+            self.loose = self.loose or found.loose
+            if not found.left_out:
+                event: StreamEvent | None = found.value
+                return event
         error = failures.error_in(_document(data))
         if error is not None:
             return Cut(failures.from_error(error))
-        out.append(Skipped(str(problem) or type(problem).__name__, sample(data)))
+        why = str(problem) or type(problem).__name__
+        named = name.decode("utf-8", "replace")
+        if isinstance(problem, msgspec.ValidationError):
+            why = found.why()
+            if found.value is not None and not found.lost(CONTENT):
+                if why not in self._left_out:
+                    self._left_out.add(why)
+                    out.append(Skipped(why, sample(data), harmless=True))
+                return found.value  # type: ignore[no-any-return]
+            holds = found.value is not None
+        else:
+            holds = named in HOLDING and not is_keepalive(data)
+        if holds:
+            self._lose(why, data, out)
+        else:
+            out.append(Skipped(why, sample(data), harmless=True))
         return None
 
     # Facts about the reply
@@ -247,13 +284,19 @@ class ResponsesDialect:
             return Cut(failures.from_error(response.error or {"message": "the response failed"}))
         if status == "cancelled":
             return Cut(failure("cancelled", "the response was cancelled at the provider"))
+        if self._output.hole:
+            return Cut(HOLE)
         self._output.release_held(out)
-        if completed:
-            out.append(FinishNoted("calls" if self._output.has_pending_calls() else "stop", status))
+        details = response.incomplete_details
+        reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+        if completed and not reason:
+            calls = self._output.has_pending_calls()
+            out.append(FinishNoted("calls" if calls else "stop", status))
+            if not calls:
+                self._output.give_back(out)
         else:
-            details = response.incomplete_details
-            reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
-            out.append(FinishNoted(_REASONS.get(reason, "other"), status, reason))
+            # A reason is worse than the word "completed" above it.
+            out.append(FinishNoted(_REASONS.get(reason, "other"), "incomplete", reason))
         return Ended(by)
 
 

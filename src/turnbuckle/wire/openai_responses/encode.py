@@ -26,6 +26,7 @@ from turnbuckle.vocab.events import (
     TextDelta,
     Usage,
     UsageNoted,
+    worse,
 )
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyRefusal
 from turnbuckle.wire.openai_chat import encode as chat
@@ -92,7 +93,7 @@ class StreamEncoder:
             case BlockClosed(block) | CallClosed(block):
                 return self._close(block)
             case FinishNoted():
-                self._finish = event
+                self._finish = worse(self._finish, event)
             case UsageNoted(usage):
                 self._usage = usage
             case Ended():

@@ -26,7 +26,7 @@ class Response(Struct, gc=False):
 class StreamEvent(Struct, gc=False):
     type: str | None = None
     delta: Any = None
-    item_id: str | int | None = None
+    item_id: str | int | float | None = None
     output_index: int | str | None = None
     content_index: int | str | None = None
     summary_index: int | str | None = None
@@ -40,6 +40,9 @@ class StreamEvent(Struct, gc=False):
     arguments: Any = None
     input: Any = None
 
+
+CONTENT = frozenset({"type", "response"})
+"""Fields without which an event cannot be read at all: what it is, and how the response ended."""
 
 STREAM_EVENT: msgspec.json.Decoder[StreamEvent] = msgspec.json.Decoder(StreamEvent)
 
@@ -86,6 +89,10 @@ PROGRESS = frozenset(
     for stem in stems.split()
     for stage in stages.split()
 )
+HOLDING = frozenset(
+    {"", "message", *DELTAS, *WHOLES, "response.output_item.added", "response.output_item.done"},
+)
+"""Names of events that hold content."""
 LIFECYCLE = frozenset({"response.created", "response.queued", "response.in_progress"})
 TERMINAL = {
     "response.completed": "completed",

@@ -4,9 +4,11 @@ An item is told three times: it is added, its parts grow by deltas, and it is gi
 and once more in the terminal response. Servers leave out any of the three. So each telling is settled against
 what is known: what is new is emitted, what is known is not repeated, and what contradicts is said to.
 
-Which item is meant. `output_index` names it. Some gateways send 0 for every item, or a new id with every
-event, so an id that is known beats the index, and an item that was added under a used index replaces it there.
-Items of the terminal response are matched by id, then by order among those of their type.
+Which item is meant. `output_index` names it. Some gateways send 0 for every item, or new ids with every
+event, so an id that is known beats the index, and an item that was added under a used index replaces it there. An item
+that is told as done is the one at its index, whatever its ids, if it can be: nothing of it contradicts what was
+streamed. Items of the terminal response are matched by id, then by what they say, by place, and by order among those
+of their type. Only what is left over then is new, so that no call runs again because it got another id.
 
 Tellings are compared as they were received. Reasoning between tags is taken out of a text only as it is emitted.
 """
@@ -31,7 +33,18 @@ from turnbuckle.vocab.events import (
     TextDelta,
 )
 from turnbuckle.wire.openai_responses.frames import CALLS, PARTS, Spelling, StreamEvent
-from turnbuckle.wire.openai_responses.parts import APART, Item, Part, json_text, may_be, text_of, thoughts, word
+from turnbuckle.wire.openai_responses.parts import (
+    APART,
+    Item,
+    Part,
+    fits,
+    json_text,
+    may_be,
+    says_the_same,
+    text_of,
+    thoughts,
+    word,
+)
 from turnbuckle.wire.payload import SAMPLE, whole_text
 from turnbuckle.wire.spoken import Speech, Spoken
 from turnbuckle.wire.think import Mode
@@ -49,6 +62,7 @@ class Output:
         self._blocks = 0
         self._speech = Speech(think, self._next_block)
         self._answered: set[str] = set()
+        self.hole = False  # something was lost; only what is told whole is taken
 
     def has_pending_calls(self) -> bool:
         """Whether a call waits for us. One whose output is here too was run by the other side."""
@@ -98,6 +112,11 @@ class Output:
             self._settle(part, text, out, start=part.begun_at)
             part.release(out)
 
+    def was_told(self, event: StreamEvent) -> bool:
+        """Whether the item that an event means was told whole, so that it can lack nothing."""
+        item = self._by_id.get(word(event.item_id)) or self._at.get(event.output_index)
+        return item is not None and item.done
+
     def _growing_thought(self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
         item.spelled = item.spelled or spelling.part
         part = item.parts.get(0)
@@ -137,8 +156,7 @@ class Output:
             item = self._at.get(event.output_index)
             if item is None and event.output_index is None and self.items:
                 item = self.items[-1]
-        again = item is not None and item.done and item.item_id != item_id
-        if item is None or item.kind != kind or again or not may_be(item, found):
+        if item is None or item.kind != kind or not _is_told_again(item, item_id, found):
             self._speech.release(out)
             item = self._begin(kind, item_id, event.output_index, found, out)
         if not item.done:
@@ -151,10 +169,16 @@ class Output:
             if not item.done:
                 status = told.get("status")
                 self._finish(item, told, status == "completed" or (completed and status not in _UNFINISHED), out)
-        if completed:
+        if found and all(item.done for item in self.items):
+            self.hole = False  # all of it was told whole
+        if completed and not self.hole:
             for item in self.items:
                 if not item.done and item.parts:
                     self._finish(item, item.seed, True, out)
+
+    def give_back(self, out: list[Event]) -> None:
+        """The response ended properly: if it has no text, reasoning that was never closed is its text."""
+        self._speech.give_back(out)
 
     def release_held(self, out: list[Event]) -> None:
         """The response has ended: what was held back is no tag, also where its item is not whole."""
@@ -164,26 +188,30 @@ class Output:
 
     def _matched(self, output: list[dict[str, Any]], out: list[Event]) -> Iterator[tuple[dict[str, Any], Item]]:
         """Each item that is told with the one that it is. One that is new begins only when its turn has come."""
-        known = [self._named(told) for told in output]
-        left = [item for item in self.items if item not in known]
+        known = self._known(output)
         for told, named in zip(output, known, strict=True):
-            kind = word(told.get("type"))
-            item = named or next((one for one in left if one.kind == kind and may_be(one, told)), None)
-            if item in left:
-                left.remove(item)
+            kind, item = word(told.get("type")), named
             if item is None and kind:
                 item = self._begin(kind, word(told.get("id")), None, told, out)
             if item is not None:
                 yield told, item
 
-    def _named(self, told: dict[str, Any]) -> Item | None:
-        kind, call_id = told.get("type"), word(told.get("call_id"))
-        if kind in CALLS and call_id:
-            item = next((one for one in self.items if one.kind == kind and one.call_id == call_id), None)
-            if item is not None:
-                return item
-        item = self._by_id.get(word(told.get("id")))
-        return item if item is not None and item.kind == kind and may_be(item, told) else None
+    def _known(self, output: list[dict[str, Any]]) -> list[Item | None]:
+        """For each item that is told the one that it is, none of them twice: the surest evidence first."""
+        found: list[Item | None] = [None] * len(output)
+        left = list(self.items)
+        for is_same in (_has_its_call_id, _has_its_id, says_the_same, self._stands_there, _can_be):
+            for place, told in enumerate(output):
+                if found[place] is None:
+                    kind = told.get("type")
+                    item = next((one for one in left if one.kind == kind and is_same(one, told, place)), None)
+                    if item is not None:
+                        found[place] = item
+                        left.remove(item)
+        return found
+
+    def _stands_there(self, item: Item, told: dict[str, Any], place: int) -> bool:
+        return self._at.get(place) is item and _can_be(item, told, place)
 
     def _finish(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         item.done = True
@@ -210,7 +238,7 @@ class Output:
                 continue
             part = item.parts.get(index) or self._begin_part(item, spelling, index, out)
             if part.make is not spelling.make:
-                out.append(Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE]))
+                out.append(Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE], harmless=True))
                 continue
             self._settle(part, text_of(given.get(spelling.whole)), out)
             if whole:
@@ -239,7 +267,9 @@ class Output:
     def _finish_call(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         part = item.parts[0]
         field = CALLS[item.kind]
-        call_id, name = word(told.get("call_id")) or item.call_id, word(told.get("name")) or item.name
+        # The id under which it was announced stays: it may have been passed on.
+        call_id = word(item.seed.get("call_id")) or word(told.get("call_id")) or item.call_id
+        name = word(told.get("name")) or item.name
         if (call_id, name) != (item.call_id, item.name):
             item.call_id, item.name = call_id, name
             out.append(CallNamed(part.block, call_id, name))
@@ -295,8 +325,29 @@ class Output:
         elif part.make is CallArgs:
             out.append(CallRewritten(part.block, text))
         elif part.make is not ReasoningDelta:
-            out.append(Skipped("the whole text differs from its pieces", text[:SAMPLE]))
+            out.append(Skipped("the whole text differs from its pieces", text[:SAMPLE], harmless=True))
 
     def _next_block(self) -> int:
         self._blocks += 1
         return self._blocks - 1
+
+
+def _is_told_again(item: Item, item_id: str, told: dict[str, Any]) -> bool:
+    """Whether an item that is told as done is this one, which stands under its id or at its index."""
+    if item.done:
+        same_id = item.item_id == item_id and may_be(item, told)
+        return same_id or says_the_same(item, told, 0)
+    return item.kind not in CALLS or may_be(item, told) or fits(item, told)
+
+
+def _has_its_call_id(item: Item, told: dict[str, Any], _: int) -> bool:
+    return bool(item.call_id) and item.call_id == word(told.get("call_id"))
+
+
+def _has_its_id(item: Item, told: dict[str, Any], _: int) -> bool:
+    same = bool(item.item_id) and item.item_id == word(told.get("id"))
+    return same and (may_be(item, told) or fits(item, told))
+
+
+def _can_be(item: Item, told: dict[str, Any], _: int) -> bool:
+    return item.kind not in CALLS or may_be(item, told) or fits(item, told) or item.done

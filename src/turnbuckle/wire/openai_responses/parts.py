@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
+from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import BlockClosed, Event
+from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.payload import Unreadable, mend_all
 from turnbuckle.wire.spoken import Spoken
 
@@ -86,6 +88,30 @@ def may_be(item: Item, told: dict[str, Any]) -> bool:
     """Whether this can be the same item: calls that were given different ids are different calls."""
     given, call_id = word(item.seed.get("call_id")), word(told.get("call_id"))
     return not given or not call_id or given == call_id
+
+
+def fits(item: Item, told: dict[str, Any]) -> bool:
+    """Whether a call that is told whole can be this one: the same name, and arguments that go on where it stands."""
+    name, have = word(told.get("name")), item.parts[0].text() if item.parts else ""
+    arguments = text_of(told.get(CALLS[item.kind]))
+    same_name = not name or not item.name or name == item.name
+    return same_name and (arguments.startswith(have) or same_arguments(arguments, have))
+
+
+def says_the_same(item: Item, told: dict[str, Any], _: int) -> bool:
+    """Whether an item of the same type says what this one has said."""
+    if item.kind in CALLS:
+        have = item.parts[0].text() if item.parts else ""
+        return word(told.get("name")) == item.name and same_arguments(text_of(told.get(CALLS[item.kind])), have)
+    if item.kind == "message":
+        have = "".join(part.text() for part in item.parts.values())
+        content = told.get("content")
+        parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+        return bool(have) and have == "".join(text_of(part.get("text", part.get("refusal"))) for part in parts)
+    if item.kind == "reasoning":
+        have = item.parts[0].text() if item.parts else ""
+        return bool(have) and have in (thoughts(told, "summary"), thoughts(told, "content"))
+    return False
 
 
 def thoughts(told: dict[str, Any], spelled: str) -> str:

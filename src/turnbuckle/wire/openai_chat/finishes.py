@@ -1,0 +1,31 @@
+"""Why a host says that it stopped, in our words. Hosts use those of several protocols, and some of their own."""
+
+from turnbuckle.vocab.events import Finish, FinishNoted, worse
+from turnbuckle.wire.openai_chat.frames import Choice
+
+_WORDS_OF: dict[Finish, str] = {
+    "stop": "stop eos eos_token stop_sequence end_turn complete",
+    "length": "length max_tokens model_length max_output_tokens",
+    "calls": "tool_calls function_call tool_use",
+    "filtered": "content_filter content_filtered sensitive safety recitation guardrail_intervened blocklist "
+    "prohibited_content spii",
+    "refused": "refusal",
+    "window": "model_context_window_exceeded",
+    "malformed": "malformed_function_call unexpected_tool_call too_many_tool_calls missing_thought_signature",
+    "failed": "error network_error abort cancelled insufficient_system_resource repetition",
+}
+_FINISHES = {word: finish for finish, words in _WORDS_OF.items() for word in words.split()}
+_NATIVE = ("failed", "malformed")
+"""Reasons that count if they are the only ones, in the upstream's words."""
+
+
+def finish_of(choice: Choice, native: str) -> tuple[FinishNoted | None, str]:
+    """What a choice says about its end, if anything, and the upstream's own word for it as far as it is known."""
+    said = choice.finish_reason.strip() if isinstance(choice.finish_reason, str) else ""
+    given = choice.native_finish_reason
+    native = given if isinstance(given, str) and given else native
+    noted = FinishNoted(_FINISHES.get(said.lower(), "other"), said, native) if said else None
+    meant = _FINISHES.get(native.lower(), "other")
+    if meant != "other" and (said or meant in _NATIVE):
+        noted = worse(noted, FinishNoted(meant, said, native))  # a router relabels what its upstream could not say
+    return noted, native
