@@ -65,9 +65,10 @@ class Models:
             self._health.note_end(route, model, attempt.end_kind)
 
     def choose(self, wanted: RouteName) -> RouteName:
-        """The route to take when `wanted` is to be asked: the next usable one while it rests."""
+        """The route to take when `wanted` is to be asked: the next usable one while it rests. One that is not in the
+        settings any more, since the run began under others, is any route."""
         names = tuple(self._routes)
-        start = names.index(wanted)
+        start = names.index(wanted) if wanted in names else 0
         return self._health.order((*names[start:], *names[:start]), self._clock.now())[0]
 
     def streams(self, route: RouteName) -> bool:
