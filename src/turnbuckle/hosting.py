@@ -15,7 +15,6 @@ from turnbuckle import __version__
 from turnbuckle.app import App, lanes_of, new_name, open_app, retention_of
 from turnbuckle.config import Loaded, api_keys_of, rehearses, routes_of
 from turnbuckle.console.assets import PAGE, load_assets
-from turnbuckle.journal.port import JournalError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.sight import Sight
@@ -24,6 +23,7 @@ from turnbuckle.runtime.archive import Importer
 from turnbuckle.runtime.once import Once
 from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.runtime.supervise import keep_going, told
 from turnbuckle.server.api import api_endpoints
 from turnbuckle.server.archives import ArchivesApi, archive_endpoints
 from turnbuckle.server.asgi import Served, Server
@@ -77,7 +77,9 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
             stale = settings.session.stale_after
             if count := await made.desk.take_up(resume=resume, stale_after=stale, now=time.time()):
                 log.info("runs that had no end and were looked at: %d", count)
-            sweeping = asyncio.create_task(made.sweep(), name="sweep")
+            sweeping = asyncio.create_task(
+                keep_going("the sweep", made.sweep, SWEEP_EVERY, asyncio.sleep), name="sweep"
+            )
             try:
                 yield made.service(auth, origins)
             finally:
@@ -180,7 +182,7 @@ class _Parts:
         if running is not None:
             running.stop(why)
         elif self.desk.lanes.waiting(run, None) is not None:
-            task = asyncio.ensure_future(self.desk.withdraw(run, why=why))
+            task = told(asyncio.create_task(self.desk.withdraw(run, why=why)), f"taking back the message of {run}")
             self._withdrawing.add(task)
             task.add_done_callback(self._withdrawing.discard)
 
@@ -197,13 +199,9 @@ class _Parts:
         )
 
     async def sweep(self) -> None:
-        """Drop keys of requests that nobody will send again, and what is kept no longer."""
-        while True:
-            try:
-                await self._once.sweep(self._settings.idempotency_hours * 3600)
-                swept = await self._retention.sweep()
-                if swept != Swept():
-                    log.info("swept: %d runs merged, %d deleted", swept.merged, swept.deleted)
-            except JournalError as error:  # what is not swept now is swept the next time
-                log.warning("the sweep stopped early: %s", error)
-            await asyncio.sleep(SWEEP_EVERY)
+        """Drop keys of requests that nobody will send again, and what is kept no longer. What is not swept now is swept
+        the next time."""
+        await self._once.sweep(self._settings.idempotency_hours * 3600)
+        swept = await self._retention.sweep()
+        if swept != Swept():
+            log.info("swept: %d runs merged, %d deleted", swept.merged, swept.deleted)

@@ -1,6 +1,7 @@
 """Processes in the background, with real ones: they outlive their server, are found again, and never by mistake."""
 
 import asyncio
+import errno
 import os
 import select
 import signal
@@ -15,7 +16,7 @@ from toolbox import Toolbox
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.tools.background import MOST, RECORD, TOLD, Processes, Record, lost_note, name_of
 from turnbuckle.tools.identity import identity_of
-from turnbuckle.tools.keeper import RUNNING
+from turnbuckle.tools.keeper import RUNNING, store
 
 PATIENCE = 20.0
 FAMILY = "exec 3>alive; (setsid sleep 300 &); sleep 300 & echo up >&3; echo begun; sleep 300"
@@ -292,3 +293,32 @@ def test_it_gets_the_environment_without_its_secrets(box):
 def test_a_background_process_has_no_timeout(box):
     outcome = box.do("shell", command="true", background=True, timeout=5)
     assert (outcome.status, processes(box).listed()) == ("failed", ())
+
+
+class Disk:
+    """Takes a few bytes at a time, and in the end none, as a disk that gets full does."""
+
+    def __init__(self, monkeypatch, room):
+        self.room = room
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, handle, data):
+        taken = min(len(data), 7, self.room)
+        if not taken:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        self.room -= taken
+        return self._write(handle, data[:taken])
+
+
+@pytest.mark.requirement("E10")
+def test_what_a_keeper_writes_down_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = str(tmp_path / "ended.json")
+    data = b'{"status": 0, "stopped": false}' * 9
+    Disk(monkeypatch, 10_000)
+    store(path, data)
+    assert Path(path).read_bytes() == data
+    Disk(monkeypatch, 50)
+    with pytest.raises(OSError, match="no space left"):
+        store(path, data + b" more")
+    assert Path(path).read_bytes() == data

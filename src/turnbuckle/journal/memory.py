@@ -244,6 +244,9 @@ class MemoryJournal:
             self._stored -= sum(len(item.data) for item in found.items)
             self._waiters.gone(stream)
 
+    async def look(self) -> None:
+        self._check_open()
+
     def trouble(self) -> Trouble | None:
         return self._book.trouble
 

@@ -369,6 +369,11 @@ class Journal(Reader, Protocol):
         """
         ...
 
+    async def look(self) -> None:
+        """Look at the store itself, past whatever is kept in memory, in a bounded number of places. Raises
+        StorageError; that it does not says only that nothing was found."""
+        ...
+
     def trouble(self) -> Trouble | None:
         """What the store suffers from, as far as its last works have shown; None if all is well. A write that succeeds
         ends the trouble of earlier ones. Damage that was found stays."""

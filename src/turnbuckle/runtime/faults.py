@@ -125,6 +125,9 @@ class FaultyJournal:
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
 
+    async def look(self) -> None:
+        await self._journal.look()
+
     def trouble(self) -> Trouble | None:
         return self._journal.trouble()
 

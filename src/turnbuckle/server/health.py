@@ -4,8 +4,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from turnbuckle import __version__
-from turnbuckle.journal.port import Journal, JournalError, Note
+from turnbuckle.journal.port import Journal, JournalError, Note, StorageError
+from turnbuckle.server import store_words
 from turnbuckle.server.endpoints import Endpoint
 from turnbuckle.server.http import Answer, Exchange, json_answer
 from turnbuckle.server.openapi import Given, Operation
@@ -27,26 +30,52 @@ class Readiness:
         self._journal = journal
         self._stopping = stopping
         self._looked = -_FRESH
-        self._found = ""
+        self._found = READY
 
     async def why_not(self) -> str:
         """Why not; empty if the server is ready."""
+        return (await self.state()).why
+
+    async def state(self) -> "State":
+        """The whole of it."""
         if self._stopping():
-            return "the server is stopping"
+            return State("the server is stopping")
         now = asyncio.get_running_loop().time()
         if now - self._looked >= _FRESH:
             self._looked = now
             self._found = await self._look()
         return self._found
 
-    async def _look(self) -> str:
+    async def _look(self) -> "State":
         try:
             async with asyncio.timeout(_PATIENCE):
                 await self._journal.note(PROBE, Note(kind=_KIND))
-        except (JournalError, TimeoutError) as error:
-            log.error("the journal can not be written: %s", error or "it does not answer")
-            return "the journal can not be written"
-        return ""
+                await self._journal.look()
+        except StorageError as error:
+            return _not_ready(error.fault, str(error))
+        except TimeoutError:
+            return _not_ready("slow", f"a write takes longer than {_PATIENCE:g} seconds")
+        except JournalError as error:
+            log.error("the server is not ready: %s", error)
+            return State("the journal can not be written", store_words.code("failed"))
+        trouble = self._journal.trouble()
+        return READY if trouble is None else _not_ready(trouble.fault, trouble.why)
+
+
+class State(Struct, frozen=True):
+    """Why the server is not ready, a word for programs, and what helps."""
+
+    why: str = ""
+    code: str = ""
+    fix: str = ""
+
+
+READY = State()
+
+
+def _not_ready(fault: str, detail: str) -> State:
+    log.error("the server is not ready: %s", detail)
+    return State(store_words.words(fault), store_words.code(fault), store_words.TO_DO.get(fault, ""))
 
 
 def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tuple[Endpoint, ...]:
@@ -56,9 +85,11 @@ def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tupl
         return json_answer({"status": "ok", "version": __version__})
 
     async def ready(exchange: Exchange) -> Answer:
-        why = await readiness.why_not()
-        if why:
-            return json_answer({"status": "not ready", "why": why}, 503, (("retry-after", "5"),))
+        state = await readiness.state()
+        if state.why:
+            told = {"status": "not ready", "why": state.why}
+            told |= {"code": state.code, "fix": state.fix} if state.code else {}
+            return json_answer(told, 503, (("retry-after", "5"),))
         return json_answer({"status": "ready"})
 
     async def count(exchange: Exchange) -> Answer:

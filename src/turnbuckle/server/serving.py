@@ -24,10 +24,11 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from turnbuckle.errors import CanNotListen
+from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.asgi import Server
 from turnbuckle.server.connection import IDLE_SECONDS, Connection
 from turnbuckle.server.limits import Slots
-from turnbuckle.server.pulse import Pulse
+from turnbuckle.server.pulse import TICK, Pulse
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 BACKLOG = 2048
@@ -97,7 +98,11 @@ async def serve(service: Service, stopper: Stopper, announce: Callable[[str], No
     tell_time()
     listening = await _listen(accept, service.host, service.port)
     connections = cast(set[Connection], state.connections)
-    beating = asyncio.create_task(service.pulse.run(lambda: connections, tell_time), name="pulse")
+
+    def beat() -> Awaitable[None]:
+        return service.pulse.run(lambda: connections, tell_time)
+
+    beating = asyncio.create_task(keep_going("the heartbeat", beat, TICK, asyncio.sleep), name="pulse")
     try:
         if signals:
             for number in SIGNALS:

@@ -131,7 +131,8 @@ def store(path: str, data: bytes) -> None:
     """Write a file that is there whole or not at all, also after a loss of power."""
     opened = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(opened, data)
+        while data:  # a disk that gets full takes a part
+            data = data[os.write(opened, data) :]
         os.fsync(opened)
     finally:
         os.close(opened)

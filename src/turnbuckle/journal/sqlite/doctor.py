@@ -2,8 +2,9 @@
 
 `check` reads everything and changes nothing. `mend` writes a new file with all that can be trusted: of every stream
 the items before its first bad one, since later ones may stand on what is missing. The old file is kept beside it, so
-nothing is ever destroyed. Both take minutes for very large journals, and only `mend` needs the folder to itself, as
-does `vacuum`.
+nothing is ever destroyed. One rename decides: before it the old file is the journal, behind it the new one, and whoever
+comes next finishes what is left to do. Both take minutes for very large journals, and only `mend` needs the folder to
+itself, as does `vacuum`.
 """
 
 import os
@@ -24,7 +25,14 @@ from turnbuckle.journal.sqlite.database import (
     transaction,
     version_of,
 )
-from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock
+from turnbuckle.journal.sqlite.folder import (
+    DATABASE,
+    MENDED,
+    FolderLock,
+    finish_mend,
+    finish_mend_if_free,
+    sync_folder,
+)
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
@@ -60,6 +68,7 @@ class Report(Struct, frozen=True):
 
 def check(folder: Path) -> Report:
     """Look at everything. Works beside a living server. Raises only if there is no journal that could be looked at."""
+    finish_mend_if_free(folder)
     connection = open_to_read(folder / DATABASE)
     try:
         return _examine(connection, folder / DATABASE, None)
@@ -71,6 +80,7 @@ def mend(folder: Path) -> Report:
     """Cut the damage out. A sound journal is left as it is. Raises `InUse` if a server is running."""
     lock = FolderLock(folder)
     try:
+        finish_mend(folder)
         report = check(folder)
         if report.sound:
             return report
@@ -84,9 +94,10 @@ def mend(folder: Path) -> Report:
         finally:
             old.close()
             new.close()
-        kept = _set_aside(file)
-        os.replace(fresh, file)
-        _sync_folder(folder)
+        _sync_file(fresh)
+        os.replace(fresh, folder / MENDED)  # from here on the new one counts, whoever puts it in its place
+        sync_folder(folder)
+        kept = finish_mend(folder)
         return Report(
             report.format, report.streams, report.items, report.bytes, report.problems, report.structure, kept
         )
@@ -99,6 +110,7 @@ def vacuum(folder: Path) -> None:
     `InUse` if a server is running."""
     lock = FolderLock(folder)
     try:
+        finish_mend(folder)
         connection = open_to_write(folder / DATABASE)
         try:
             with storage_errors():
@@ -172,26 +184,13 @@ def _structure(connection: Connection) -> list[str]:
     return [] if said == ["ok"] else said
 
 
-def _set_aside(file: Path) -> str:
-    """Keep the damaged file, and its log, under a name that is not taken."""
-    number = 1
-    while (aside := file.with_name(f"{file.name}.damaged-{number}")).exists():
-        number += 1
-    for ending in ("-wal", "-shm"):
-        beside = file.with_name(file.name + ending)
-        if beside.exists():
-            os.replace(beside, aside.with_name(aside.name + ending))
-    os.replace(file, aside)
-    return str(aside)
-
-
 def _remove(file: Path) -> None:
     for ending in ("", "-wal", "-shm", "-journal"):
         file.with_name(file.name + ending).unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _sync_file(file: Path) -> None:
+    handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

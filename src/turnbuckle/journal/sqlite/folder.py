@@ -8,11 +8,14 @@ import errno
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from turnbuckle.journal.port import FolderGone, InUse, OutOfFiles, ReadOnly, StorageError, StorageFailed, StorageFull
 
 DATABASE = "journal.db"
+MENDED = "journal.db.mended"
+"""A whole new journal that is to take the place of the damaged one. Who opens the folder to write finishes that."""
 LOCK = "journal.lock"
 _TRIES = 5
 _PAUSE = 0.02  # somebody who looks holds the lock for a moment
@@ -46,13 +49,13 @@ class FolderMark:
     """Knows the journal's file by what it is, and not by its name."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / DATABASE
-        self._identity = _identity(self._file)
+        self.file = folder / DATABASE
+        self._identity = _identity(self.file)
 
     def check(self) -> None:
         """Raises FolderGone if the file is not there any more, or is another one."""
         try:
-            found = _identity(self._file)
+            found = _identity(self.file)
         except OSError as error:
             raise self._gone(f"is not there any more ({error.strerror})") from None
         if found != self._identity:
@@ -60,7 +63,7 @@ class FolderMark:
 
     def _gone(self, what: str) -> FolderGone:
         return FolderGone(
-            f"the journal {self._file} {what}, so nothing can be kept; put it back, or start the server again"
+            f"the journal {self.file} {what}, so nothing can be kept; put it back, or start the server again"
         )
 
 
@@ -76,6 +79,46 @@ def _unusable(folder: Path, error: OSError) -> StorageError:
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OutOfFiles(words)
     return ReadOnly(words) if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageFailed(words)
+
+
+def finish_mend(folder: Path) -> str:
+    """Put a mended journal in its place, also if whoever mended it died in the middle. Where the old one is kept; empty
+    if there was nothing to do. Only for whoever holds the folder's lock."""
+    mended, file = folder / MENDED, folder / DATABASE
+    if not mended.exists():
+        return ""
+    number = 1
+    while (aside := folder / f"{DATABASE}.damaged-{number}").exists():
+        number += 1
+    for ending in ("-wal", "-shm", ""):  # the file itself last: as long as it is there, the number is the same
+        beside = folder / f"{DATABASE}{ending}"
+        if beside.exists():
+            os.replace(beside, f"{aside}{ending}")
+    sync_folder(folder)
+    os.replace(mended, file)
+    sync_folder(folder)
+    return str(aside)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that names in a folder survive a loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def finish_mend_if_free(folder: Path) -> None:
+    """The same for somebody who only wants to read: if a process has the folder, it has done that already."""
+    if not (folder / MENDED).exists():
+        return
+    with suppress(StorageError, OSError):
+        lock = FolderLock(folder)
+        try:
+            finish_mend(folder)
+        finally:
+            lock.release()
 
 
 def writing_process(folder: Path) -> str:

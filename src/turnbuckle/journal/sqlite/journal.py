@@ -50,7 +50,8 @@ from turnbuckle.journal.port import (
 from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
-from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark
+from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend
+from turnbuckle.journal.sqlite.looking import look_at
 from turnbuckle.journal.sqlite.search import Search
 
 _SWEEP_ROWS = 2000
@@ -74,6 +75,7 @@ class SqliteJournal:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         hot: HotTails | None = None,
     ) -> None:
+        self._connect = connect
         self._monotonic = monotonic
         self._wall = wall
         self._live: dict[str, Live] = {}
@@ -85,6 +87,8 @@ class SqliteJournal:
         self._closed = False
         self._lock = FolderLock(folder)
         try:
+            with storage_errors():
+                finish_mend(folder)
             writing = open_to_write(folder / DATABASE, connect)
             try:
                 with storage_errors():
@@ -314,6 +318,14 @@ class SqliteJournal:
         self._check_open()
         with self._looking():
             return rows.has_rows(self._reading, key)
+
+    async def look(self) -> None:
+        self._check_open()
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, look_at, self._mark, self._connect)
+        except StorageError as error:
+            self._book.failed(error)
+            raise
 
     async def close(self) -> None:
         if self._closed:

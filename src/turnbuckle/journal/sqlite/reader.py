@@ -17,12 +17,13 @@ from turnbuckle.journal.port import (
     Found,
     Gone,
     Item,
+    JournalError,
     StreamRow,
     Wanted,
 )
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import connect, open_to_read, snapshot, storage_errors
-from turnbuckle.journal.sqlite.folder import DATABASE, has_writer
+from turnbuckle.journal.sqlite.folder import DATABASE, finish_mend_if_free, has_writer
 from turnbuckle.journal.sqlite.search import Search
 
 POLL_SECONDS = 0.02
@@ -34,6 +35,7 @@ class SqliteReader:
     def __init__(self, folder: Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._folder = folder
         self._sleep = sleep
+        finish_mend_if_free(folder)
         self._reading = open_to_read(folder / DATABASE)
         self._search = Search(folder / DATABASE, connect)
         self._waiters = Waiters()
@@ -101,11 +103,14 @@ class SqliteReader:
 
     async def _ask(self, version: int) -> None:
         """Look until something changed while somebody waits; then let everybody look for themselves."""
-        while len(self._waiters):
-            if (newest := self._version()) != version:
-                version = newest
-                self._waiters.wake_all()
-            await self._sleep(POLL_SECONDS)
+        try:
+            while len(self._waiters):
+                if (newest := self._version()) != version:
+                    version = newest
+                    self._waiters.wake_all()
+                await self._sleep(POLL_SECONDS)
+        except JournalError:
+            self._waiters.wake_all()  # whoever waits asks by itself, and is told
 
     def _version(self) -> int:
         self._check_open()

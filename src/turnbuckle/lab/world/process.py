@@ -136,6 +136,9 @@ class Process:
     async def drop(self, stream: str) -> bool:
         return await self._journal.drop(stream)
 
+    async def look(self) -> None:
+        await self._journal.look()
+
     def trouble(self) -> Trouble | None:
         return self._journal.trouble()
 

@@ -1,0 +1,60 @@
+"""A quick look at the file as it lies on the disk: what the process itself has in memory may long be something else.
+
+It costs the same for every size of journal: the beginning of the file, its length, and a few streams by chance.
+"""
+
+import os
+import random
+from pathlib import Path
+
+from turnbuckle.journal.port import Damaged
+from turnbuckle.journal.sqlite.database import Connect, Connection, open_to_read, storage_errors
+from turnbuckle.journal.sqlite.folder import FolderMark
+from turnbuckle.journal.sqlite.rows import fault, highest_key
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_SAMPLES = 4
+_STREAM = "SELECT id, name FROM stream WHERE id >= ? ORDER BY id LIMIT 1"
+_NEWEST = "SELECT seq, sum, data FROM item WHERE stream = ? AND length(data) < 1048576 ORDER BY seq DESC LIMIT 3"
+
+
+def look_at(mark: FolderMark, connect: Connect) -> None:
+    """Raises StorageError."""
+    mark.check()
+    with storage_errors():
+        if problem := torn(mark.file):
+            raise Damaged("", None, problem)
+    connection = open_to_read(mark.file, connect)
+    try:
+        with storage_errors():
+            _sample(connection)
+    finally:
+        connection.close()
+
+
+def torn(file: Path) -> str:
+    """What is wrong with the beginning or the length of a file; empty if nothing is. What is only in the log so far is
+    not missed."""
+    with file.open("rb") as opened:
+        header = opened.read(_HEADER)
+        size = os.fstat(opened.fileno()).st_size
+    if not header.startswith(_MAGIC):
+        return "the file does not begin like a journal" if header else "the file is empty"
+    page = int.from_bytes(header[16:18], "big") or 1
+    page = 65536 if page == 1 else page
+    pages = int.from_bytes(header[28:32], "big")
+    if size < pages * page:
+        return f"its end is torn off: {size // page:,} of {pages:,} pages are there"
+    return ""
+
+
+def _sample(connection: Connection) -> None:
+    highest = highest_key(connection)
+    for key in (highest, *(random.randint(1, max(highest, 1)) for _ in range(_SAMPLES))):
+        found = connection.execute(_STREAM, (key,)).fetchone()
+        if found is None:
+            continue
+        for seq, stored, data in connection.execute(_NEWEST, (found[0],)).fetchall():
+            if why := fault(int(found[0]), seq - 1, seq, stored, data):
+                raise Damaged(str(found[1]), seq, why)

@@ -1,0 +1,111 @@
+"""A session whose history can not be stored or read: the message is refused with words, and the session goes on."""
+
+import pytest
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Damaged, TooLarge
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.lab.world.sessions import SESSION, Plot, SessionWorld, message
+from turnbuckle.runtime.runs import fold_run
+from turnbuckle.runtime.saying import Said
+from turnbuckle.vocab.ids import RunId
+
+MOST = 40_000
+LONG = " ".join(f"w{number * 7919 % 100_000}" for number in range(2300))
+
+
+class Narrow(MemoryJournal):
+    """Takes smaller items than others do, and has lost a stream to damage."""
+
+    damaged = ""
+
+    async def append(self, stream, items, **more):
+        largest = max(map(len, items), default=0)
+        if largest > MOST:
+            raise TooLarge(largest)
+        return await super().append(stream, items, **more)
+
+    async def read(self, stream, after=0, limit=500):
+        if stream == self.damaged:
+            raise Damaged(stream, 1, "the checksum does not fit")
+        return await super().read(stream, after, limit)
+
+
+def staged(story):
+    clock = VirtualClock()
+
+    async def main():
+        world = SessionWorld(Plot(()), clock)
+        world.journal = Narrow(monotonic=clock.now, wall=clock.now)
+        await world.start()
+        try:
+            return await story(world)
+        finally:
+            await world.end()
+
+    return clock.run(main, quiet=0)
+
+
+async def say(world, text, run, busy=None):
+    said = Said((message(text),), busy, run=RunId(run))
+    return await world.in_lane(lambda lane: lane.say(said))
+
+
+async def outcome(world, run):
+    await world.pass_time(60)
+    return (await fold_run(world.journal, RunId(run))).outcome
+
+
+@pytest.mark.requirement("E10")
+def test_a_conversation_that_has_become_too_large_is_refused_with_words_and_does_not_hold_up_the_next():
+    async def story(world):
+        await say(world, LONG, "r1")
+        await world.pass_time(60)
+        with pytest.raises(TooLarge):
+            await say(world, LONG, "r2")
+        refused = await outcome(world, "r2")
+        await say(world, "short", "r3")
+        third = await outcome(world, "r3")
+        await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+        await say(world, LONG, "r4")
+        return refused, third, await outcome(world, "r4")
+
+    refused, third, anew = staged(story)
+    assert refused.kind == "failed"
+    assert "too large to be stored" in refused.why
+    assert "/new" in refused.why
+    assert (third.kind, anew.kind) == ("completed", "completed")
+
+
+@pytest.mark.requirement("E10")
+def test_so_is_one_that_waits_in_the_queue():
+    async def story(world):
+        await say(world, LONG, "r1")
+        await say(world, LONG, "r2", "queue")
+        await say(world, "short", "r3", "queue")
+        return [await outcome(world, run) for run in ("r1", "r2", "r3")]
+
+    first, second, third = staged(story)
+    assert (first.kind, second.kind, third.kind) == ("completed", "failed", "completed")
+    assert "too large to be stored" in second.why
+
+
+@pytest.mark.requirement("E10")
+def test_damage_in_the_last_run_is_told_for_every_message_until_a_new_conversation_begins():
+    async def story(world):
+        await say(world, "hello", "r1")
+        await world.pass_time(60)
+        world.journal.damaged = "r1"
+        told = []
+        for run in ("r2", "r3"):
+            with pytest.raises(Damaged):
+                await say(world, "and now?", run)
+            told.append(await outcome(world, run))
+        await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+        await say(world, "hello again", "r4")
+        return told, await outcome(world, "r4"), world.desk.lanes.of(SESSION)
+
+    told, anew, _ = staged(story)
+    assert [one.kind for one in told] == ["failed", "failed"]
+    assert all("can not be read" in one.why and "/new" in one.why for one in told)
+    assert anew.kind == "completed"

@@ -1,0 +1,87 @@
+"""What of a run survives a loss of power, and a store that is waited for."""
+
+import pytest
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import Claim, Damaged, StorageFailed, StorageFull
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.runtime.log import RunLog, may_pass, pause
+from turnbuckle.runtime.runs import READING
+from turnbuckle.turn.facts import ModelAsked, RunStarted, StopAsked, Streamed, UserSpoke, decode
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.vocab.events import TextDelta
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.messages import Message, TextPart
+
+WORDS = (Message("user", (TextPart("and one more thing"),)),)
+STARTED = RunStarted(0.0, RunId("run"), SessionId("s"), WORDS)
+ASKED = ModelAsked(1.0, 1, RouteName("r"), "openai_chat", "m", "first")
+STREAMED = Streamed(2.0, 1, (TextDelta(0, "seen"),))
+
+
+async def opened(journal: MemoryJournal, **more) -> RunLog:
+    claim = await journal.claim("run", "one", 60)
+    assert isinstance(claim, Claim)
+    log = RunLog(journal, claim, TurnFold(READING), **more)
+    await log.append([STARTED])
+    await log.append([ASKED])
+    await log.append([STREAMED])
+    return log
+
+
+@pytest.mark.requirement("E3", "G1")
+@pytest.mark.parametrize(
+    "fact", [UserSpoke(3.0, "m1", WORDS), StopAsked(3.0, "somebody")], ids=lambda fact: type(fact).__name__
+)
+def test_what_a_person_said_into_a_turn_survives_a_loss_of_power(fact):
+    clock = VirtualClock()
+
+    async def main():
+        journal = MemoryJournal()
+        log = await opened(journal)
+        before = len(await journal.after_power_loss().read("run"))
+        await log.append([fact])
+        left = [decode(item.data) for item in await journal.after_power_loss().read("run")]
+        return before, left
+
+    before, left = clock.run(main, quiet=0)
+    assert before == 1  # what was streamed is only seen
+    assert left == [STARTED, ASKED, STREAMED, fact]
+
+
+class Unsure(MemoryJournal):
+    """Says of one append that it failed, although it is stored."""
+
+    lies = 0
+
+    async def append(self, *args, **named):
+        head = await super().append(*args, **named)
+        if self.lies:
+            self.lies -= 1
+            raise StorageFailed("disk I/O error")
+        return head
+
+
+@pytest.mark.requirement("E10")
+def test_what_a_store_has_stored_all_the_same_is_not_stored_twice():
+    clock = VirtualClock()
+
+    async def main():
+        journal = Unsure()
+        log = await opened(journal, sleep=clock.sleep)
+        journal.lies = 1
+        await log.append([StopAsked(3.0, "somebody")])
+        return [decode(item.data) for item in await journal.read("run")]
+
+    assert clock.run(main, quiet=0) == [STARTED, ASKED, STREAMED, StopAsked(3.0, "somebody")]
+
+
+@pytest.mark.requirement("E10")
+def test_a_store_is_waited_for_with_growing_pauses_that_stay_short():
+    assert [pause(tries) for tries in (0, 1, 2, 3, 4, 100)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert [may_pass(error) for error in (StorageFull(""), OSError(), Damaged("", None, ""), RuntimeError())] == [
+        True,
+        True,
+        False,
+        False,
+    ]

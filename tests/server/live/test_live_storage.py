@@ -1,0 +1,168 @@
+"""Disks that fail, folders that go, journals that are damaged: everybody is told, and work goes on by itself where it
+can."""
+
+import asyncio
+import resource
+import shutil
+import sqlite3
+
+import pytest
+from live_stage import door, played, provider, run, said_in, served
+from server_process import lived
+
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.script import Finish, Say
+
+FULL = (4096, resource.RLIM_INFINITY)
+FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+CHAT = "/v1/chat/completions"
+
+
+def asked(text: str, **more):
+    return {"model": "agent", "messages": [{"role": "user", "content": text}], **more}
+
+
+def speaker(request):
+    """Says half of it, and the rest when the door opens."""
+    if "slowly" in last_user_text(request):
+        return (Say("One half"), door(1), Say(" and the other."), Finish())
+    return (Say("Well."), Finish())
+
+
+def told(reply):
+    return reply.status, reply.json["error"]["code"], "retry-after" in reply.headers
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.process
+@pytest.mark.parametrize("session", ["", "s"])
+def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goes_on_by_itself(session, tmp_path):
+    """A limit of the process on the size of files is what a disk without room is for it."""
+    headers = {"x_turnbuckle_session": session} if session else {}
+
+    async def scene(server):
+        await server.start()
+        body = asked("slowly", stream=True)
+        async with server.listen(CHAT, body, idempotency_key="k", **headers) as listener:
+            await listener.until(b"One half")
+            run_id = listener.reply.headers["x-turnbuckle-run"]
+            async with server.listen(f"/v1/runs/{run_id}/events") as watcher:
+                await watcher.until(b"One half")
+                resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FULL)
+                refused = await server.post(CHAT, asked("hello"))
+                in_session = await server.post(CHAT, asked("hello"), x_turnbuckle_session="other")
+                ready = await server.get("/readyz")
+                server.behind.doors.open(1)
+                await watcher.until(b'"kind":"storage"')
+                await listener.until(b": waiting for storage")
+                async with server.listen(CHAT, body, idempotency_key="k", **headers) as again:
+                    await again.until(b": waiting for storage")
+                    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FREE)
+                    whole = [await one.rest() for one in (listener, again)]
+                events = await watcher.rest()
+        later = await server.post(CHAT, asked("hello"), **headers)
+        await eventually_ready(server)
+        await server.stop()
+        return refused, in_session, ready, whole, events, later
+
+    refused, in_session, ready, whole, events, later = lived(scene, tmp_path, speaker)
+    assert told(refused) == told(in_session) == (503, "storage_failed", True)
+    assert (ready.status, ready.json["code"]) == (503, "storage_failed")
+    assert said_in(events) == "One half and the other."
+    for stream in whole:
+        said = "".join(
+            choice["delta"].get("content") or ""
+            for frame in stream
+            if frame.data.startswith(b"{")
+            for choice in frame.json["choices"]
+        )
+        assert said == "One half and the other."
+        assert stream[-1].data == b"[DONE]"
+    assert later.status == 200
+
+
+async def eventually_ready(server):
+    async with asyncio.timeout(30):
+        while (await server.get("/readyz")).status != 200:
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.2)
+
+
+@pytest.mark.requirement("E10")
+def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path):
+    async def scene(stage):
+        before = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        shutil.rmtree(tmp_path / "data")
+        plain = await stage.post(CHAT, asked("hello"))
+        in_session = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        keyed = await stage.post(CHAT, asked("hello"), idempotency_key="k")
+        ready = await stage.get("/readyz")
+        return before, plain, in_session, keyed, ready
+
+    before, *refused, ready = played(scene, tmp_path, speaker)
+    assert before.status == 200
+    assert [told(reply) for reply in refused] == [(503, "storage_gone", True)] * 3
+    assert (ready.status, ready.json["code"]) == (503, "storage_gone")
+    assert str(tmp_path) not in ready.body.decode()
+
+
+@pytest.mark.requirement("E10")
+def test_a_turn_whose_folder_is_moved_away_waits_and_ends_when_it_is_back(tmp_path):
+    async def scene(stage):
+        async with stage.listen(CHAT, asked("slowly", stream=True)) as listener:
+            await listener.until(b"One half")
+            (tmp_path / "data").rename(tmp_path / "away")
+            stage.behind.doors.open(1)
+            await listener.until(b": waiting for storage: the server's data folder is gone")
+            (tmp_path / "away").rename(tmp_path / "data")
+            return await listener.rest()
+
+    stream = played(scene, tmp_path, speaker)
+    assert stream[-1].data == b"[DONE]"
+    assert b'"finish_reason":"stop"' in b"".join(frame.data for frame in stream)
+
+
+def damage(folder, run_id):
+    connection = sqlite3.connect(folder / "data" / DATABASE)
+    with connection:
+        connection.execute(
+            "UPDATE item SET data = x'7b7d' WHERE seq = 1 AND stream = (SELECT id FROM stream WHERE name = ?)",
+            (run_id,),
+        )
+    connection.close()
+
+
+@pytest.mark.requirement("E10", "E8")
+def test_damage_in_the_last_run_of_a_session_is_told_and_a_new_conversation_can_begin(tmp_path):
+    async def main():
+        async with provider(speaker) as behind:
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                first = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+            damage(tmp_path, first.headers["x-turnbuckle-run"])
+            async with served(tmp_path, behind, server="drain = 0") as stage:
+                second = await stage.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
+                third = await stage.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
+                ready = await stage.get("/readyz")
+                read = await stage.get(f"/v1/runs/{first.headers['x-turnbuckle-run']}")
+                anew = await stage.post(CHAT, asked("/new"), x_turnbuckle_session="s")
+                fresh = await stage.post(CHAT, asked("hello again"), x_turnbuckle_session="s")
+                return second, third, read, ready, anew, fresh
+
+    second, third, read, ready, anew, fresh = run(main())
+    assert told(second) == told(third) == told(read) == (503, "storage_damaged", True)
+    assert (ready.status, ready.json["code"]) == (503, "storage_damaged")
+    assert "doctor --mend" in ready.json["fix"]
+    assert (anew.status, fresh.status) == (200, 200)
+
+
+@pytest.mark.requirement("E10")
+def test_a_journal_whose_pages_are_zeroed_is_not_ready(tmp_path):
+    async def scene(stage):
+        await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        file = tmp_path / "data" / DATABASE
+        with file.open("r+b") as opened:
+            opened.write(bytes(file.stat().st_size))
+        return await stage.get("/readyz")
+
+    ready = played(scene, tmp_path, speaker)
+    assert (ready.status, ready.json["code"]) == (503, "storage_damaged")

@@ -1,0 +1,186 @@
+"""What is said about a store that does not do its work, to clients and to readers."""
+
+import asyncio
+
+import msgspec
+import pytest
+from http_stage import Lines
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import (
+    Closed,
+    Conflict,
+    Damaged,
+    FolderGone,
+    FormatUnknown,
+    Gone,
+    InUse,
+    Item,
+    OutOfFiles,
+    ReadOnly,
+    StorageFailed,
+    StorageFull,
+    TooLarge,
+    Trouble,
+)
+from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.server.dialects.events import EventsDialect
+from turnbuckle.server.health import Readiness
+from turnbuckle.server.problems import written
+from turnbuckle.server.pulse import KEEPALIVE, Pulse, Reader
+from turnbuckle.server.store_words import TO_DO, WORDS, problem
+from turnbuckle.vocab.ids import RunId
+
+SECRET = "/srv/secret/journal.db"
+FAULTS = {
+    StorageFull(SECRET): (507, "storage_full", True),
+    ReadOnly(SECRET): (503, "storage_read_only", True),
+    OutOfFiles(SECRET): (503, "storage_out_of_files", True),
+    FolderGone(SECRET): (503, "storage_gone", True),
+    StorageFailed(SECRET): (503, "storage_failed", True),
+    Damaged("run of somebody", 3, SECRET): (503, "storage_damaged", True),
+    FormatUnknown(SECRET): (503, "storage_unknown_format", True),
+    InUse(SECRET): (503, "storage_in_use", True),
+    Closed(SECRET): (503, "interrupted", True),
+    Conflict("a", 1, 2): (503, "storage_conflict", True),
+    TooLarge(99_000_000): (413, "conversation_too_large", False),
+    Gone(SECRET): (404, "deleted", False),
+}
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
+def test_every_error_of_the_store_is_told_with_words_and_when_to_come_back(error):
+    status, code, waits = FAULTS[error]
+    answer = written(problem(error, "r1"))
+    body = msgspec.json.decode(answer.body)["error"]
+    headers = dict(answer.headers)
+    assert (answer.status, body["code"], "retry-after" in headers) == (status, code, waits)
+    assert len(body["message"].split()) > 2
+    assert SECRET not in body["message"]
+    assert headers["x-turnbuckle-run"] == "r1"
+
+
+@pytest.mark.requirement("E10")
+def test_no_two_faults_have_the_same_words():
+    assert len(set(WORDS.values())) == len(WORDS)
+    assert WORDS.keys() == TO_DO.keys()
+
+
+class Failing(MemoryJournal):
+    def __init__(self, error=None, trouble=None):
+        super().__init__()
+        self.error, self.own = error, trouble
+
+    async def look(self):
+        if self.error is not None:
+            raise self.error
+
+    def trouble(self):
+        return self.own
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize(
+    "error", [one for one, (_, code, _) in FAULTS.items() if code.startswith("storage_") and "conflict" not in code]
+)
+@pytest.mark.parametrize("found", ["by a look", "by its work"])
+def test_readiness_tells_every_fault_of_the_store_from_each_other(error, found):
+    trouble = Trouble(error.fault, str(error), 1.0)
+    journal = Failing(error) if found == "by a look" else Failing(None, trouble)
+    state = asyncio.run(Readiness(journal, lambda: False).state())
+    assert (state.code, state.why) == (f"storage_{error.fault}", WORDS[error.fault])
+    assert state.fix
+
+
+class Wire:
+    clear, gone, dropped = True, False, False
+
+    def __init__(self):
+        self.sent = []
+        self.blocks = asyncio.Event()
+        self.blocks.set()
+
+    async def send(self, message):
+        self.sent.append(message["body"])
+        await self.blocks.wait()
+
+    def on_gone(self, call):
+        pass
+
+    def abort(self):
+        self.sent.append(b"aborted")
+
+
+def beating(scene, trouble=lambda: None, dialect=Lines):
+    clock = VirtualClock()
+
+    async def main():
+        wire = Wire()
+        reader = Reader(wire, wire.send, dialect(), None)
+        pulse = Pulse(keepalive=5, noop=10, wall=lambda: 7.0, trouble=trouble)
+        pulse.add(object(), reader)
+        beats = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
+        try:
+            return await scene(wire, reader)
+        finally:
+            beats.cancel()
+            await asyncio.wait({beats})
+
+    return clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("F2", "E5")
+def test_no_sign_of_life_comes_between_the_parts_of_a_send():
+    """A beat in the middle of a frame that is on its way would be read as a part of it."""
+
+    async def scene(wire, reader):
+        wire.blocks.clear()
+        writing = asyncio.ensure_future(reader.write(b"data: a frame\n\n"))
+        await asyncio.sleep(60)
+        during = list(wire.sent)
+        wire.blocks.set()
+        await writing
+        await asyncio.sleep(12)
+        return during, wire.sent
+
+    during, after = beating(scene)
+    assert during == [b"data: a frame\n\n"]
+    assert after[1:] == [KEEPALIVE, b"data: beat\n\n"]
+
+
+@pytest.mark.requirement("E10", "F8")
+def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often_as_of_anything():
+    troubles = [None]
+
+    async def scene(wire, reader):
+        reader.dialect.take([Item(1, b'{"type":"run_started","at":0,"run":"r","session":"s","messages":[]}')])
+        await asyncio.sleep(2)
+        before = list(wire.sent)
+        troubles[0] = Trouble("full", "SECRET", 3.0)
+        await asyncio.sleep(2)
+        at_once = list(wire.sent)
+        await asyncio.sleep(21)
+        later = list(wire.sent)
+        troubles[0] = None
+        await asyncio.sleep(4)
+        return before, at_once, later, wire.sent
+
+    before, at_once, later, after = beating(scene, lambda: troubles[0], lambda: EventsDialect(RunId("r")))
+    assert before == []
+    (told,) = at_once
+    comment, _, frame = told.partition(b"\n\n")
+    assert comment == b": waiting for storage: the server's disk is full"
+    waiting = msgspec.json.decode(frame.split(b"data: ")[1])["waiting_on"]
+    assert waiting == {"kind": "storage", "detail": "the server's disk is full", "since": 3.0}
+    assert [sent for sent in later if sent != KEEPALIVE] == [told] * 3
+    assert after[len(later) :] == [KEEPALIVE]
+
+
+@pytest.mark.requirement("E10")
+def test_damage_somewhere_is_not_what_a_reader_waits_for():
+    async def scene(wire, reader):
+        await asyncio.sleep(4)
+        return wire.sent
+
+    assert beating(scene, lambda: Trouble("damaged", "a stream", 1.0)) == []
