@@ -98,3 +98,57 @@ def test_only_the_latest_waits_are_remembered():
 def test_a_route_with_quick_text_is_still_given_time_to_think():
     assert limits(pace=taught(0.0)).gap.seconds < limits().gap.seconds
     assert limits(pace=taught(0.0)).gap_thinking == limits().gap_thinking
+
+
+# A machine of one's own that reads slowly
+
+
+def read_by(*prompts: tuple[float, int]) -> Pace:
+    """A local server that read prompts of these sizes in so many seconds, and is otherwise quick."""
+    pace = taught(0.001)
+    for seconds, size in prompts:
+        pace.note_reading(seconds, size)
+    return pace
+
+
+def first(pace: Pace, size: int, **fields) -> float:
+    return limits(prompt_size=size, pace=pace, **{"local": True, **fields}).first_event.seconds
+
+
+def test_a_local_server_that_answers_short_prompts_at_once_still_gets_its_time_for_a_long_one():
+    unread = limits(prompt_size=100_000, local=True).first_event.seconds
+    assert first(taught(0.001), 100_000) == unread
+    assert first(taught(0.001), 100_000, local=False) < unread
+
+
+@pytest.mark.parametrize("seconds_per_thousand", [0.1, 2.0, 12.0, 30.0])
+@pytest.mark.parametrize("size", [1_000, 10_000, 60_000, 100_000, 10**7])
+def test_the_first_clock_of_a_local_server_follows_how_fast_it_reads(seconds_per_thousand: float, size: int):
+    pace = read_by((seconds_per_thousand * 8, 8_000))
+    needed = seconds_per_thousand * size / 1000
+    given = first(pace, size)
+    assert given >= min(2 * needed, 3600)
+    assert given <= 3600
+
+
+def test_short_prompts_do_not_tell_how_fast_one_reads():
+    assert read_by((50.0, 100)).reading is None
+    assert read_by((50.0, 100), (40.0, 8_000), (10.0, 8_000)).reading == 5.0
+
+
+def test_a_prompt_that_was_not_read_in_time_gets_twice_the_time():
+    pace = taught(0.001)
+    times = []
+    for pace.late in range(6):
+        times.append(first(pace, 50_000))
+    assert times[1] == 2 * times[0]
+    assert times[2] == 4 * times[0]
+    assert times[-1] <= 3600
+    pace.note_reading(1.0, 50_000)
+    assert pace.late == 0
+
+
+def test_what_somebody_set_holds_for_a_slow_reader_too():
+    pace = read_by((500.0, 8_000))
+    pace.late = 3
+    assert limits(StallSettings(first_event=9), prompt_size=10**6, local=True, pace=pace).first_event.seconds == 9

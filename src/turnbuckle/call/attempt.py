@@ -95,6 +95,7 @@ class Attempt:
         self._decoder: ReplyDecoder | None = None
         self._exchange: Exchange | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._prompt_size = 0
         self._expected = 0.0  # when the timer should come
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
@@ -216,7 +217,7 @@ class Attempt:
             else:
                 self._exchange.abort(last.failure)
         if isinstance(last, Ended) and self._pace is not None and self.limits is not None and self._request.stream:
-            self._watch.teach(self._pace, self.limits)
+            self._watch.teach(self._pace, self.limits, self._prompt_size)
         return events
 
     def _discreet(self, events: list[Event]) -> list[Event]:
@@ -243,6 +244,7 @@ class Attempt:
         self._watch.connected(self._clock.now())
 
     def _start_clocks(self, prompt_size: int) -> None:
+        self._prompt_size = prompt_size
         self.limits = limits_for(
             self._route.stall,
             prompt_size=prompt_size,

@@ -5,6 +5,10 @@ local machine may be slow), the size of the prompt and the effort asked for, and
 showed lately: four times its longest wait, within bounds. Where another route stands ready, it is waited for half as
 long: to go there costs less than to go on waiting. A limit that was learned and then fired may have been wrong,
 so what was learned is forgotten and the default holds again.
+
+A machine of one's own may read a prompt no faster than somebody reads it aloud. There the first clock follows the size
+of the prompt and how fast such a machine was seen to read. As long as that is not known it is not learned down, and
+each time that it fires in vain it is doubled for the next attempt, which would only begin to read from the start.
 """
 
 from typing import Annotated, Literal
@@ -20,6 +24,9 @@ _HARD_EFFORTS = frozenset({"high", "xhigh", "max"})
 _PLAIN_FIRST = 600.0
 """A whole answer must be generated before its first byte comes."""
 _WITH_ANOTHER = 0.5
+_BEFORE_READING = 60.0
+"""A model may have to be loaded first."""
+_DOUBLED = 4
 ERROR_BODY = 10.0
 """An error's body is only worth a short wait: the status already says most."""
 
@@ -82,9 +89,26 @@ class Pace:
     FACTOR = 4.0
     LEAST = 0.375
     MOST = 2.5
+    TELLING = 4_000
+    """Characters of a prompt from which on the time for it says how fast it is read."""
 
     def __init__(self) -> None:
         self._shares: dict[Learnable, list[float]] = {"first_event": [], "gap": [], "gap_in_call": []}
+        self._reading: list[float] = []
+        self.late = 0
+        """How often in a row the first event did not come in time."""
+
+    @property
+    def reading(self) -> float | None:
+        """The longest that it took over 1,000 characters of a prompt lately; None while that is not known."""
+        return max(self._reading, default=None)
+
+    def note_reading(self, seconds: float, prompt_size: int) -> None:
+        """A prompt of this size was read in so many seconds. Short ones say nothing: they are all overhead."""
+        self.late = 0
+        if prompt_size >= self.TELLING:
+            self._reading.append(seconds * 1000 / prompt_size)
+            del self._reading[: -self.KEPT]
 
     def note(self, what: Learnable, seconds: float, limit: Limit) -> None:
         """A finished attempt waited so long at most, under this limit."""
@@ -128,7 +152,7 @@ def limits_for(
         gap_in_call = _limit(settings.gap_in_call, base.in_call, "gap_in_call", pace)
     return Limits(
         connect=_limit(settings.connect, 10.0),
-        first_event=_limit(settings.first_event, base.first, "first_event", pace),
+        first_event=_first_event(settings.first_event, base, local, prompt_size, pace),
         gap=gap,
         gap_thinking=gap_thinking,
         gap_in_call=gap_in_call,
@@ -158,6 +182,16 @@ def _limit(setting: Setting, default: float, what: Learnable | None = None, pace
         return Limit(setting, "configured", default)
     scale = pace.scale(what) if pace is not None and what is not None else None
     return Limit(default, "default", default) if scale is None else Limit(default * scale, "learned", default)
+
+
+def _first_event(setting: Setting, base: _Defaults, local: bool, prompt_size: int, pace: Pace | None) -> Limit:
+    limit = _limit(setting, base.first, "first_event", pace)
+    if limit.source == "configured" or not local or pace is None:
+        return limit
+    known = pace.reading
+    least = base.first if known is None else _BEFORE_READING + Pace.FACTOR * known * prompt_size / 1000
+    seconds = min(max(limit.seconds, least) * 2.0 ** min(pace.late, _DOUBLED), max(base.first_most, limit.seconds))
+    return limit if seconds == limit.seconds else Limit(seconds, "learned", base.first)
 
 
 def _silence(setting: Setting, gap: Limit, share: float = 1.0) -> Limit:

@@ -195,7 +195,7 @@ class Watch:
         thinking = self.thinking and waiting == "more"
         return Activity(waiting, self.progress_at, tool, thinking, self.event_at, self.first_delta_at)
 
-    def teach(self, pace: Pace, limits: Limits) -> None:
+    def teach(self, pace: Pace, limits: Limits, prompt_size: int = 0) -> None:
         """Let the route's memory have the waits of an attempt that came to its proper end."""
         first = (self.first_event_at or self.begun) - (self.connected_at or self.begun)
         seen: dict[Learnable, float] = {"first_event": first, "gap": self.longest_gap}
@@ -203,6 +203,7 @@ class Watch:
             seen["gap_in_call"] = self.longest_gap_in_call
         for what, seconds in seen.items():
             pace.note(what, seconds, getattr(limits, what))
+        pace.note_reading(first, prompt_size)
 
 
 def next_deadline(watch: Watch, limits: Limits) -> Deadline:
@@ -249,7 +250,10 @@ def _moment(deadline: Deadline) -> float:
 
 
 def forget_wrong(watch: Watch, deadline: Deadline, pace: Pace) -> None:
-    """A learned limit fired. It may have been learned wrongly, so the default shall hold again."""
+    """A learned limit fired. It may have been learned wrongly, so the default shall hold again. A prompt that was not
+    read in time is remembered in any case."""
+    if deadline.clock == "first_event":
+        pace.late += 1
     if deadline.limit.source != "learned" or deadline.clock == "connect":
         return
     if deadline.clock == "first_event":

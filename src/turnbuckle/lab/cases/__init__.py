@@ -7,12 +7,13 @@ from turnbuckle.lab.cases.calls import CALLS
 from turnbuckle.lab.cases.drafts import DRAFTS
 from turnbuckle.lab.cases.errors import ERRORS
 from turnbuckle.lab.cases.finishes import FINISHES
+from turnbuckle.lab.cases.refusals import REFUSALS
 from turnbuckle.lab.cases.spellings import SPELLINGS
 from turnbuckle.lab.cases.whole import WHOLE
 from turnbuckle.lab.script import Case
 from turnbuckle.lab.script_text import ScriptError, nearest
 
-CASES: tuple[Case, ...] = (*WHOLE, *SPELLINGS, *CALLS, *DRAFTS, *BREAKS, *ERRORS, *FINISHES)
+CASES: tuple[Case, ...] = (*WHOLE, *SPELLINGS, *CALLS, *DRAFTS, *BREAKS, *ERRORS, *REFUSALS, *FINISHES)
 
 
 def find_case(name: str, cases: Mapping[str, Case] | None = None) -> Case:

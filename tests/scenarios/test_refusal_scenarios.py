@@ -1,0 +1,67 @@
+"""Whole runs against providers that refuse a request as it is, and would take it said otherwise."""
+
+from pathlib import Path
+
+import pytest
+from stage import play
+
+from turnbuckle.lab.cases.refusals import AFFORDABLE
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.turn.facts import Reask, Retry
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.quirks import Quirks
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+@pytest.mark.requirement("C3")
+@EVERY
+def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "call-unreadable-once", protocol=protocol)
+    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
+    assert [decided.decision for decided in story.decided] == [Reask("valid_calls")]
+
+
+@pytest.mark.requirement("A9")
+@EVERY
+def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "gateway-failed-once", protocol=protocol)
+    assert (story.outcome.kind, story.shown, story.notices) == ("completed", ANSWER, [])
+    assert isinstance(story.decided[0].decision, Retry)
+
+
+@EVERY
+def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "can-only-afford", protocol=protocol)
+    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
+    assert [decided.decision for decided in story.decided] == [Reask("less_room", cap=AFFORDABLE)]
+    assert len(story.requests) == 2
+
+
+@pytest.mark.requirement("C5")
+@EVERY
+def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "signature-refused", protocol=protocol)
+    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
+    assert [decided.decision for decided in story.decided] == [Reask("retold")]
+    assert len(story.started) == 1
+
+
+@pytest.mark.requirement("C11", "D1")
+@EVERY
+def test_a_name_that_the_model_invented_never_comes_back_to_its_provider(tmp_path: Path, protocol: Protocol):
+    story = play(tmp_path, "tool-name-refused", protocol=protocol)
+    assert (story.outcome.kind, story.shown, story.decided) == ("completed", ANSWER, [])
+    assert (len(story.requests), story.started) == (2, [])
+    (told,) = story.finished
+    assert told.outcome.status == "not_started"
+    assert "get_weather" in told.outcome.text
+    assert "get_weather" in story.body(1)
+
+
+def test_a_field_that_is_refused_goes_by_its_other_name(tmp_path: Path):
+    route = {"quirks": Quirks(output_cap_field="max_tokens"), "max_output_tokens": 99}
+    story = play(tmp_path, "cap-field-refused", route=route)
+    assert (story.outcome.kind, story.shown, story.notices) == ("completed", ANSWER, [])
+    caps = [request.body.get("max_completion_tokens") for request in story.requests]
+    assert caps == [None, 99]
