@@ -43,6 +43,7 @@ data = "data"
 
 [server]
 port = 0
+hold_status = 0
 keepalive = 0.2
 noop = 0.3
 

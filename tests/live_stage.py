@@ -35,11 +35,12 @@ data = "data"
 
 [server]
 port = 0
+hold_status = {hold}
 {server}
 
 [recovery]
 stream_retries = 1
-patience = 0
+patience = {patience}
 
 [[routes]]
 name = "lab"
@@ -285,10 +286,20 @@ def settings_text(
     protocol: str = "openai_chat",
     gap: float = 60,
     first_event: float = 60,
+    hold: float = 0,
+    patience: float = 0,
 ) -> str:
     """The settings of a server in front of a provider."""
     return SETTINGS.format(
-        url=url, server=server, tools=tools, more=more, protocol=protocol, gap=gap, first_event=first_event
+        url=url,
+        server=server,
+        tools=tools,
+        more=more,
+        protocol=protocol,
+        gap=gap,
+        first_event=first_event,
+        hold=hold,
+        patience=patience,
     )
 
 

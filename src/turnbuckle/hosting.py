@@ -103,7 +103,7 @@ class _Parts:
         self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time, trouble=trouble)
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         attendance = Attendance(self._stop)
-        self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics)
+        self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics, server.hold_status)
         self._once = Once(opened.journal, opened.owner, time.time, runs.new_id)
         self._retention = retention_of(settings, opened.journal)
         self.desk = Desk(

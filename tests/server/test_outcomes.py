@@ -46,14 +46,23 @@ def test_every_kind_of_failure_is_an_error_that_no_client_repeats_by_itself(kind
     assert trouble.message.endswith("it broke")
     assert trouble.code
     assert dict(trouble.headers())["x-should-retry"] == "false"
-    assert ("retry-after" in dict(trouble.headers())) == (trouble.status in (429, 503))
+    assert "retry-after" not in dict(trouble.headers())
+
+
+@pytest.mark.requirement("F11")
+@pytest.mark.parametrize("kind", get_args(FailureKind))
+def test_what_a_relay_could_not_get_may_be_asked_for_again_if_that_can_help(kind):
+    told = failure(kind, "inner words")
+    headers = dict(trouble_of(Outcome("failed", "it broke", told), repeatable=True).headers())
+    assert headers["x-should-retry"] == ("true" if told.retryable else "false")
+    assert ("retry-after" in headers) == (kind in ("rate_limited", "overloaded"))
 
 
 @pytest.mark.parametrize(
     "kind, status, type, code",
     [
         ("rate_limited", 429, "rate_limit_error", "rate_limit_exceeded"),
-        ("overloaded", 503, "server_error", "server_is_overloaded"),
+        ("overloaded", 503, "server_error", "overloaded"),
         ("context", 400, "invalid_request_error", "context_length_exceeded"),
         ("too_large", 413, "invalid_request_error", "request_too_large"),
         ("invalid", 400, "invalid_request_error", "invalid"),
@@ -87,7 +96,7 @@ def test_a_provider_says_what_is_wrong_with_a_request_in_its_own_words():
 
 def test_a_client_is_told_to_wait_as_long_as_the_provider_said_and_never_less():
     limited = Failure("rate_limited", "x", True, retry_after=7.2)
-    assert dict(trouble_of(Outcome("failed", "x", limited)).headers())["retry-after"] == "8"
+    assert dict(trouble_of(Outcome("failed", "x", limited), repeatable=True).headers())["retry-after"] == "8"
 
 
 def test_a_failure_without_a_cause_is_still_an_error_with_words():

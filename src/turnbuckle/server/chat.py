@@ -15,6 +15,7 @@ from turnbuckle.server.attendance import CANCEL, DETACH, read_policy
 from turnbuckle.server.catalog import Chosen
 from turnbuckle.server.desk import Begun, Desk
 from turnbuckle.server.dialects.chat import ChatDialect, Events, PlainChat
+from turnbuckle.server.dialects.closing import REPEATABLE
 from turnbuckle.server.http import Answer, Exchange, Problem, Streaming, json_answer
 from turnbuckle.server.names import session_id
 from turnbuckle.server.problems import refused
@@ -45,7 +46,10 @@ class Chat:
         # A request that is sent again may ask for another form of the same answer.
         model = str(begun.asked.get("model", asked.model))
         created, headers = int(begun.created), begun.headers(exchange.caller.owner)
-        if asked.stream:
+        fails = asked.stream and await self._desk.tailing.fails_at_once(
+            begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
+        )
+        if asked.stream and not fails:
             dialect = ChatDialect(
                 begun.run, model=model, created=created, include_usage=asked.include_usage, events=events
             )
@@ -67,6 +71,7 @@ class Chat:
             "surface": "chat",
             "model": asked.model,
             "on_disconnect": read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual),
+            REPEATABLE: not session and not exchange.headers.get("idempotency-key"),
         }
         wishes = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools, cap_field=asked.cap_field)
         new = NewRun((), wishes=wishes, asked=record)

@@ -72,7 +72,8 @@ FAULTS: dict[FailureKind, Fault] = {
     "budget": Fault(422, _REFUSED, "limit_reached"),
     # What the provider said of itself
     "rate_limited": Fault(429, "rate_limit_error", "rate_limit_exceeded"),
-    "overloaded": Fault(503, code="server_is_overloaded"),
+    # Not `server_is_overloaded`: agents take that for the last word on the matter.
+    "overloaded": Fault(503, code="overloaded"),
     "server": Fault(502),
     "timeout": Fault(504, code="timeout"),
     "unstreamable": Fault(502),
@@ -107,14 +108,19 @@ class Trouble(Struct, frozen=True):
     code: str
     param: str | None = None
     retry_after: float | None = None
+    repeatable: bool = False
+    """Nothing was done that a second time would do again, and it may go better then."""
 
     def body(self) -> dict[str, Any]:
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
     def headers(self) -> Headers:
-        """A run is never repeated by a client's own rules: it may have done something."""
+        """A run is not repeated by a client's own rules: it may have done something. A relay has not, and says so. When
+        to come back is for those alone who may."""
+        if not self.repeatable:
+            return (("x-should-retry", "false"),)
         waits = () if self.retry_after is None else (("retry-after", str(math.ceil(self.retry_after))),)
-        return (("x-should-retry", "false"), *waits)
+        return (("x-should-retry", "true"), *waits)
 
 
 class Ending(Struct, frozen=True):
@@ -144,11 +150,19 @@ class Plain(Struct, frozen=True):
     headers: Headers = ()
 
 
-def ending(outcome: Outcome, *, handed: bool = False, declined: bool = False, quiet: bool = False) -> Ending:
-    """The row of an outcome, filled in. `handed`: calls go to the client. `quiet`: no note may stand in the text."""
+def ending(
+    outcome: Outcome,
+    *,
+    handed: bool = False,
+    declined: bool = False,
+    quiet: bool = False,
+    repeatable: bool = False,
+) -> Ending:
+    """The row of an outcome, filled in. `handed`: calls go to the client. `quiet`: no note may stand in the text.
+    `repeatable`: whatever came of it, nothing was done."""
     unfinished = outcome.kind in ("partial", "failed")
     row = ROWS["declined" if declined and unfinished else outcome.kind]
-    trouble = trouble_of(outcome) if row is ROWS["failed"] else None
+    trouble = trouble_of(outcome, repeatable=repeatable) if row is ROWS["failed"] else None
     finish = "tool_calls" if handed and row is ROWS["completed"] else row.finish
     return Ending(outcome, row, finish, "" if quiet or trouble is not None else note_of(outcome), trouble)
 
@@ -167,8 +181,8 @@ def _drafts(outcome: Outcome) -> str:
     return f" Kept as a draft: {', '.join(outcome.drafts)}." if outcome.drafts else ""
 
 
-def trouble_of(outcome: Outcome) -> Trouble:
-    """A failed outcome as an error in the known shape."""
+def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> Trouble:
+    """A failed outcome as an error in the known shape. Of what may be `repeatable` only that is which may go better."""
     failure = outcome.failure
     words = outcome.why or (failure.message if failure is not None else "") or "the run failed"
     if failure is None:
@@ -176,7 +190,8 @@ def trouble_of(outcome: Outcome) -> Trouble:
     fault = FAULTS[failure.kind]
     code = failure.code if failure.kind in _KEEPS_CODE and failure.code else fault.code or failure.kind
     waits = failure.retry_after or _WAIT if fault.status in (429, 503) else None
-    return Trouble(fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits)
+    again = repeatable and failure.retryable
+    return Trouble(fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits, again)
 
 
 def told(outcome: Outcome, run: RunId) -> dict[str, Any]:

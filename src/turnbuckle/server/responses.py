@@ -16,6 +16,7 @@ from turnbuckle.runtime.runs import NewRun, fold_run
 from turnbuckle.server.attendance import DETACH, read_policy
 from turnbuckle.server.chat import GRACE, ON_DISCONNECT, SESSION
 from turnbuckle.server.desk import Begun, Desk
+from turnbuckle.server.dialects.closing import REPEATABLE
 from turnbuckle.server.dialects.responses import ResponsesDialect
 from turnbuckle.server.http import Answer, Exchange, Problem, Query, Streaming, json_answer
 from turnbuckle.server.names import (
@@ -62,7 +63,14 @@ class ResponsesApi:
         if asked.left_out:
             headers = (*headers, ("x-turnbuckle-left-out", ", ".join(asked.left_out)))
         dialect = dialect_for(begun)
-        if asked.stream:
+        fails = (
+            asked.stream
+            and not asked.background
+            and await self._desk.tailing.fails_at_once(
+                begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
+            )
+        )
+        if asked.stream and not fails:
             return Streaming(begun.run, dialect, begun.after, headers, begun.on_disconnect)
         if asked.background:
             return json_answer(await self._body(begun), 200, headers)
@@ -87,6 +95,7 @@ class ResponsesApi:
             "store": asked.store,
             "background": asked.background,
             "on_disconnect": read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual),
+            REPEATABLE: not _session_named(exchange, asked) and not exchange.headers.get("idempotency-key"),
             "echo": asked.echo,
             "input": asked.input_items,
         }

@@ -32,6 +32,15 @@ class ServerSettings(Struct, frozen=True):
     noop: Annotated[
         float, Meta(gt=0, description="Seconds without a frame after which it gets one that says nothing.")
     ] = 30.0
+    hold_status: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=30,
+            description="Seconds for which a chat or response stream waits for its first word before its status goes "
+            "out, so that an early failure is a real status code.",
+        ),
+    ] = 1.0
     send_timeout: Annotated[
         float, Meta(gt=0, description="Seconds after which a client that takes nothing is dropped.")
     ] = 60.0

@@ -22,6 +22,7 @@ from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageErr
 from turnbuckle.journal.port import Reader as Journal
 from turnbuckle.server import store_words
 from turnbuckle.server.attendance import Attendance
+from turnbuckle.server.first_word import FirstWord
 from turnbuckle.server.http import Dialect, Problem, Streaming
 from turnbuckle.server.line import Departed, Interrupted, Line, Presence
 from turnbuckle.server.pulse import Pulse, Reader, Send
@@ -67,8 +68,15 @@ class Tailing:
     """Reads runs to clients. `attendance` is told who reads, `audience` how many."""
 
     def __init__(
-        self, journal: Journal, pulse: Pulse, attendance: Attendance, audience: Audience | None = None
+        self,
+        journal: Journal,
+        pulse: Pulse,
+        attendance: Attendance,
+        audience: Audience | None = None,
+        hold: float = 0.0,
     ) -> None:
+        """`hold`: for how many seconds a stream waits for its first word before its status goes out."""
+        self._hold = hold
         self._audience = audience
         self._reads: dict[RunId, set[Presence]] = {}
         self._lost: dict[RunId, StorageError] = {}
@@ -169,6 +177,29 @@ class Tailing:
         if failed is None:
             return dialect.interrupted()
         return dialect.interrupted(store_words.words(failed.fault), store_words.code(failed.fault))
+
+    async def fails_at_once(self, run: RunId, line: Line, *, after: int = 0, on_disconnect: str = "detach") -> bool:
+        """Wait a moment for the first word of a run. Whether it has failed without one: then there is nothing to
+        stream, and the status of the answer can say so. Raises Departed if the client leaves meanwhile."""
+        if not self._hold:
+            return False
+        presence, first = Presence(line), FirstWord()
+        self._attendance.enter(run, on_disconnect)
+        stays = True
+        try:
+            async with asyncio.timeout(self._hold):
+                with presence:
+                    self._pulse.add(presence)
+                    await self._follow(_Tail(self._journal, run, after, first, _drop))
+        except Departed:
+            stays = False
+            raise
+        except (TimeoutError, Interrupted, JournalError):
+            pass  # the stream itself tells what there is to tell
+        finally:
+            self._pulse.remove(presence)
+            self._leave(run, on_disconnect, ended=stays)
+        return first.failed
 
     async def _follow(self, tail: "_Tail") -> None:
         if self._pulse.over:

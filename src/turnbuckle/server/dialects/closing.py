@@ -7,6 +7,8 @@ from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import Wishes
 
 _DECLINED = ("refused", "filtered")
+REPEATABLE = "repeatable"
+"""What was asked may simply be asked again: it has no session that it would stand in twice, and no key."""
 
 
 class Closing:
@@ -18,6 +20,7 @@ class Closing:
         self.refused = False
         """The model declined in words of its own."""
         self._wishes = Wishes()
+        self._repeatable = False
         self._spent = Usage()
         self._now: Usage | None = None
         self._finish: Finish | None = None
@@ -25,6 +28,7 @@ class Closing:
 
     def start(self, fact: RunStarted) -> None:
         self._wishes = fact.wishes
+        self._repeatable = fact.asked.get(REPEATABLE) is True and not fact.wishes.own_tools
 
     def ask(self) -> None:
         """Another attempt begins. Each counts its tokens anew."""
@@ -58,4 +62,4 @@ class Closing:
         declined = outcome.kind != "cancelled" and (self._finish in _DECLINED or self._verdict in _DECLINED)
         at_limit = self._wishes.max_output_tokens is not None and self._finish == "length"
         quiet = self._wishes.response_format is not None or at_limit or (declined and self.refused)
-        return ending(outcome, handed=self.handed, declined=declined, quiet=quiet)
+        return ending(outcome, handed=self.handed, declined=declined, quiet=quiet, repeatable=self._repeatable)

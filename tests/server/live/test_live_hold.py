@@ -1,0 +1,147 @@
+"""A stream that fails before its first word has a real status, and says whether it may be asked for again."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from live_scenes import LAST
+from live_stage import Stage, door, played
+
+from turnbuckle.lab.script import Call, Cut, Finish, LabRequest, Say, ScriptItem, Status
+
+LONG = 20.0
+ASKED = {"messages": [{"role": "user", "content": "Hello."}]}
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
+TOOL = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+SURFACE = pytest.mark.parametrize("surface", PATHS)
+Model = Callable[[LabRequest], Iterable[ScriptItem]]
+
+
+def always(*steps: ScriptItem) -> Model:
+    return lambda request: steps
+
+
+def body(surface: str, model: str = "lab", **more: Any) -> dict[str, Any]:
+    asked = ASKED if surface == "chat" else {"input": "Hello."}
+    return {"model": model, "stream": True, **asked, **more}
+
+
+@pytest.mark.requirement("F11", "B14")
+@SURFACE
+@pytest.mark.parametrize(
+    "step, status, again",
+    [
+        (Status(503), 503, "true"),
+        (Status(429, "slow down", "rate_limit_exceeded"), 429, "true"),
+        (Cut("reset"), 502, "true"),
+        (Status(401, "no such key"), 502, "false"),
+        (Status(400, "prompt is too long", "context_length_exceeded"), 400, "false"),
+    ],
+    ids=["down", "full", "reset", "key", "context"],
+)
+def test_a_relay_that_gets_nothing_answers_with_a_status(
+    tmp_path: Path, surface: str, step: ScriptItem, status: int, again: str
+):
+    async def scene(stage: Stage) -> None:
+        reply = await stage.post(PATHS[surface], body(surface))
+        assert (reply.status, reply.headers["x-should-retry"]) == (status, again)
+        assert reply.headers["content-type"].startswith("application/json")
+        assert ("retry-after" in reply.headers) == (status in (429, 503))
+        assert reply.json["error"]["code"] != "server_is_overloaded"
+        assert reply.headers["x-turnbuckle-run"]
+
+    played(scene, tmp_path, always(step), hold=LONG)
+
+
+@pytest.mark.requirement("F11")
+@SURFACE
+def test_what_an_agent_or_a_session_got_is_not_to_be_asked_for_again(tmp_path: Path, surface: str):
+    async def scene(stage: Stage) -> None:
+        agent = await stage.post(PATHS[surface], body(surface, "agent"))
+        kept = await stage.post(PATHS[surface], body(surface), **{"X-Turnbuckle-Session": "one"})
+        keyed = await stage.post(PATHS[surface], body(surface), **{"Idempotency-Key": "k1"})
+        for reply in (agent, kept, keyed):
+            assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
+            assert "retry-after" not in reply.headers
+
+    played(scene, tmp_path, always(Status(503)), hold=LONG)
+
+
+@pytest.mark.requirement("F2", "F11")
+@SURFACE
+def test_a_stream_begins_with_its_first_word_and_at_the_end_of_the_hold_without_one(tmp_path: Path, surface: str):
+    async def scene(stage: Stage) -> None:
+        async with stage.listen(PATHS[surface], body(surface)) as listener:
+            await listener.until(b"data: ")  # the model is still behind its door
+            stage.behind.doors.open(1)
+            frames = await listener.rest()
+        assert any(LAST[:12].encode() in frame.data for frame in frames)
+
+    played(scene, tmp_path, always(door(1), Say(LAST, pieces=0), Finish()), hold=0.2)
+
+
+@pytest.mark.requirement("F11")
+@SURFACE
+def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surface: str):
+    async def scene(stage: Stage) -> tuple[str, int]:
+        url = f"http://127.0.0.1:{stage.port}/v1"
+        async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=2) as client:
+            if surface == "chat":
+                chunks = await client.chat.completions.create(model="lab", stream=True, **ASKED)  # type: ignore[call-overload]
+                said = "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+            else:
+                events = await client.responses.create(model="lab", input="Hello.", stream=True)
+                said = "".join([event.delta async for event in events if event.type == "response.output_text.delta"])
+        return said, len(stage.lab.requests)
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Cut("reset"),) if request.number <= 2 else (Say(LAST), Finish())
+
+    assert played(scene, tmp_path, model, hold=LONG) == (LAST, 3)
+
+
+@pytest.mark.requirement("B14", "F11")
+@SURFACE
+def test_a_relay_is_patient_while_nothing_was_shown(tmp_path: Path, surface: str):
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Status(503),) if request.number <= 3 else (Say(LAST), Finish())
+
+    async def scene(stage: Stage) -> None:
+        plain = await stage.post(PATHS[surface], {**body(surface), "stream": False})
+        assert plain.status == 200
+        assert len(stage.lab.requests) == 4
+
+    played(scene, tmp_path, model, patience=30)
+
+
+@pytest.mark.requirement("F11", "C6")
+@SURFACE
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "plain"])
+def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
+    tmp_path: Path, surface: str, stream: bool
+):
+    tool: dict[str, Any] = {"name": "keep", "parameters": TOOL}
+    tools = [{"type": "function", **({"function": tool} if surface == "chat" else tool)}]
+    steps = (Say("I keep it. "), Call("keep", f'{{"text": "{"abcd " * 200}', closed=False), Cut("reset"))
+
+    async def scene(stage: Stage) -> Any:
+        asked = {**body(surface, tools=tools), "stream": stream}
+        if not stream:
+            return await stage.post(PATHS[surface], asked)
+        async with stage.listen(PATHS[surface], asked) as listener:
+            await listener.rest()
+        return listener.frames
+
+    told = played(scene, tmp_path, always(*steps), hold=0.1)
+    if not stream:
+        assert told.status >= 500
+        assert told.json["error"]["message"]
+    elif surface == "chat":
+        assert "error" in told[-1].json
+        assert all(frame.data != b"[DONE]" for frame in told)
+        assert all((one.json.get("choices") or [{}])[0].get("finish_reason") is None for one in told)
+    else:
+        assert told[-1].json["type"] == "response.failed"
+        assert told[-1].json["response"]["incomplete_details"] is None
