@@ -237,7 +237,12 @@ def folder_size(folder: Path) -> int:
 
 def processes_of(loaded: Loaded) -> tuple[Process, ...]:
     """All background processes that the data folder knows of."""
-    return Processes(Path(loaded.settings.data), SystemClock()).listed()
+    return background_of(loaded).listed()
+
+
+def background_of(loaded: Loaded) -> Processes:
+    """The background processes of the data folder."""
+    return Processes(Path(loaded.settings.data), SystemClock())
 
 
 def policy_of(

@@ -25,6 +25,7 @@ app.command(
     "turnbuckle.cli.sessions:app", name="sessions", help="Conversations: list, search, fork, export, stop, undo …"
 )
 app.command("turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save.")
+app.command("turnbuckle.cli.processes:app", name="processes", help="What runs in the background: list, stop.")
 app.command("turnbuckle.cli.init:app", name="init", help="Set up a provider: choose, try, write turnbuckle.toml.")
 app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
 app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is all well? Set-up, journal, keys, disk, settings.")

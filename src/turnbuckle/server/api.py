@@ -291,6 +291,10 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         Endpoint("POST", f"{one}/messages", runs.create, said),
         _list(f"{one}/inbox", api.inbox, "listInbox", "What became of each message", tag, InboxView),
         _list(f"{one}/processes", api.processes, "listProcesses", "What runs in the background", tag, ProcessView),
+        _list("/v1/processes", api.all_processes, "listAllProcesses", "All of yours", tag, ProcessView),
+        _plain(
+            "POST", "/v1/processes/{process}/stop", api.stop_process, "stopProcess", "End a process", tag, ProcessView
+        ),
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),

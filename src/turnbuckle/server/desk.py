@@ -428,7 +428,10 @@ class Desk:
         session = SessionId(row.parent)
         rows = await self._session_rows(session)
         if not rows:
-            return await self.sessions.delete_run(run)
+            deleted = await self.sessions.delete_run(run)
+            if deleted and self.runs.background is not None:
+                await self.runs.background.end_all(session)  # nobody would know whose they are
+            return deleted
         try:
             await self.lanes.with_lane(session, rows[0].user, lambda lane: lane.forget(run))
         except SessionBusy:

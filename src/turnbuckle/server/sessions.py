@@ -14,7 +14,7 @@ from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Told
 from turnbuckle.server.desk import Desk
 from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
-from turnbuckle.server.names import public_session, run_id, session_id
+from turnbuckle.server.names import LOCAL, public_session, run_id, session_id
 from turnbuckle.server.pages import Page, limit_of, page, place_of
 from turnbuckle.server.problems import unknown
 from turnbuckle.session.facts import FreshWhy, MessageAccepted
@@ -93,7 +93,7 @@ class InboxView(Struct, frozen=True):
 
 
 class ProcessView(Struct, frozen=True):
-    """A process that a run of the session started in the background. `lost`: it is not there any more, and nobody saw
+    """A process that a run started in the background. `lost`: it is not there any more, and nobody saw
     how it ended."""
 
     id: str
@@ -234,6 +234,34 @@ class SessionsApi:
         background = self._desk.runs.background
         found = () if background is None else background.listed(session)
         return json_answer(Page([process_view(one) for one in found]))
+
+    async def all_processes(self, exchange: Exchange) -> Answer:
+        """Every background process of this owner, of any session or of none, oldest first."""
+        found = await self._processes_of(exchange.caller.owner)
+        return json_answer(Page([process_view(one) for one in found]))
+
+    async def stop_process(self, exchange: Exchange) -> Answer:
+        """One that has ended stays as it is."""
+        name = exchange.params["process"]
+        found = await self._processes_of(exchange.caller.owner)
+        if self._desk.runs.background is None or name not in [one.id for one in found]:
+            raise unknown("process", name)
+        ended = await self._desk.runs.background.stop(name)
+        if ended is None:
+            raise unknown("process", name)
+        return json_answer(process_view(ended))
+
+    async def _processes_of(self, owner: str) -> tuple[Process, ...]:
+        """All background processes of an owner. What nobody is known to have begun any more is the machine's own."""
+        found = () if self._desk.runs.background is None else self._desk.runs.background.listed()
+        owners = {one.id: await self._owner_of(one) for one in found}
+        return tuple(one for one in found if owners[one.id] == owner)
+
+    async def _owner_of(self, process: Process) -> str:
+        for name in (process.run, process.session):
+            if rows := await self._desk.journal.streams(Wanted(name=name), limit=1):
+                return rows[0].user or LOCAL
+        return LOCAL
 
     async def stop(self, exchange: Exchange) -> Answer:
         who = exchange.caller.key or exchange.caller.owner

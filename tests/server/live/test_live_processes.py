@@ -77,3 +77,41 @@ def test_the_next_run_of_a_session_is_told_once_of_what_was_lost(tmp_path):
             await stage.ask("DELETE", "/v1/sessions/s")
 
     run(scene())
+
+
+@pytest.mark.requirement("D10")
+def test_a_process_of_a_chat_without_a_session_is_seen_and_ended_by_its_owner_alone(tmp_path):
+    async def scene():
+        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
+            ann, bob = stage.owner("ann"), stage.owner("bob")
+            body = {"model": "agent", "messages": [{"role": "user", "content": "start it"}]}
+            begun = (await ann.post("/v1/chat/completions", body)).headers["x-turnbuckle-run"]
+            (one,) = (await ann.get("/v1/processes")).json["data"]
+            assert (one["state"], one["run"]) == ("running", begun)
+            assert (await bob.get("/v1/processes")).json["data"] == []
+            keeper, identity = keeper_of(tmp_path, one["id"])
+            path = f"/v1/processes/{one['id']}/stop"
+            assert (await bob.post(path)).status == 404
+            assert identity_of(keeper) == identity
+            ended = await ann.post(path)
+            assert (ended.status, ended.json["state"]) == (200, "stopped")
+            assert identity_of(keeper) != identity
+            assert (await ann.post(path)).json["state"] == "stopped"
+            assert (await ann.post("/v1/processes/none/stop")).status == 404
+
+    run(scene())
+
+
+@pytest.mark.requirement("D10", "G8")
+def test_a_run_without_a_session_takes_its_processes_with_it_when_it_is_deleted(tmp_path):
+    async def scene():
+        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
+            body = {"model": "agent", "messages": [{"role": "user", "content": "start it"}]}
+            begun = (await stage.post("/v1/chat/completions", body)).headers["x-turnbuckle-run"]
+            (one,) = (await stage.get("/v1/processes")).json["data"]
+            keeper, identity = keeper_of(tmp_path, one["id"])
+            assert (await stage.ask("DELETE", f"/v1/runs/{begun}")).status == 200
+            await eventually(lambda: identity_of(keeper) != identity)
+            assert (await stage.get("/v1/processes")).json["data"] == []
+
+    run(scene())

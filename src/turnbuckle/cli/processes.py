@@ -1,0 +1,97 @@
+"""`turnbuckle processes`: what runs goes on in the background, and can be ended, with or without a session.
+
+A process has a keeper that is no child of any server, so all of this works beside a living one and without one."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from cyclopts import App, Parameter
+
+from turnbuckle.app import background_of
+from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.remote import Remote
+from turnbuckle.cli.run import guarded
+from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.errors import ConfigError
+from turnbuckle.tools.background import Process
+
+app = App(name="processes", help="What runs in the background: list, stop.")
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")]
+Config = Annotated[
+    Path | None, Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False)
+]
+Server = Annotated[str, Parameter(help="Ask the server at this address.", show_default=False)]
+Key = Annotated[
+    str, Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False)
+]
+_SHOWN = 60  # characters of a command
+
+
+@app.command(name="list")
+def list_processes(*, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False) -> int:
+    """List background processes, oldest first."""
+
+    async def act() -> int:
+        rows = await _rows(server, key, config)
+        if as_json:
+            print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+            return OK
+        for row in rows:
+            print(f"{row['id']}  {row['state']:8}  {row['run']}  {' '.join(row['command'].split())[:_SHOWN]}")
+        if not rows:
+            print("no background processes", file=sys.stderr)
+        return OK
+
+    return _guided(act)
+
+
+@app.command
+def stop(process: str, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False) -> int:
+    """End a background process with all that came from it.
+
+    Parameters
+    ----------
+    process
+        Its id as the list shows it.
+    """
+
+    async def act() -> int:
+        if server:
+            row = await _remote(server, key).ask("POST", f"/v1/processes/{quote(process, safe='')}/stop", {})
+        else:
+            background = background_of(load_for(config))
+            if process not in [one.id for one in background.listed()]:
+                return fail(f"there is no background process {process}", USAGE_ERROR)
+            found = await background.stop(process)
+            row = {} if found is None else _row(found)
+        print(msgspec.json.encode(row).decode() if as_json else f"{process}: {row.get('state', 'gone')}")
+        return OK
+
+    return _guided(act)
+
+
+async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, Any]]:
+    if server:
+        return list((await _remote(server, key).ask("GET", "/v1/processes"))["data"])
+    return [_row(one) for one in background_of(load_for(config)).listed()]
+
+
+def _row(process: Process) -> dict[str, Any]:
+    told = msgspec.to_builtins(process)
+    assert isinstance(told, dict)
+    return told
+
+
+def _remote(server: str, key: str) -> Remote:
+    return Remote(server, key or os.environ.get("TURNBUCKLE_KEY", ""))
+
+
+def _guided(act: Any) -> int:
+    try:
+        return guarded(act())
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
