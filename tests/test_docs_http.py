@@ -74,6 +74,7 @@ def test_every_line_of_the_page_works(tmp_path):
             "CONVERSATION": server.ask("POST", "/v1/conversations", {})["id"],
             "MODEL": "agent",
             "FILE": "main.js",
+            "PROCESS": "p0",
         }
         exported = subprocess.run(
             ["curl", "-s", "--noproxy", "*", f"{server.url}/v1/sessions/work/export", "-o", tmp_path / "work.jsonl"],
@@ -85,9 +86,10 @@ def test_every_line_of_the_page_works(tmp_path):
             of = {**names, "RUN": waiting} if "approval}" in path else names
             found[f"{method} {path}"] = _status(curl(method, path, told), tmp_path, of)
             assert f"{found[f'{method} {path}']}" in told["responses"], found
-        # The draft was finished, so it is none any more.
+        # The draft was finished, so it is none any more; and nothing runs in the background.
         assert {key: status for key, status in found.items() if status >= 400} == {
-            "get /v1/runs/{run}/drafts/{draft}": 404
+            "get /v1/runs/{run}/drafts/{draft}": 404,
+            "post /v1/processes/{process}/stop": 404,
         }
 
 
