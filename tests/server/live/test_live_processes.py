@@ -95,7 +95,7 @@ def test_a_process_of_a_chat_without_a_session_is_seen_and_ended_by_its_owner_al
             assert identity_of(keeper) == identity
             ended = await ann.post(path)
             assert (ended.status, ended.json["state"]) == (200, "stopped")
-            assert identity_of(keeper) != identity
+            await eventually(lambda: identity_of(keeper) != identity)
             assert (await ann.post(path)).json["state"] == "stopped"
             assert (await ann.post("/v1/processes/none/stop")).status == 404
 
