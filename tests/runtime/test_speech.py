@@ -94,3 +94,13 @@ def test_going_round_in_circles_is_noticed():
     speech = Speech()
     speech.take(words(["I will write the file for you now. "] * 60))
     assert speech.repeats == "I will write the file for you now."
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.parametrize("size", [1, 3, 50])
+def test_what_is_brought_again_behind_a_prefill_is_shown_once(size):
+    speech = Speech("The wav", " wav")
+    text = " waves are high."
+    events = [TextDelta(0, text[at : at + size]) for at in range(0, len(text), size)]
+    said = "".join(event.text for event in speech.take([*events]) if isinstance(event, TextDelta))
+    assert said == "es are high."

@@ -138,6 +138,20 @@ def test_T3_a_rest_behind_other_words_is_not_joined(tmp_path: Path, protocol: Pr
     assert story.outcome.drafts == ("d1",)
 
 
+@pytest.mark.requirement("B8", "B9", "B13")
+@EVERY
+@pytest.mark.parametrize(
+    "case", ["small-model-copies-the-tail", "small-model-shortens-the-file", "small-model-answers-in-text"]
+)
+def test_T3_a_part_is_never_written_in_place_of_the_whole(tmp_path: Path, protocol: Protocol, case: str):
+    """A small model does something else than it was asked for: no file, no success, and what arrived is kept."""
+    story = play(tmp_path, case, protocol=protocol)
+    assert not (story.workspace / "small.txt").exists()
+    assert story.started == []
+    assert story.outcome.kind == "partial"
+    assert story.outcome.drafts == ("d1",)
+
+
 @EVERY
 @pytest.mark.parametrize("case", ["cut-in-shell", "cut-in-edit"])
 def test_T4_nothing_is_salvaged_of_a_command_or_an_edit(tmp_path: Path, protocol: Protocol, case: str):

@@ -5,6 +5,7 @@ provider's own default is too small for a large call.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.vocab.ids import Protocol
 from turnbuckle.vocab.quirks import Quirks
@@ -24,7 +25,14 @@ class Preset(Struct, frozen=True):
 _OLD_CAP = Quirks(output_cap_field="max_tokens")
 _REASONING_CONTENT = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning_content")
 _REASONING = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning")
-_OLLAMA = Quirks(output_cap_field="max_tokens", reasoning_field="reasoning", bare_done=True)
+
+# Models on the own machine are mostly small: they finish a cut call as plain text, and where the server goes on behind
+# the beginning of an answer, that is the best way.
+_OLLAMA = replace(_REASONING, drafts="text", bare_done=True)
+_LMSTUDIO = replace(_OLD_CAP, drafts="text")
+_VLLM = replace(_REASONING, drafts="text", prefill="continue_final_message")
+_SGLANG = replace(_REASONING_CONTENT, drafts="text", prefill="continue_final_message")
+_LLAMA = replace(_REASONING_CONTENT, drafts="text", prefill="plain")
 
 
 def _chat(
@@ -72,9 +80,9 @@ PRESETS: dict[str, Preset] = {
     "huggingface": _chat("https://router.huggingface.co/v1", "HF_TOKEN"),
     # On the own machine
     "ollama": _chat("http://localhost:11434/v1", "OLLAMA_API_KEY", _OLLAMA),
-    "lmstudio": _chat("http://localhost:1234/v1", "LMSTUDIO_API_KEY"),
-    "vllm": _chat("http://localhost:8000/v1", "VLLM_API_KEY", _REASONING),
-    "sglang": _chat("http://localhost:30000/v1", "SGLANG_API_KEY", _REASONING_CONTENT),
-    "llama.cpp": _chat("http://localhost:8080/v1", "LLAMA_API_KEY", _REASONING_CONTENT),
+    "lmstudio": _chat("http://localhost:1234/v1", "LMSTUDIO_API_KEY", _LMSTUDIO),
+    "vllm": _chat("http://localhost:8000/v1", "VLLM_API_KEY", _VLLM),
+    "sglang": _chat("http://localhost:30000/v1", "SGLANG_API_KEY", _SGLANG),
+    "llama.cpp": _chat("http://localhost:8080/v1", "LLAMA_API_KEY", _LLAMA),
     "litellm": _chat("http://localhost:4000/v1", "LITELLM_API_KEY"),
 }

@@ -13,11 +13,12 @@ from typing import Any, Literal
 from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
 from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.speech import Speech
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
-from turnbuckle.turn import asking, budget
+from turnbuckle.turn import asking, budget, ladder
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -84,8 +85,10 @@ class Driver:
         *,
         wall: Wall,
         sleep: Sleep,
+        ways: WayBook | None = None,
     ) -> None:
         self.stop = Stop()
+        self._ways = ways if ways is not None else WayBook()
         self.leaving = asyncio.Event()
         """The process lets go of the run in good order: whatever runs is to end and to say how."""
         self._log = log
@@ -295,6 +298,7 @@ class Driver:
         if await self._stop_is_noted():
             return
         route = self._policy.route(self._usable(ask.route))
+        way = ladder.way_for(self.turn, ask, route, self._policy, self._ways.best(route.name, route.model))
         asked = ModelAsked(
             self._wall(),
             command.attempt,
@@ -302,19 +306,21 @@ class Driver:
             route.protocol,
             route.model,
             ask.why,
-            ask.notes,
+            ladder.notes_for(self.turn, ask, way, self._policy),
             ask.stream and self._model.streams(route.name),
             ask.cap if route.name == ask.route else route.cap,
             ask.effort if route.name == ask.route else route.effort,
             ask.cap_field if route.name == ask.route else None,
+            way=way,
         )
         shown = self.turn.shown
         await self._log.append([asked])
-        speech = Speech(shown)
+        speech = speech_for(self.turn, shown, way)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
         given = budget.input_guess(self.turn.messages)
         request = self._sending.request(self.turn, asked, self._policy, self._tools.specs())
+        request = shaped(request, self.turn, way)
         async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
@@ -331,6 +337,7 @@ class Driver:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
             await self._log.append([self._streamed(command.attempt, speech.take(heard))])
         self._model.note(route.name, heard)
+        self._ways.note(self.turn, route.name, way)
 
     def _usable(self, wanted: RouteName) -> RouteName:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead ones would
@@ -348,7 +355,7 @@ class Driver:
             resting = tuple(name for name in names if len(names) > 1 and self._model.choose(name) != name)
         return Streamed(self._wall(), attempt, said, resting=resting)
 
-    def _why_halt(self, speech: Speech, given: int) -> Failure | None:
+    def _why_halt(self, speech: Speech | RestSpeech, given: int) -> Failure | None:
         """Why this attempt is not worth its time any more."""
         if speech.repeats:
             where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"

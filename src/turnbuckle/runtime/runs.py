@@ -44,6 +44,7 @@ from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.holding import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
+from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.tools.background import Processes, lost_note
@@ -146,6 +147,7 @@ class Runs:
         self._owner = owner
         self._wall = wall
         self._sleep = sleep
+        self._ways = WayBook()
         self._new_name = new_name
         self._opening = opening
         self._price = price
@@ -267,7 +269,7 @@ class Runs:
         fold = TurnFold(self.policy, self._price)
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=self._elapsed)
         tools = self._tools(RunId(claim.stream))
-        return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep)
+        return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep, ways=self._ways)
 
     def _running(self, claim: Claim) -> Running:
         return Running(RunId(claim.stream), *self._parts(claim))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.runtime.offer import offered, offers_finishing, rounds_of, tool_choice
+from turnbuckle.turn import ladder
 from turnbuckle.turn.facts import ModelAsked
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
@@ -71,7 +72,7 @@ class Sending:
             model=asked.model,
             sealed=len(sealed.made),
             quirks=policy.route(asked.route).quirks,
-            to_ask=not is_paused(turn),
+            to_ask=not is_paused(turn) and not ladder.goes_on_behind_itself(turn),
             tools=frozenset(tool.name for tool in tools),
         ).messages
         before.append(_Sent(messages, made))

@@ -29,7 +29,10 @@ class Speech:
     nothing else is an empty one, and may be asked for again without a trace. What is held back is given out, or
     dropped, before its block is closed and before a call begins, so that the order of things stays."""
 
-    def __init__(self, shown: str = "") -> None:
+    def __init__(self, shown: str = "", again: str = "") -> None:
+        """`again` ends what was shown, and is brought again first where the model went on before it."""
+        self._again = again
+        self._early = ""
         self._seam = Seam(shown) if shown else None
         self._guards = {where: RepetitionGuard(where) for where in _PLACES}
         self._block = 0
@@ -62,7 +65,7 @@ class Speech:
             if isinstance(event, TextDelta):
                 self._block = event.block
                 self._unheard.add(event.block)
-                self._say(self._seam.feed(event.text) if self._seam is not None else event.text, out)
+                self._say(self._joined(event.text), out)
                 continue
             if isinstance(event, Ended | Cut | BlockClosed | CallStarted):
                 self._settle(out, cut=isinstance(event, Cut))
@@ -77,6 +80,18 @@ class Speech:
     def _look_for_circles(self, text: str, where: Where) -> None:
         if not self.repeats and (found := self._guards[where].feed(text)):
             self.repeats, self.repeats_in = found, where
+
+    def _joined(self, text: str) -> str:
+        """The text without what was shown before."""
+        if self._again:
+            text, self._early = self._early + text, ""
+            if len(text) < len(self._again) and self._again.startswith(text):
+                self._early = text
+                return ""
+            if text.startswith(self._again):
+                self._seam, text = None, text[len(self._again) :]
+            self._again = ""
+        return self._seam.feed(text) if self._seam is not None else text
 
     def _settle(self, out: list[Event], *, cut: bool) -> None:
         if self._seam is not None and self._seam.holding:

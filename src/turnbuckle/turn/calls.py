@@ -78,6 +78,9 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
             "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."
         )
         return Record(_all_finished(turn, [call], told))
+    elif call.draft:
+        closing = drafting.replaced(turn, call.name, call.arguments, call.draft)
+        wanted = RunTool(call.id, call.name, call.arguments, key, tuple(closing))
     elif (part := drafting.refuse_part(turn, call, policy)) is not None:
         return part
     elif (waits := drafting.hold_back(turn, call, policy)) is not None:

@@ -383,6 +383,8 @@ def finished_by(turn: Turn, calls: tuple[PendingCall, ...], policy: Policy) -> d
         if call.name == FINISH_CALL and not policy.tool(FINISH_CALL).client:
             if isinstance(join(turn, call, policy), Spliced):
                 found[call.id] = draft_named(call)
+        elif call.draft:
+            found[call.id] = call.draft
         elif closing := replaced(turn, call.name, call.arguments):
             found[call.id] = closing[0].draft
     return found

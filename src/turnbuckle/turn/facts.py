@@ -132,6 +132,8 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     cap_field: CapField | None = None
     """How the output cap must be called, where the host has refused its usual name."""
     worked: float | UnsetType = UNSET
+    way: str = ""
+    """How the rest of something is asked for, where it is not by the notes: see `ladder`."""
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):

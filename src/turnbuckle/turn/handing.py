@@ -64,7 +64,7 @@ def over(turn: Turn, policy: Policy) -> Record:
             name, arguments = drafting.tool_of(turn, call), msgspec.json.encode(joined.arguments).decode()
             closing += drafting.replaced(turn, name, joined.arguments, drafting.draft_named(call))
         else:
-            closing += drafting.replaced(turn, name, call.arguments)
+            closing += drafting.replaced(turn, name, call.arguments, call.draft or None)
         handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id))
     once = {closed.draft: closed for closed in closing}.values()
     drafts = tuple(name for name in turn.own_drafts if name not in {closed.draft for closed in once})

@@ -17,7 +17,7 @@ from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.own_ids import with_own_ids
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import asking, budget, calls, drafting, handing, held, notices, progress, prompts, steering
+from turnbuckle.turn import asking, budget, calls, drafting, handing, ladder, notices, progress, prompts, steering
 from turnbuckle.turn.commands import CallModel, Command, Record
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -109,7 +109,8 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             longer = replace(grown(turn.drafts[name], kept, added), doubtful=doubtful)
             return replace(turn, drafts={**turn.drafts, name: longer}, inherited=inherited)
         case DraftClosed(_, name):
-            return replace(turn, drafts={key: draft for key, draft in turn.drafts.items() if key != name})
+            left = {key: draft for key, draft in turn.drafts.items() if key != name}
+            return replace(turn, drafts=left, tried=())
         case CallsHeld(_, places):
             return replace(turn, held=places)
         case ToolStarted():
@@ -214,7 +215,7 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
         asked_at=asked.at,
         before_notes=len(turn.messages),
         messages=(*turn.messages, *asked.notes),
-        ask=Ask(asked.route, asked.why, 0.0, asked.notes, asked.stream, asked.cap, asked.effort, asked.cap_field),
+        ask=ladder.under_way(turn, asked),
         tally=replace(turn.tally, asks=turn.tally.asks + 1),
         orphan=False,
         reply=None,
@@ -232,6 +233,8 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     tally = replace(turn.tally, tokens=turn.tally.tokens + tokens, money=turn.tally.money + money)
     turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
     found = _verdict(turn)
+    if ladder.drafted(turn) is not None:
+        return ladder.over(turn, found, policy)
     if found.kind != "complete" and not _has_no_more(turn, found):
         return replace(turn, phase="deciding")
     said = message_of(reply, turn.protocol, turn.model)
@@ -268,12 +271,14 @@ def _judged(turn: Turn, policy: Policy) -> Record:
     reply, ask, found = turn.reply, turn.ask, _verdict(turn)
     assert reply is not None
     assert ask is not None
+    if (other_way := ladder.judged(turn, found)) is not None:
+        return other_way
     last = reply.last
     told = last.failure if isinstance(last, Cut) else None
     circling = told is not None and told.kind == "repeated"
     was_cut = found.kind in ("cut_by_transport", "cut_by_length")
     # What went round in circles is no draft of anything.
-    kept = drafting.keep(turn, reply, policy) if was_cut and not circling else None
+    kept = ladder.keep(turn, reply, policy) if was_cut and not circling else None
     gained = len(reply.text) + (kept.gained if kept is not None else 0)
     tool = kept.tool if kept is not None else progress.circling_call(reply) if circling else ""
     turn = replace(turn, tally=progress.counted(turn, found.kind, tool, gained, reply))
@@ -336,6 +341,8 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         tally, lost=tally.lost + decided.lost, seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0)
     )
     turn = replace(turn, tally=tally)
+    if decided.verdict == ladder.UNJOINED:
+        turn = replace(turn, tried=(*turn.tried, ask.way))
     match choice:
         case Retry(after):
             return _again(turn, replace(ask, why="retry", after=after), reply)
@@ -346,6 +353,7 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         case Fallback(route, then, after):
             turn = _left(turn, ask.route, route, passing=decided.failure is not None and decided.failure.retryable)
             fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes, after=after)
+            fresh = replace(fresh, wanted=ask.wanted, way=ask.way)
             # What is left of the caller's own limit is left on any route.
             fresh = replace(fresh, cap=ask.cap) if policy.capped else fresh
             if then is None:
@@ -407,14 +415,8 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
 
 def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy, reply: Reply, why: str = "") -> Turn:
     """Keep what was shown, in the history and for the reader, and ask for the rest."""
-    if isinstance(choice, FinishDraft):
-        draft = turn.drafts[choice.draft]
-        notes: tuple[Message, ...] = (prompts.finish_draft(draft, choice.escalation, policy.tool(draft.tool).guarded),)
-        why = why or "finish_draft"
-    else:
-        notes = prompts.continuation(choice)
-        why = why or "continue"
-    notes = prompts.beside(notes, held.names(turn, policy))
+    why = why or ("finish_draft" if isinstance(choice, FinishDraft) else "continue")
+    notes = ladder.usual_notes(turn, choice, policy)
     if isinstance(choice, Continue) and choice.kind == "paused":
         said = message_of(reply, turn.protocol, turn.model)
         messages = turn.messages if said is None else (*turn.messages, said)
@@ -425,7 +427,7 @@ def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy,
         ask = replace(ask, cap=max(ask.cap - len(reply.text) // CHARACTERS_PER_TOKEN, 1))
     plain = choice.escalation >= PLAIN_FROM and why != "fallback"
     tally = replace(turn.tally, plain=turn.tally.plain or plain)
-    ask = replace(ask, why=why, after=0.0, notes=notes, stream=ask.stream and not plain)
+    ask = replace(ask, why=why, after=0.0, notes=notes, stream=ask.stream and not plain, wanted=choice, way="")
     text = (*turn.open_text, reply.text) if reply.text else turn.open_text
     return replace(turn, phase="asking", ask=ask, messages=messages, open_text=text, tally=tally, reply=None)
 
@@ -453,7 +455,7 @@ def _finished(turn: Turn, finished: ToolFinished, policy: Policy) -> Turn:
     route = policy.route(turn.ask.route)
     cap = route.cap if policy.capped else turn.ask.cap  # a caller's limit counts for each reply anew
     ask = _ask_on(route, "after_tools", cap=cap, cap_field=turn.ask.cap_field)
-    return replace(turn, phase="asking", ask=ask)
+    return replace(turn, phase="asking", ask=ladder.after_tools(turn, ask))
 
 
 def _handed_over(turn: Turn, handed: tuple[HandedCall, ...]) -> Turn:

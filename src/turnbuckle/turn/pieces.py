@@ -10,11 +10,12 @@ Of a draft that holds nothing but its text nobody knows what it is about; there 
 from typing import Any, Literal
 
 from turnbuckle.reply.draft import TAIL, Draft
+from turnbuckle.reply.rest import fault
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.ids import DraftId
 
-Share = Literal["whole", "piece", "shorter", "tail", "note"]
+Share = Literal["whole", "piece", "shorter", "tail", "note", "other"]
 _TELLING = 8
 """Characters from which on a line says where in a text it stands."""
 _MARK = "[Runtime]"
@@ -24,6 +25,7 @@ WHY: dict[Share, str] = {
     "shorter": "it is shorter than what is kept already",
     "tail": "it begins with the end of what is kept, not with its beginning",
     "note": "it begins with words of this runtime",
+    "other": "it does not begin like what is kept, or can not be read as what it is",
 }
 
 
@@ -85,9 +87,17 @@ def settles(turn: Turn, draft: Draft, tool: str, arguments: dict[str, Any]) -> b
     return not draft.settled or not isinstance(text, str) or share_of(draft, text) == "whole"
 
 
+def _is_the_same_file(draft: Draft, text: str) -> bool:
+    """A model that is known for slips must begin as it did before, and what it writes must be readable."""
+    name = next((value for value in draft.settled.values() if isinstance(value, str) and "." in value), "")
+    return _first_line(text) == _first_line(draft.text) and not fault(name, draft.text, text)
+
+
 def unfit(turn: Turn, call: PendingCall, policy: Policy) -> tuple[Draft, str] | None:
     """The draft whose place this call would take without being the whole, and why it may not. A route that is known for
     models which do not write in pieces may not begin with one either."""
+    if call.draft:
+        return None  # we made it of the draft ourselves
     careful = turn.ask is not None and policy.route(turn.ask.route).quirks.drafts == "text"
     for draft in turn.drafts.values():
         text = call.arguments.get(draft.argument)
@@ -96,6 +106,8 @@ def unfit(turn: Turn, call: PendingCall, policy: Policy) -> tuple[Draft, str] | 
         if not is_about(draft, call.arguments):
             continue
         share = share_of(draft, str(text))
+        if careful and share == "whole" and not _is_the_same_file(draft, str(text)):
+            share = "other"
         if share == "whole" or (share == "piece" and not careful):
             continue
         return draft, WHY[share]

@@ -43,6 +43,15 @@ DRAFT = (
     "and rest = only what comes behind them. {piece}Or make a new, smaller call of {tool} instead; that drops the "
     "draft."
 )
+WHOLE_TEXT = (
+    "Write the whole content of {name} as one code block, from the first line to the last, and nothing else: no words "
+    "before it, none behind it."
+)
+REST_TEXT = (
+    "The content of {name} was cut off while you wrote it. So far it ends like this:\n{fence}\n{shown}{fence}\n"
+    "Write the rest of it as one code block and nothing else. The first line of the block is this line again, exactly, "
+    "and behind it comes what is missing:\n{anchor}"
+)
 DRAFT_PIECES = (
     "The connection keeps breaking: send at most 2,000 characters in rest, with more=true until the last piece. "
 )

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn.facts import AskWhy, GiveUp, HandedCall, HeldCall, UserSpoke
+from turnbuckle.turn.facts import AskWhy, Continue, FinishDraft, GiveUp, HandedCall, HeldCall, UserSpoke
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -38,6 +38,10 @@ class Ask(Struct, frozen=True):
     cap: int | None = None
     effort: str | None = None
     cap_field: CapField | None = None
+    wanted: Continue | FinishDraft | None = None
+    """What this call is to bring to its end, if anything was cut."""
+    way: str = ""
+    """How the call under way asks for it (see `ladder`); empty: by its notes."""
 
 
 Answer = Literal["allowed", "denied", "answered", "expired", "withdrawn"]
@@ -67,6 +71,8 @@ class PendingCall(Struct, frozen=True):
     orphan: bool = False
     outcome: ToolOutcome | None = None
     consent: Consent | None = None
+    draft: DraftId = DraftId("")
+    """The draft that the runtime itself has made this call of."""
 
 
 class Tally(Struct, frozen=True):
@@ -132,6 +138,8 @@ class Turn(Struct, frozen=True):
     """There is a draft, or there was one: from then on the model is offered to finish it."""
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
+    tried: tuple[str, ...] = ()
+    """The ways in which the rest was asked for, and did not come."""
     pieces: dict[DraftId, int] = {}
     """How much of a draft was written by smaller calls in its place."""
     held: tuple[HeldCall, ...] = ()

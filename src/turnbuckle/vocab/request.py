@@ -42,6 +42,8 @@ class ModelRequest(Struct, frozen=True):
     response_format: dict[str, Any] | None = None
     parallel_calls: bool | None = None
     stream: bool = True
+    prefill: bool = False
+    """The last message is the beginning of the answer, and the model goes on behind it."""
     extra: dict[str, Any] = {}
     cap_field: CapField | None = None
     """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names for it."""

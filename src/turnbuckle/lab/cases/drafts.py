@@ -4,6 +4,7 @@ Three models, and each is a function of the request alone: one that finishes dra
 drafts but makes smaller calls, and one that does the same thing for ever.
 """
 
+import json
 from collections.abc import Callable, Iterable
 
 from turnbuckle.lab.asked import (
@@ -124,6 +125,28 @@ def _cut_mail(request: LabRequest) -> Iterable[ScriptItem]:
     return (Call("send_mail", f'{{"text":"{NOTE[:_NOTE_AT]}', 0, closed=False), Cut("reset"))
 
 
+SMALL_FILE = TEXT[:2_400]
+_SMALL_AT = 1_503
+
+
+def _cut_small(request: LabRequest) -> Iterable[ScriptItem]:
+    arguments = f'{{"path":"small.txt","content":{json.dumps(SMALL_FILE[:_SMALL_AT])[:-1]}'
+    return (Call("write_file", arguments, _PIECES, closed=False), Cut("reset"))
+
+
+def _writes_instead(content: str) -> Step:
+    """Makes a new call with this content, whatever it was asked for, and says that all is well."""
+
+    def step(request: LabRequest) -> Iterable[ScriptItem]:
+        if brings_results(request):
+            return _DONE
+        return (Call("write_file", {"path": "small.txt", "content": content}, _PIECES), Finish())
+
+    return step
+
+
+_answers_in_text: tuple[ScriptItem, ...] = (Say(f"Here is the rest:\n```\n{SMALL_FILE[_SMALL_AT:]}\n```"), Finish())
+
 DRAFTS: tuple[Case, ...] = (
     Case(
         "long-write-by-drafts",
@@ -172,6 +195,24 @@ DRAFTS: tuple[Case, ...] = (
         "cut before its flags, which it then forgets",
         ((_cut_mail,), (_forgets_the_flags,)),
         scenarios=("T5",),
+    ),
+    Case(
+        "small-model-copies-the-tail",
+        "cut; a new file that begins with the end of what arrived",
+        ((_cut_small,), (_writes_instead(SMALL_FILE[_SMALL_AT - 120 :]),)),
+        scenarios=("T3",),
+    ),
+    Case(
+        "small-model-shortens-the-file",
+        "cut; a new file that is shorter than what arrived",
+        ((_cut_small,), (_writes_instead("A short file in place of the long one.\n" * 5),)),
+        scenarios=("T3",),
+    ),
+    Case(
+        "small-model-answers-in-text",
+        "cut; the rest as words, and no call",
+        ((_cut_small,), _answers_in_text),
+        scenarios=("T3",),
     ),
     Case(
         "long-write-stubborn",

@@ -38,6 +38,7 @@ from turnbuckle.turn.facts import (
     encode,
 )
 from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.ladder import UNJOINED
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Event, TextDelta
@@ -247,10 +248,14 @@ def _legal_requests(story: Story) -> Iterator[str]:
         route = story.policy.route(asked.route)
         request = asked.request
         paused = request.messages[-1].role == "assistant"
+        if request.prefill != (paused and bool(route.quirks.prefill)):
+            yield f"request {number} ends with the assistant, and the route does not go on behind that"
         broken = violations(request.messages, route.protocol, model=route.model, quirks=route.quirks, to_ask=not paused)
         yield from (f"request {number}: {one.rule}, {one.what}" for one in broken)
         if any(one == other and one.note for one, other in pairwise(request.messages)):
             yield f"request {number} says the same note twice"
+        if _is_for_plain_text(story, number):
+            continue  # leaves nothing behind, not even what it said
         if problem := _other_tools(story, number):
             yield f"request {number} {problem}"
         if asked.route in before and (edit := _edited(before[asked.route], asked)):
@@ -261,12 +266,19 @@ def _legal_requests(story: Story) -> Iterator[str]:
 def _other_tools(story: Story, number: int) -> str:
     """The list stays as it is; `finish_call` comes in with the first draft and does not go again. Where thoughts may be
     bound to the list it is there from the beginning."""
-    first, before, now = (story.asked[at].request.tools for at in (0, max(number - 1, 0), number))
+    usual = [at for at in range(number + 1) if not _is_for_plain_text(story, at)]
+    first, before, now = (story.asked[at].request.tools for at in (usual[0], usual[max(len(usual) - 2, 0)], number))
     same = [tool for tool in now if tool.name != FINISH_CALL] == [tool for tool in first if tool.name != FINISH_CALL]
     bound = story.policy.route(story.asked[number].route).protocol == "anthropic"
     if not same or (bound and FINISH_CALL not in {tool.name for tool in now} and first):
         return "has other tools"
     return "lost a tool" if len(now) < len(before) and not _is_other_protocol(story, number) else ""
+
+
+def _is_for_plain_text(story: Story, number: int) -> bool:
+    """Whether a request asks for the rest of a cut call, or of a cut text, without any tool or behind its beginning."""
+    request = story.asked[number].request
+    return request.prefill or (bool(story.asked[0].request.tools) and not request.tools)
 
 
 def _is_other_protocol(story: Story, number: int) -> bool:
@@ -310,6 +322,8 @@ def _every_break_is_decided(story: Story) -> Iterator[str]:
         # Asked to go on behind its last word, a model has nothing to add.
         whole = kind == "complete" or (kind == "empty" and bool(shown) and fold(events).finish == "stop")
         shown = "" if any(isinstance(fact, ToolFinished) for fact in facts) else shown + fold(events).text
+        # Whole words may still not be the rest that was asked for.
+        whole = whole and not (decided and decided[0].verdict == UNJOINED)
         if len(decided) != (0 if whole else 1):
             yield f"an attempt that {'was whole' if whole else 'broke'} has {len(decided)} decisions"
         cut = next((event for event in events if isinstance(event, Cut)), None)

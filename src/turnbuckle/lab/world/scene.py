@@ -22,6 +22,7 @@ from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import Protocol, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
+from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import Wishes
 
 _STREAM = "run"
@@ -48,6 +49,7 @@ class Task(Struct, frozen=True):
     """The provider breaks each stream after so many characters of arguments."""
     kill_plain: bool = False
     """It breaks plain answers too."""
+    quirks: Quirks = Quirks()
     prompt: str = "Do it."
     history: tuple[Message, ...] = ()
     """What was said before."""
@@ -62,7 +64,9 @@ class Task(Struct, frozen=True):
 
     def policy(self, protocol: Protocol) -> Policy:
         routes = tuple(
-            RouteFacts(RouteName(f"route{at}"), protocol, f"model{at}", self.cap, self.cap_most, self.effort)
+            RouteFacts(
+                RouteName(f"route{at}"), protocol, f"model{at}", self.cap, self.cap_most, self.effort, self.quirks
+            )
             for at in range(len(self.brains))
         )
         return Policy(

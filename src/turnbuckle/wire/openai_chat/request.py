@@ -62,7 +62,18 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     }
     body.update({key: value for key, value in optional.items() if value is not None})
     body.update(request.extra)
+    if request.prefill:
+        _go_on_behind(body, quirks)
     return body
+
+
+def _go_on_behind(body: dict[str, Any], quirks: Quirks) -> None:
+    """Say, as this host wants it said, that the last message is the beginning of the answer."""
+    if quirks.prefill == "continue_final_message":
+        body["continue_final_message"] = True
+        body["add_generation_prompt"] = False
+    elif quirks.prefill in ("prefix", "partial"):
+        body["messages"][-1][quirks.prefill] = True
 
 
 def _messages(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
