@@ -294,7 +294,7 @@ def settings_text(
         url=url,
         server=server,
         tools=tools,
-        more=more,
+        more=more.replace("URL", url),
         protocol=protocol,
         gap=gap,
         first_event=first_event,

@@ -24,7 +24,7 @@ from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, Price, Waste, total
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.turn.telling import Notices, Paragraphs
+from turnbuckle.turn.telling import Answerer, Notices, Paragraphs
 from turnbuckle.turn.waiting import Waiting, WaitingOn
 from turnbuckle.vocab.events import RefusalDelta, TextDelta, UsageNoted
 from turnbuckle.vocab.outcome import Outcome
@@ -130,6 +130,7 @@ class RunFold:
         self._notices = Notices()
         self._noticed: list[str] = []  # as many as the run has breaks, which its limits bound
         self._model = ""
+        self._answerer = Answerer()
         self._usage: dict[int, Tokens] = {}
         self._approvals: dict[str, ApprovalView] = {}
         self._handed: tuple[HandedCall, ...] = ()
@@ -160,6 +161,7 @@ class RunFold:
             self._streamed(fact)
             return
         self._paragraphs.take(fact)
+        self._answerer.take(fact)
         if notice := self._notices.take(fact):
             self._noticed.append(notice)
         match fact:
@@ -186,16 +188,21 @@ class RunFold:
             case _:
                 pass
 
+    def _answered_by(self) -> str:
+        """What was asked for, unless another stands in for it."""
+        asked = str(self.started.asked.get("model", "")) if self.started is not None and self.started.asked else ""
+        return self._answerer.model or asked or self._model
+
     def view(self, row: StreamRow, owner: str, *, live: bool, now: float) -> RunView:
         """The run as it stands."""
-        turn, started = self._turn.turn, self.started
+        turn = self._turn.turn
         waiting = self._waiting.on(now) if live else None
         return RunView(
             row.name,
             public_session(owner, row.parent),
             self._status(live),
             row.title,
-            str(started.asked.get("model", "")) if started is not None and started.asked else self._model,
+            self._answered_by(),
             row.created,
             row.updated,
             self.output,

@@ -26,6 +26,27 @@ RESTARTED = "taken up again after a restart"
 CRASHED = "taken up again after its process died"
 
 
+class Answerer:
+    """Who answers. `model` is empty while that is the route that was asked for; else it is the model of the route that
+    stands in for it."""
+
+    __slots__ = ("_wanted", "model")
+
+    def __init__(self) -> None:
+        self.model = ""
+        self._wanted = ""
+
+    def take(self, fact: Fact) -> None:
+        match fact:
+            case RunStarted():
+                self._wanted = fact.wishes.route
+            case ModelAsked():
+                self._wanted = self._wanted or fact.route
+                self.model = "" if fact.route == self._wanted else fact.model
+            case _:
+                pass
+
+
 class Paragraphs:
     """`take` every fact that is not `Streamed`, and ask `before` of every event of those. However a text comes in
     pieces, it has the same paragraphs. Keeps no text."""

@@ -145,3 +145,38 @@ def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
     else:
         assert told[-1].json["type"] == "response.failed"
         assert told[-1].json["response"]["incomplete_details"] is None
+
+
+SECOND = """
+[[routes]]
+name = "second"
+protocol = "openai_chat"
+base_url = "URL/v1"
+api_key = "any"
+model = "m2"
+"""
+
+
+@pytest.mark.requirement("B14")
+@SURFACE
+@pytest.mark.parametrize("wanted", ["lab", "agent"])
+def test_the_answer_names_who_gave_it(tmp_path: Path, surface: str, wanted: str):
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        silent = request.body["model"] == "m" and "silent" in str(request.body["messages"])
+        return (door(9),) if silent else (Say(LAST), Finish())
+
+    async def answered(stage: Stage, words: str) -> list[str]:
+        said = {"messages": [{"role": "user", "content": words}]} if surface == "chat" else {"input": words}
+        plain = await stage.post(PATHS[surface], {**body(surface, wanted), **said, "stream": False})
+        async with stage.listen(PATHS[surface], {**body(surface, wanted), **said}) as listener:
+            frames = await listener.rest()
+        last = [frame.json for frame in frames if frame.data.startswith(b"{")][-1]
+        run = (await stage.get(f"/v1/runs/{listener.run}")).json
+        return [plain.json["model"], last.get("response", last)["model"], run["model"]]
+
+    async def scene(stage: Stage) -> tuple[list[str], list[str]]:
+        return await answered(stage, "whole"), await answered(stage, "silent")
+
+    usual, elsewhere = played(scene, tmp_path, model, more=SECOND, first_event=0.3)
+    assert usual == [wanted] * 3
+    assert elsewhere == ["m2"] * 3

@@ -56,7 +56,7 @@ class ChatDialect:
         self.ended = False
         self._run = run
         self._chunks = ChunkWriter(chat_id(run), model, created, usage=include_usage)
-        self._pen = _ChunkPen(run, self._chunks, include_usage, events)
+        self._pen = _ChunkPen(run, self._chunks, include_usage, events, model)
         self._story = ChatStory(run, self._pen, label)
 
     def open(self) -> bytes:
@@ -87,12 +87,19 @@ class ChatDialect:
 class _ChunkPen:
     """Writes chunks. `out` is emptied by whoever sends them."""
 
-    def __init__(self, run: RunId, chunks: ChunkWriter, include_usage: bool, events: Events) -> None:
+    def __init__(self, run: RunId, chunks: ChunkWriter, include_usage: bool, events: Events, model: str) -> None:
         self.out: list[bytes] = []
+        self._wanted = self._model = model
         self.events = events
         self._run = run
         self._chunks = chunks
         self._include_usage = include_usage
+
+    def answered_by(self, model: str) -> None:
+        model = model or self._wanted
+        if model != self._model:
+            self._model = model
+            self._chunks.answered_by(model)
 
     def text(self, text: str) -> None:
         self.out.append(self._chunks.text(text))
@@ -169,7 +176,8 @@ class PlainChat:
         if ending.trouble is not None:
             return Plain(ending.status, {**ending.trouble.body(), **extra}, ending.headers)
         finish = _FINISHES.get(ending.finish)
-        reply = Reply(tuple(page.blocks()), chat_id(self._run), self._model, finish, usage=page.usage)
+        model = page.model or self._model
+        reply = Reply(tuple(page.blocks()), chat_id(self._run), model, finish, usage=page.usage)
         return Plain(ending.status, {**answer(reply, created=self._created), **extra}, ending.headers)
 
 
@@ -179,10 +187,14 @@ class _PagePen:
     def __init__(self) -> None:
         self.ending: Ending | None = None
         self.usage = Usage()
+        self.model = ""
         self._texts: list[str] = []
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[HandedCall] = []
+
+    def answered_by(self, model: str) -> None:
+        self.model = model
 
     def text(self, text: str) -> None:
         self._texts.append(text)

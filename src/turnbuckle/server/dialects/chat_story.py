@@ -28,7 +28,7 @@ from turnbuckle.turn.facts import (
     ToolStarted,
 )
 from turnbuckle.turn.labels import short_argument
-from turnbuckle.turn.telling import Notices, Paragraphs, gap
+from turnbuckle.turn.telling import Answerer, Notices, Paragraphs, gap
 from turnbuckle.vocab.events import Event, FinishNoted, ReasoningDelta, RefusalDelta, TextDelta, Usage, UsageNoted
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.outcome import Outcome
@@ -40,6 +40,10 @@ _WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read 
 
 class Pen(Protocol):
     """Who writes. Whatever comes here comes in the order in which it is to be read."""
+
+    def answered_by(self, model: str) -> None:
+        """Who speaks from here on; empty: who was asked for."""
+        ...
 
     def text(self, text: str) -> None: ...
 
@@ -73,6 +77,7 @@ class ChatStory:
         self._text = Paragraphs()
         self._refusals = Paragraphs()  # they stand in a place of their own
         self._notices = Notices()
+        self._answerer = Answerer()
         self._thought: object = None  # which reasoning the last piece of it belonged to
         self._last_thought = ""
         self._handed = 0
@@ -137,6 +142,7 @@ class ChatStory:
     def _rare(self, fact: Fact) -> None:
         self._text.take(fact)
         self._refusals.take(fact)
+        self._answerer.take(fact)
         if notice := self._notices.take(fact):
             self.notices.append(notice)
             self._pen.aside("notice", notice)
@@ -147,6 +153,7 @@ class ChatStory:
                 self._think(fact.notice, "notice")  # a plain client shows that, and takes it for no part of the answer
             case ModelAsked():
                 self._closing.ask()
+                self._pen.answered_by(self._answerer.model)
             case Decided():
                 self._decided(fact)
             case ToolStarted():

@@ -43,7 +43,7 @@ from turnbuckle.turn.facts import (
     ToolStarted,
     decode,
 )
-from turnbuckle.turn.telling import Notices, begins_anew, gap
+from turnbuckle.turn.telling import Answerer, Notices, begins_anew, gap
 from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.vocab.events import (
     BlockClosed,
@@ -101,8 +101,10 @@ class ResponsesDialect:
         self._homes = grouped((echo or {}).get("tools"))
         self._run = run
         identity = {"id": name or response_id(run), "object": "response", "created_at": created, "model": model}
-        base = {"completed_at": None, **(echo or {}), **identity}
-        self._writer = OutputWriter(base, after=-1 if starting_after is None else starting_after)
+        self._wanted = model
+        self._answerer = Answerer()
+        self._base: dict[str, Any] = {"completed_at": None, **(echo or {}), **identity}
+        self._writer = OutputWriter(self._base, after=-1 if starting_after is None else starting_after)
         self._out: list[bytes] = []
         self._closing = Closing()
         self._tools = ToolLines(lambda arguments: "")
@@ -284,6 +286,7 @@ class ResponsesDialect:
     # What else happens
 
     def _rare(self, fact: Fact) -> None:
+        self._answerer.take(fact)
         if notice := self._notices.take(fact):
             self._noticed.append(notice)
             self._aside("notice", notice)
@@ -297,6 +300,7 @@ class ResponsesDialect:
                     self._close_message()
                 self._protocol = fact.protocol
                 self._closing.ask()
+                self._base["model"] = self._answerer.model or self._wanted
             case Decided():
                 self._closing.decide(fact)
             case ToolStarted():

@@ -1,6 +1,7 @@
 """Chunks of a Chat Completions stream, written so that no known client trips over them.
 
-One kind of payload for each chunk, `choices` in every one, and the same id, time and model in all. What does not
+One kind of payload for each chunk, `choices` in every one, the same id and time in all, and the same model for as long
+as it is the one that answers. What does not
 change between chunks is made once, so that a piece of text costs little more than its own encoding.
 """
 
@@ -26,10 +27,15 @@ class ChunkWriter:
             "created": created,
             "model": model,
         }
-        head = _json({**self._base, "choices": []})[:-2]
         self._usage = b',"usage":null' if usage else b""
-        self._before = b"data: " + head + b'{"index":0,"delta":{'
         self._after = b'},"logprobs":null,"finish_reason":null}]' + self._usage + b"}\n\n"
+        self.answered_by(model)
+
+    def answered_by(self, model: str) -> None:
+        """From here on another model answers."""
+        self._base["model"] = model
+        head = _json({**self._base, "choices": []})[:-2]
+        self._before = b"data: " + head + b'{"index":0,"delta":{'
         self._before_text = self._before + b'"content":'
         self._before_reasoning = self._before + b'"reasoning_content":'
 
