@@ -225,3 +225,27 @@ def test_a_field_that_was_refused_by_its_name_is_not_sent_there_again(refused: s
     assert book.cap_field(A) is None
     book.note(A, Cut(Failure("unsupported", "words", False, param=refused)), 0.0)
     assert (book.cap_field(A), book.cap_field(B)) == (other, None)
+
+
+@pytest.mark.requirement("A14")
+@pytest.mark.parametrize(
+    "ends, known",
+    [
+        ([], False),
+        (["bare"], False),
+        (["bare", "bare"], True),
+        (["bare", "blank"], True),
+        (["blank", "blank"], False),
+        (["bare", "", "bare"], True),
+        (["reason", "bare", "bare"], False),
+        (["bare", "bare", "reason"], False),
+        (["bare", "bare", "reason", "bare", "bare"], False),
+    ],
+)
+def test_a_host_that_never_gives_a_reason_is_known_by_its_ends(ends, known):
+    book = HealthBook()
+    for kind in ends:
+        book.note_end("a", "m", kind)
+    assert book.ends_bare("a", "m") is known
+    assert not book.ends_bare("a", "other")
+    assert not book.ends_bare("b", "m")

@@ -176,3 +176,46 @@ def test_sealed_reasoning_keeps_its_place_and_state():
 def test_a_reply_survives_a_trip_through_json():
     reply = fold(EVENTS)
     assert msgspec.json.decode(msgspec.json.encode(reply), type=Reply) == reply
+
+
+def _called(*calls):
+    events = []
+    for block, (call_id, name, arguments) in enumerate(calls):
+        events += [CallStarted(block, call_id, name), CallArgs(block, arguments), CallClosed(block)]
+    return [(call.id, call.arguments) for call in fold(events).calls]
+
+
+@pytest.mark.requirement("A13")
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ('{"a":1}{"a":1}', ['{"a":1}']),
+        ('{"a":1}{"a":1}{"a":1}', ['{"a":1}']),
+        ('{"a":1,"b":2} {"b": 2, "a": 1}', ['{"a":1,"b":2}']),
+        ('{"a":1}{"a":2}{"a":1}', ['{"a":1}', '{"a":2}']),
+        ('{"a":1}{"a":true}{"a":"1"}', ['{"a":1}', '{"a":true}', '{"a":"1"}']),
+        ('{}{"a":1}', ['{"a":1}']),
+        ('{}{}{"a":1}', ['{"a":1}']),
+        ("{}{}", ["{}"]),
+        ("null", ["{}"]),
+        (" null\n", ["{}"]),
+    ],
+)
+def test_what_is_told_again_in_one_argument_string_is_one_call(arguments, expected):
+    assert [text for _, text in _called(("c", "f", arguments))] == expected
+
+
+@pytest.mark.requirement("A13")
+@pytest.mark.parametrize(
+    "calls, ids",
+    [
+        ([("x", "f", '{"a":1}'), ("x", "f", '{ "a": 1 }')], ["x"]),
+        ([("x", "f", '{"a":1}'), ("x", "f", '{"a":2}')], ["x", "x_1"]),
+        ([("x", "f", '{"a":1}'), ("x", "g", '{"a":1}')], ["x", "x_1"]),
+        ([("x", "f", '{"a":1}'), ("x", "f", '{"a":2}'), ("x_1", "f", "{}")], ["x", "x_2", "x_1"]),
+        ([("x", "f", '{"a":1}{"a":2}'), ("x_1", "f", "{}")], ["x", "x_2", "x_1"]),
+        ([("x", "f", '{"a":1}'), ("y", "f", '{"a":1}')], ["x", "y"]),
+    ],
+)
+def test_each_call_has_an_id_of_its_own_and_the_same_call_is_there_once(calls, ids):
+    assert [call_id for call_id, _ in _called(*calls)] == ids

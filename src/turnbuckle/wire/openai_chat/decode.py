@@ -88,6 +88,7 @@ class ChatDialect:
         self._details_block = -1
         self._spellings = Spellings()
         self._said: list[str] = []  # content as it was received
+        self._looked_at = 0  # how much of it the splitter knows
         self._thought: list[str] = []
         self._by_delta = False
         self._extra: dict[str, Any] | None = None  # state of the delta itself that has found no call yet
@@ -121,7 +122,11 @@ class ChatDialect:
                 # The token's way: one more piece of the open text or of an open call, and nothing else.
                 choice = choices[0]
                 delta = choice.delta
-                if delta is not None and choice.finish_reason is None and (choice.index or 0) == main:
+                if (
+                    delta is not None
+                    and choice.finish_reason is None
+                    and (choice.index == main or choice.index is None)
+                ):
                     piece = delta.content
                     if delta.tool_calls is not None:
                         if not piece and self._take_argument_piece(delta, delta.tool_calls, out):
@@ -132,7 +137,6 @@ class ChatDialect:
                         and piece
                         and "<" not in piece
                         and "◁" not in piece
-                        and "`" not in piece
                         and delta.reasoning_content is None
                         and delta.reasoning is None
                         and delta.reasoning_details is None
@@ -224,8 +228,6 @@ class ChatDialect:
     def cut(self, out: list[Event]) -> None:
         """Nothing: what is held back could have become something else."""
 
-    # Content
-
     def _take_choice(self, choice: Choice, data: bytes, out: list[Event]) -> None:
         delta, message = choice.delta, choice.message
         if message is not None and (delta is None or not says(delta)):
@@ -273,10 +275,11 @@ class ChatDialect:
         think = self._think
         self._said.append(content)
         if think.plain and "<" not in content and "◁" not in content:
-            if "`" in content:
-                think.count_code(content)
             self._take_text(content, out, beside)
             return
+        for passed in self._said[self._looked_at : -1]:
+            think.count_code(passed)  # it did not come this way
+        self._looked_at = len(self._said)
         self._take_split(think.feed(content), out, beside)
 
     def _take_split(self, pieces: list[Piece], out: list[Event], beside: bool) -> None:
@@ -477,7 +480,8 @@ class ChatDialect:
     def _main_choices(self, choices: list[Choice]) -> list[Choice]:
         """Requests ask for one choice; a server that sends more has its first one heard, whatever its number. It may
         stand in one chunk more than once."""
-        numbers = [whole_number(choice.index) or 0 for choice in choices]
+        given = (whole_number(choice.index) for choice in choices)
+        numbers = [self._main if number is None else number for number in given]
         if not self._heard and numbers:
             self._heard = True
             self._main = min(numbers)

@@ -92,6 +92,8 @@ def may_be(item: Item, told: dict[str, Any]) -> bool:
 
 def fits(item: Item, told: dict[str, Any]) -> bool:
     """Whether a call that is told whole can be this one: the same name, and arguments that go on where it stands."""
+    if item.kind not in CALLS:
+        return False
     name, have = word(told.get("name")), item.parts[0].text() if item.parts else ""
     arguments = text_of(told.get(CALLS[item.kind]))
     same_name = not name or not item.name or name == item.name
