@@ -19,8 +19,6 @@ behind the finish reason.
 import re
 from typing import Any
 
-import msgspec
-
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -50,7 +48,7 @@ from turnbuckle.wire.openai_chat.details import ReasoningDetails
 from turnbuckle.wire.openai_chat.finishes import finish_of
 from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, Choice, Chunk, Delta, ToolCall
 from turnbuckle.wire.openai_chat.spellings import Spellings
-from turnbuckle.wire.openai_chat.told import SPELLED, field, says, text_in, thought_in, untold_content
+from turnbuckle.wire.openai_chat.told import SPELLED, field, says, shown, text_in, thought_in, untold_content
 from turnbuckle.wire.payload import (
     Unreadable,
     is_keepalive,
@@ -207,11 +205,11 @@ class ChatDialect:
             document = document["provider"]  # a router's envelope around the real completion
         answer, left_out = read_what_fits(Chunk, document)
         if answer is None or lost(left_out, CONTENT):
-            return Cut(failure("garbage", "not a chat completion", said=_shown(document)))
+            return Cut(failure("garbage", "not a chat completion", said=shown(document)))
         choice = next(iter(self._main_choices(answer.choices or [])), None)
         message = (choice.message or choice.delta) if choice is not None else None
         if choice is None or message is None:
-            return Cut(failure("garbage", "an answer without choices", said=_shown(document)))
+            return Cut(failure("garbage", "an answer without choices", said=shown(document)))
         self._note_start(answer, out)
         self._take_delta(message, out)
         self._note_finish(choice, out)
@@ -475,8 +473,6 @@ class ChatDialect:
         """Whether what can not be read is surely none of our chunks: a keepalive, or an event of another name."""
         return is_keepalive(data) or name not in (b"", b"message", *self._names)
 
-    # Numbers
-
     def _main_choices(self, choices: list[Choice]) -> list[Choice]:
         """Requests ask for one choice; a server that sends more has its first one heard, whatever its number. It may
         stand in one chunk more than once."""
@@ -498,7 +494,3 @@ class ChatDialect:
     def _number_call(self, call_id: str) -> tuple[int, str]:
         block = self._next_block()
         return block, call_id or f"call_{self.reply_id or 'reply'}_{block}"
-
-
-def _shown(document: object) -> str:
-    return sample(msgspec.json.encode(document))

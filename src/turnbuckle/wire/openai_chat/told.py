@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
+
 from turnbuckle.wire.openai_chat.frames import Delta
-from turnbuckle.wire.payload import whole_text
+from turnbuckle.wire.payload import sample, whole_text
 from turnbuckle.wire.think import Mode, ThinkSplitter
 
 SPELLED = ("reasoning_content", "reasoning", "thinking")
@@ -62,3 +64,8 @@ def untold_content(content: str | list[Any] | None, said: str, think: Mode) -> s
     if told.strip() == said.strip():
         return ""
     return told[len(said) :] if said and told.startswith(said) else None
+
+
+def shown(document: object) -> str:
+    """The beginning of a document, for a person to read."""
+    return sample(msgspec.json.encode(document))
