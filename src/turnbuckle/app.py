@@ -23,7 +23,7 @@ from turnbuckle.config import Loaded, rehearses, route_name, routes_of
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import Journal, Wanted
 from turnbuckle.journal.sqlite import doctor
-from turnbuckle.journal.sqlite.folder import DATABASE, LOCK
+from turnbuckle.journal.sqlite.folder import LOCK, holds_journal
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.runtime.context import opening
@@ -146,7 +146,7 @@ async def open_app(
 async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
     """The journal to look at, also beside a living process. None if there is none yet."""
     folder = Path(loaded.settings.data)
-    if not (folder / DATABASE).exists():
+    if not holds_journal(folder):
         yield None
         return
     reader = SqliteReader(folder)
@@ -159,13 +159,13 @@ async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
 def check_journal(loaded: Loaded) -> doctor.Report | None:
     """What a look at the whole journal finds; None if there is none yet. Raises StorageError."""
     folder = Path(loaded.settings.data)
-    return doctor.check(folder) if (folder / DATABASE).exists() else None
+    return doctor.check(folder) if holds_journal(folder) else None
 
 
 def mend_journal(loaded: Loaded) -> doctor.Report | None:
     """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
     folder = Path(loaded.settings.data)
-    return doctor.mend(folder) if (folder / DATABASE).exists() else None
+    return doctor.mend(folder) if holds_journal(folder) else None
 
 
 def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
@@ -205,7 +205,7 @@ async def compact_journal(loaded: Loaded) -> Compacted | None:
     """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises InUse
     beside a living process, and StorageError."""
     folder = Path(loaded.settings.data)
-    if not (folder / DATABASE).exists():
+    if not holds_journal(folder):
         return None
     before = folder_size(folder)
     journal = SqliteJournal(folder)

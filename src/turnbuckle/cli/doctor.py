@@ -34,6 +34,7 @@ from turnbuckle.cli.doctor_setup import (
     read_settings,
     versions,
 )
+from turnbuckle.cli.doctor_store import cause_of, check_store
 from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.cli.finding import Finding, all_well
 from turnbuckle.cli.setting import fail
@@ -126,8 +127,8 @@ def doctor(
     except InUse as error:
         return fail(f"{error}; stop it first", FAILED)
     except StorageError as error:
-        return fail(f"the journal can not be looked at: {error}", FAILED)
-    setup = _setup(loaded, online=online)
+        return fail(cause_of(error), FAILED)
+    setup = (*_setup(loaded, online=online), *check_store(Path(loaded.settings.data)))
     found = _Found(loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded), setup)
     if as_json:
         print(msgspec.json.encode(found.as_values()).decode())

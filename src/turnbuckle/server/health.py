@@ -19,6 +19,11 @@ _KIND = "probe"
 _FRESH = 2.0  # seconds for which one look at the journal counts, so that balancers do not write all the time
 _PATIENCE = 2.0  # seconds after which a write that is not done says as much as one that failed
 _STATE = {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}}
+_NOT = {
+    "type": "object",
+    "required": ["status", "why"],
+    "properties": {name: {"type": "string"} for name in ("status", "why", "code", "fix")},
+}
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -95,7 +100,7 @@ def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tupl
     async def count(exchange: Exchange) -> Answer:
         return Answer(200, metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
 
-    fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _STATE)
+    fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _NOT)
     told = Given("Counters.", None, "text/plain")
     return (
         Endpoint("GET", "/healthz", alive, Operation("alive", "Is it alive?", "health", answers={200: (fine,)}), True),

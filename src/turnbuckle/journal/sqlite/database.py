@@ -137,14 +137,17 @@ def open_to_write(
     return connection
 
 
-def open_to_read(file: Path, connect: Connect = connect) -> Connection:
-    """A connection that can change nothing, and works beside a living writer."""
+def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) -> Connection:
+    """A connection that can change nothing, and works beside a living writer. Of a file that is `torn` it gives what is
+    left, which the library refuses otherwise."""
     if not file.exists():
         raise StorageFailed(f"there is no journal at {file}")
     with storage_errors():
         connection = connect(file, read_only=True)
     try:
         with storage_errors():
+            if torn:
+                connection.execute("PRAGMA writable_schema=1").fetchall()
             connection.execute("PRAGMA query_only=1").fetchall()
             version_of(connection, file)
     except JournalError:

@@ -33,11 +33,15 @@ from turnbuckle.journal.sqlite.folder import (
     finish_mend_if_free,
     sync_folder,
 )
+from turnbuckle.journal.sqlite.looking import TORN, torn
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
 _STREAMS = "SELECT * FROM stream ORDER BY id"
 _WORDS = "SELECT id, stream, is_title, text FROM word ORDER BY id"
+_LARGE = """SELECT stream.parent, max(length(item.data)) AS size FROM stream
+JOIN item ON item.stream = stream.id AND item.seq = 1 WHERE stream.kind = 'run' AND stream.parent != ''
+GROUP BY stream.parent HAVING size > ? ORDER BY size DESC LIMIT 10"""
 _CHUNK = 1000
 
 
@@ -69,7 +73,7 @@ class Report(Struct, frozen=True):
 def check(folder: Path) -> Report:
     """Look at everything. Works beside a living server. Raises only if there is no journal that could be looked at."""
     finish_mend_if_free(folder)
-    connection = open_to_read(folder / DATABASE)
+    connection = _opened(folder / DATABASE)
     try:
         return _examine(connection, folder / DATABASE, None)
     finally:
@@ -86,7 +90,7 @@ def mend(folder: Path) -> Report:
             return report
         file, fresh = folder / DATABASE, folder / f"{DATABASE}.new"
         _remove(fresh)
-        old, new = open_to_read(file), open_to_write(fresh)
+        old, new = _opened(file), open_to_write(fresh)
         try:
             with storage_errors(), transaction(new):
                 report = _examine(old, file, new)
@@ -103,6 +107,17 @@ def mend(folder: Path) -> Report:
         )
     finally:
         lock.release()
+
+
+def largest_begins(folder: Path, over: int) -> list[tuple[str, int]]:
+    """Sessions whose newest runs begin with more than so many bytes, and how many: each begins with all that was said
+    before. Raises StorageError."""
+    connection = open_to_read(folder / DATABASE)
+    try:
+        with storage_errors():
+            return [(str(name), int(size)) for name, size in connection.execute(_LARGE, (over,))]
+    finally:
+        connection.close()
 
 
 def vacuum(folder: Path) -> None:
@@ -122,12 +137,19 @@ def vacuum(folder: Path) -> None:
         lock.release()
 
 
+def _opened(file: Path) -> Connection:
+    """To be read, also if its end is missing."""
+    return open_to_read(file, torn=file.exists() and torn(file).startswith(TORN))
+
+
 def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> Report:
     with storage_errors():
         version = version_of(connection, file)
     if not version:
         raise FormatUnknown(f"{file} is empty")
     structure = _structure(connection)
+    if problem := torn(file):
+        structure.insert(0, problem)
     problems: list[Problem] = []
     keys: set[int] = set()
     items = size = 0

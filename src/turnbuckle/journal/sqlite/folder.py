@@ -81,6 +81,11 @@ def _unusable(folder: Path, error: OSError) -> StorageError:
     return ReadOnly(words) if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageFailed(words)
 
 
+def holds_journal(folder: Path) -> bool:
+    """Whether there is a journal in the folder, also one that was being mended."""
+    return (folder / DATABASE).exists() or (folder / MENDED).exists()
+
+
 def finish_mend(folder: Path) -> str:
     """Put a mended journal in its place, also if whoever mended it died in the middle. Where the old one is kept; empty
     if there was nothing to do. Only for whoever holds the folder's lock."""

@@ -5,6 +5,7 @@ It costs the same for every size of journal: the beginning of the file, its leng
 
 import os
 import random
+import time
 from pathlib import Path
 
 from turnbuckle.journal.port import Damaged
@@ -14,7 +15,10 @@ from turnbuckle.journal.sqlite.rows import fault, highest_key
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
+TORN = "its end is torn off"
 _SAMPLES = 4
+_LOOKS = 4
+_PAUSE = 0.1
 _STREAM = "SELECT id, name FROM stream WHERE id >= ? ORDER BY id LIMIT 1"
 _NEWEST = "SELECT seq, sum, data FROM item WHERE stream = ? AND length(data) < 1048576 ORDER BY seq DESC LIMIT 3"
 
@@ -35,7 +39,15 @@ def look_at(mark: FolderMark, connect: Connect) -> None:
 
 def torn(file: Path) -> str:
     """What is wrong with the beginning or the length of a file; empty if nothing is. What is only in the log so far is
-    not missed."""
+    not missed. Beside a process that is just writing its log into the file one look may be too early."""
+    for _ in range(_LOOKS - 1):
+        if not _torn(file):
+            return ""
+        time.sleep(_PAUSE)
+    return _torn(file)
+
+
+def _torn(file: Path) -> str:
     with file.open("rb") as opened:
         header = opened.read(_HEADER)
         size = os.fstat(opened.fileno()).st_size
@@ -45,7 +57,7 @@ def torn(file: Path) -> str:
     page = 65536 if page == 1 else page
     pages = int.from_bytes(header[28:32], "big")
     if size < pages * page:
-        return f"its end is torn off: {size // page:,} of {pages:,} pages are there"
+        return f"{TORN}: {size // page:,} of {pages:,} pages are there"
     return ""
 
 
