@@ -9,7 +9,7 @@ from typing import Any
 
 from live_stage import PATIENCE, Listener, encoded
 
-from campaigning.world import AGAIN, AWAY, Broken, Seen, World
+from campaigning.world import AGAIN, AWAY, LATER, Broken, Seen, World
 
 _PATHS = {
     "chat": "/v1/chat/completions",
@@ -18,6 +18,21 @@ _PATHS = {
     "messages": "/v1/sessions/{session}/messages",
 }
 
+DEEDS = (
+    "stop",
+    "stop",
+    "stop",
+    "halt",
+    "fork",
+    "fork",
+    "delete",
+    "export",
+    "new",
+    "undo",
+    "messages",
+    "search",
+    "retry",
+)
 REFUSED = "-"
 """In the place of a run: there is none, and there will be none."""
 
@@ -99,7 +114,7 @@ class Speaker(Actor):
             return reply.headers.get("x-turnbuckle-run", REFUSED)
         if reply.status in (404, 409, 410):
             return REFUSED
-        if reply.status in (429, 500, 503, 507):
+        if reply.status in LATER:
             self.note(f"later {reply.status} {reply.body[:120]!r}")
             await asyncio.sleep(AGAIN)
             return ""
@@ -148,28 +163,28 @@ class Meddler(Actor):
             session, run = self.pick(self.world.sessions), self.pick(self.world.runs)
             if not (session and run):
                 continue
-            match self.dice.choice(("stop", "stop", "halt", "fork", "delete", "export", "new", "undo", "list")):
+            here = f"/v1/sessions/{session}"
+            match self.dice.choice(DEEDS):
                 case "stop":
-                    await self._do("POST", f"/v1/runs/{run}/stop")
+                    await self._do("stop", "POST", f"/v1/runs/{run}/stop")
                 case "halt":
-                    await self._do("POST", f"/v1/sessions/{session}/stop")
+                    await self._do("halt", "POST", f"{here}/stop")
                 case "fork":
                     made = f"f-{self.world.seed}-{self.name}-{self.number()}"
-                    if await self._do("POST", f"/v1/sessions/{session}/fork", {"id": made}) in (200, 201):
+                    if await self._do("fork", "POST", f"{here}/fork", {"id": made}) in (200, 201):
                         self.world.sessions.append(made)
                 case "delete":
-                    if self.dice.random() < 0.4:
-                        self.world.forget(session)
-                        await self._do("DELETE", f"/v1/sessions/{session}")
-                case "export":
-                    await self._do("GET", f"/v1/sessions/{session}/export")
-                case "list":
-                    await self._do("GET", f"/v1/sessions/{session}/messages")
+                    self.world.forget(session)
+                    await self._do("delete", "DELETE", here)
+                case "export" | "messages" as part:
+                    await self._do(part, "GET", f"{here}/{part}")
+                case "search":
+                    await self._do("search", "GET", "/v1/sessions?q=done")
                 case word:
-                    await self._do("POST", f"/v1/sessions/{session}/{word}")
+                    await self._do(word, "POST", f"{here}/{word}")
 
-    async def _do(self, method: str, path: str, body: Any = None) -> int:
-        self.note(f"{path.rpartition('/')[2].partition('?')[0]} {method} {path}")
+    async def _do(self, name: str, method: str, path: str, body: Any = None) -> int:
+        self.note(f"{name} {method} {path}")
         sent = {} if method == "POST" and body is None else body
         reply = await self.world.persist(lambda: self.world.server.ask(method, path, sent))
         if reply is not None and reply.status not in (200, 201, 202, 204, 404, 409, 410):

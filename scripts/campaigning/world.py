@@ -13,6 +13,8 @@ from server_process import ServerProcess
 
 AWAY = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, AssertionError, OSError, EOFError)
 """What a client sees of a server that dies, hangs or is not there."""
+LATER = (429, 503, 507)
+"""What a server answers that is up and can not do it now."""
 AGAIN = 0.05
 """Seconds before a client tries again."""
 
@@ -79,7 +81,7 @@ class World:
             except AWAY:
                 await asyncio.sleep(AGAIN)
                 continue
-            if reply.status not in (429, 500, 503, 507):
+            if reply.status not in LATER:
                 return reply
             await asyncio.sleep(AGAIN)
         return None
