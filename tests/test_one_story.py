@@ -88,7 +88,7 @@ def test_all_surfaces_tell_one_story_whatever_broke(name, record_property):
 @pytest.mark.process
 def test_the_page_tells_the_same_story_and_draws_the_same_words():
     runs = {name: run_named(name) for name in ALL}
-    runs |= {f"{name} {fault}": run for name in BROKEN for fault, run in list(played_with_faults(name))[::5]}
+    runs |= {f"{name} {fault}": run for name in BROKEN[:3] for fault, run in list(played_with_faults(name))[::7]}
     wrong = {}
     for name, (told, drawn) in console(runs).items():
         found = differences({"GET /v1/runs": SURFACES["GET /v1/runs"](runs[name]), "console": told})

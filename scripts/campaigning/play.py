@@ -72,9 +72,24 @@ async def checked(world: World) -> None:
     async with asyncio.timeout(CALM):
         for name in [one for one in world.runs if one not in world.deleted]:
             whole[name] = await _ended(world, name)
+        for name in await _listed(world):  # also those whose beginning nobody was told of
+            if name not in whole:
+                whole[name] = await _ended(world, name)
     _check_readers(world, whole)
     _check_effects(world, whole)
     await _check_sessions(world)
+
+
+async def _listed(world: World) -> list[str]:
+    """All runs that the server knows."""
+    found: list[str] = []
+    after = ""
+    while True:
+        page = (await world.server.get(f"/v1/runs?limit=100{after}")).json
+        found += [one["id"] for one in page["data"]]
+        if not page["has_more"]:
+            return found
+        after = f"&after={page['next']}"
 
 
 async def _ended(world: World, name: str) -> list[Frame]:

@@ -18,6 +18,8 @@ def words(waiting: Waiting, now: float) -> str:
             return f"waiting {waiting.pause:.0f} s before the next try, {passed}" if waiting.pause >= 1 else ""
         case "storage":
             return f"waiting for the store: {on.detail}, {passed}"
+        case "turn":
+            return f"{on.detail}, {passed}"
         case "provider_first_token":
             return f"waiting for {waiting.model}, {passed}"
         case "provider" if waiting.doing == "arguments":

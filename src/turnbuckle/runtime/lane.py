@@ -32,7 +32,7 @@ from turnbuckle.runtime.once import marks_of_deleted
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun, fold_run
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.saying import LaneClosed, LaneRules, Said, Stopped, Taken, refusal
+from turnbuckle.runtime.saying import QUEUED, LaneClosed, LaneRules, Said, Stopped, Taken, refusal, turn_awaited
 from turnbuckle.runtime.session_log import fate_in, fold_session
 from turnbuckle.session.facts import (
     BegunAnew,
@@ -129,6 +129,9 @@ class Lane(HeldSession):
         if len(self.state.waiting) + len(self.state.steering) >= MOST_WAITING:
             raise SessionBusy(f"{MOST_WAITING} messages wait in this session already")
         into = running.run if busy == "steer" and running is not None else RunId("")
+        queued = ""
+        if waits and busy == "queue":
+            queued = turn_awaited(running.turn if running is not None else None, len(self.state.waiting))
         accepted = MessageAccepted(
             self._wall(),
             self._new_name("m"),
@@ -136,7 +139,7 @@ class Lane(HeldSession):
             said.messages,
             busy,
             said.wishes,
-            said.asked,
+            {**said.asked, QUEUED: queued} if queued else said.asked,
             said.first,
             said.anew,
             into,
@@ -153,7 +156,7 @@ class Lane(HeldSession):
         self._due.set()
         if not waits and self._left is None and not self.resting:
             await self._try_to_begin(accepted)
-        return Taken(accepted.id, into or accepted.run, accepted.at, after)
+        return Taken(accepted.id, into or accepted.run, accepted.at, after, queued)
 
     async def _said_before(self, said: Said) -> Taken | None:
         """What became of the same message, if it was said before. Raises RunUnknown if its answer was deleted."""
@@ -240,7 +243,7 @@ class Lane(HeldSession):
                 return None
             messages = started.messages[len(started.messages) - started.fresh :]
             asked = {**started.asked, **(said.asked if said is not None else {})}
-            for told in ("notice", "notice_why"):  # once, and that was then
+            for told in ("notice", "notice_why", QUEUED):  # once, and that was then
                 asked.pop(told, None)
             run = said.run if said is not None else None
             first = said.first if said is not None else opening_of(started.messages)

@@ -8,8 +8,12 @@ from msgspec import DecodeError, Struct
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
 from turnbuckle.session.facts import Busy
 from turnbuckle.session.reset import ResetRule, Surface
+from turnbuckle.turn.asking import open_in
+from turnbuckle.turn.labels import short_argument
+from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.redaction import without_credentials
 from turnbuckle.vocab.request import Wishes
 
 
@@ -32,12 +36,33 @@ class Said(Struct, frozen=True):
 
 class Taken(Struct, frozen=True):
     """A message that was stored. `after` is where its answer begins in the run's stream: behind what is there already,
-    if it entered a run that was under way."""
+    if it entered a run that was under way. `queued` says what it waits for, if it does."""
 
     id: str
     run: RunId
     at: float
     after: int = 0
+    queued: str = ""
+
+
+QUEUED = "queued"
+"""Where what was asked keeps what its message had to wait for, in words for people."""
+
+
+def turn_awaited(before: Turn | None, waiting: int) -> str:
+    """What a message waits for that does not begin at once: the turn that is under way, and so many messages."""
+    others = f", and {waiting} {'message' if waiting == 1 else 'messages'} before this one" if waiting else ""
+    if before is None:
+        return f"Waiting for its turn in this session{others}"
+    asked = [call for call in open_in(before) if call.consent is not None]
+    if not asked:
+        return f"Waiting for its turn: the run {before.run} is under way in this session{others}"
+    call, consent = asked[0], asked[0].consent
+    assert consent is not None
+    label = without_credentials(short_argument(call.arguments))
+    what = f"an answer: {label}" if consent.question else f"consent to run {call.name}{f': {label}' if label else ''}"
+    where = f"POST /v1/runs/{before.run}/approvals/{consent.id}"
+    return f"Waiting for its turn: the run {before.run} waits for {what} ({where}){others}"
 
 
 class Stopped(Struct, frozen=True):

@@ -50,11 +50,12 @@ class Chat:
             begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
         )
         if asked.stream and not fails:
+            usage, queued = asked.include_usage, begun.queued
             dialect = ChatDialect(
-                begun.run, model=model, created=created, include_usage=asked.include_usage, events=events
+                begun.run, model=model, created=created, include_usage=usage, events=events, queued=queued
             )
             return Streaming(begun.run, dialect, begun.after, headers, begun.on_disconnect)
-        plain = PlainChat(begun.run, model=model, created=created, events=events)
+        plain = PlainChat(begun.run, model=model, created=created, events=events, queued=begun.queued)
         await self._desk.tailing.collect(
             begun.run, plain, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
         )

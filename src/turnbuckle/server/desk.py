@@ -27,7 +27,7 @@ from turnbuckle.runtime.once import Again, First, Once, Other, key_fault
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun, Runs, listed
-from turnbuckle.runtime.saying import Said
+from turnbuckle.runtime.saying import QUEUED, Said
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.attendance import CANCEL, DETACH, SECOND_CHANCE, Attendance
 from turnbuckle.server.catalog import Catalog
@@ -69,6 +69,11 @@ class Begun(Struct, frozen=True):
     replayed: bool = False
     ended: bool = False
     told: bool = False
+
+    @property
+    def queued(self) -> str:
+        """What it waited for before it began, or waits for still."""
+        return str(self.asked.get(QUEUED, ""))
 
     @property
     def on_disconnect(self) -> str:
@@ -235,7 +240,8 @@ class Desk:
         elif self.runs.live(new.run) is None:
             self._slots.release(new.run)  # it waits, or has ended already
         message = taken.id if taken.run != new.run else ""
-        return Begun(taken.run, session, new.asked, taken.at, taken.after, message)
+        asked = {**new.asked, QUEUED: taken.queued} if taken.queued else new.asked
+        return Begun(taken.run, session, asked, taken.at, taken.after, message)
 
     def _busy(self, session: SessionId, why: str) -> Problem:
         lane = self.lanes.of(session)

@@ -74,6 +74,7 @@ class ResponsesApi:
             return Streaming(begun.run, dialect, begun.after, headers, begun.on_disconnect)
         if asked.background:
             return json_answer(await self._body(begun), 200, headers)
+        dialect.open()
         await self._desk.tailing.collect(
             begun.run, dialect, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
         )
@@ -246,6 +247,7 @@ def dialect_for(found: Begun, starting_after: int | None = None) -> ResponsesDia
         created=int(found.created),
         starting_after=starting_after,
         name=response_id(found.run, found.message),
+        queued=found.queued if not found.message else "",
     )
 
 

@@ -255,10 +255,12 @@ class RunFold:
             )
 
 
-def queued_view(run: str, session: str, at: float) -> RunView:
+def queued_view(run: str, session: str, at: float, waits: WaitingOn | None = None) -> RunView:
     """A run that waits for its turn in a session."""
     nothing: tuple[()] = ()
-    return RunView(run, session, "queued", "", "", at, at, "", None, Tokens(), 0, 0, None, nothing, nothing, nothing, 0)
+    return RunView(
+        run, session, "queued", "", "", at, at, "", None, Tokens(), 0, 0, waits, nothing, nothing, nothing, 0
+    )
 
 
 def line_of(row: StreamRow, owner: str, running: Running | None) -> RunLine:

@@ -28,6 +28,7 @@ from turnbuckle.server.run_view import ApprovalView, RunFold, RunLine, draft_of,
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.receipt import receipt
+from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message, TextPart
@@ -112,7 +113,9 @@ class RunsApi:
         found = await self._desk.found(exchange.params["run"], exchange.caller.owner)
         if not await self._desk.journal.head(found.run):
             return json_answer(
-                queued_view(found.run, public_session(exchange.caller.owner, found.session), found.created)
+                queued_view(
+                    found.run, public_session(exchange.caller.owner, found.session), found.created, awaited(found)
+                )
             )
         row = await self._row(exchange)
         run, fold = await self._folded(exchange)
@@ -166,7 +169,8 @@ class RunsApi:
         # Read from the first event on: what is waited for follows from all of them, and so does that it is over.
         # Whoever reads a run that was begun here is its client; whoever looks at somebody else's only looks on.
         policy = found.on_disconnect if found.asked.get("surface") == SURFACE else DETACH
-        return Streaming(run, EventsDialect(run, after=after), headers=headers, on_disconnect=policy)
+        dialect = EventsDialect(run, after=after, queued=None if there else awaited(found))
+        return Streaming(run, dialect, headers=headers, on_disconnect=policy)
 
     async def stop(self, exchange: Exchange) -> Answer:
         owner = exchange.caller.owner
@@ -270,3 +274,8 @@ def _as_chat(body: NewRunBody, fields: dict[str, Any]) -> bytes:
     fields["model"] = body.model
     fields.pop("stream", None)
     return msgspec.json.encode(fields)
+
+
+def awaited(found: Begun) -> WaitingOn:
+    """What a run waits for that has not begun."""
+    return WaitingOn("turn", found.queued or "its turn in this session", found.created)

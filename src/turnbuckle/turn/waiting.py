@@ -30,7 +30,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, ReasoningDelta, RefusalDelta, TextDelta
 
-WaitingKind = Literal["provider_first_token", "provider", "tool", "approval", "rate_limit", "retry", "storage"]
+WaitingKind = Literal["provider_first_token", "provider", "tool", "approval", "rate_limit", "retry", "storage", "turn"]
 Doing = Literal["text", "reasoning", "arguments"]
 _FULL_UP = ("rate_limited", "overloaded")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from live_stage import Frame, Stage, door, eventually, played
 
-from turnbuckle.lab.asked import last_user_text
-from turnbuckle.lab.script import Finish, LabRequest, Say
+from turnbuckle.lab.asked import brings_results, last_user_text
+from turnbuckle.lab.script import Call, Finish, LabRequest, Say
 
 CREATING: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": ("/v1/chat/completions", {"model": "agent", "messages": [{"role": "user", "content": "hello"}]}),
@@ -132,3 +132,65 @@ def test_labels_of_a_conversation_are_kept(tmp_path: Path):
     assert made["metadata"] == found["metadata"] == {"topic": "knots", "user": "ann"}
     assert plain["metadata"] == {}
     assert wrong == [400] * 4
+
+
+def asks(request: LabRequest) -> Any:
+    if brings_results(request) or "wipe" not in last_user_text(request):
+        return [Say("Well."), Finish()]
+    return [Call("shell", {"command": "echo hi"}), Finish()]
+
+
+@pytest.mark.requirement("G9", "G1", "E4")
+@pytest.mark.parametrize("name", ["chat", "responses", "runs", "messages"])
+def test_a_message_that_waits_behind_a_question_says_so_at_once_in_words(name: str, tmp_path: Path):
+    async def scene(stage: Stage):
+        first = await stage.begin("wipe it", session="s")
+        await eventually(lambda: stage.lab.requests)
+        async with stage.listen(f"/v1/runs/{first}/events") as reader:
+            await reader.until(b"approval_asked")
+        (asked,) = (await stage.get(f"/v1/runs/{first}/approvals")).json["data"]
+        where = f"/v1/runs/{first}/approvals/{asked['id']}"
+        path, body = body_of(name)
+        headers = {"x_turnbuckle_session": "s"} if name in ("chat", "responses") else {}
+        words = f"the run {first} waits for consent to run shell: echo hi (POST {where})".encode()
+        if name in ("chat", "responses"):
+            async with stage.listen(path, {**body, "stream": True}, **headers) as listener:
+                seen = (await listener.until(words)).body
+                await stage.post(where, {"decision": "allow"})
+                await listener.rest()
+                whole = listener.body
+            return seen, whole, words, await stage.ended(listener.run)
+        run = (await stage.post(path, body)).json["id"]
+        view = await stage.run(run)
+        async with stage.listen(f"/v1/runs/{run}/events") as listener:
+            seen = (await listener.until(words)).body
+            await stage.post(where, {"decision": "allow"})
+            await listener.rest()
+        assert (view["status"], view["waiting_on"]["kind"]) == ("queued", "turn")
+        assert words.decode() in view["waiting_on"]["detail"]
+        return seen, listener.body, words, await stage.run(run)
+
+    seen, whole, words, view = played(scene, tmp_path, asks, tools='approval = { shell = "ask" }')
+    assert words in seen
+    assert b"Well." in whole
+    assert view["status"] == "completed"
+
+
+@pytest.mark.requirement("G9", "F4", "E4")
+def test_a_response_that_had_to_wait_has_the_same_events_when_it_is_read_again(tmp_path: Path):
+    async def scene(stage: Stage):
+        await stage.begin("count", session="s")
+        await eventually(lambda: stage.lab.requests)
+        body = {"model": "agent", "input": "and four", "stream": True}
+        async with stage.listen("/v1/responses", body, x_turnbuckle_session="s") as listener:
+            await listener.until(b"Waiting for its turn")
+            stage.behind.doors.open(1)
+            own = [frame for frame in await listener.rest() if frame.json]
+        name = own[0].json["response"]["id"]
+        plain = (await stage.get(f"/v1/responses/{name}")).json
+        return own, await stage.read(f"/v1/responses/{name}?stream=true"), plain
+
+    own, again, plain = played(scene, tmp_path, waits)
+    assert raw(again) == raw(own)
+    assert plain == own[-1].json["response"]
+    assert "Waiting for its turn: the run " in plain["output"][0]["summary"][0]["text"]

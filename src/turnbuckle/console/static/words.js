@@ -137,6 +137,7 @@ const WAITS = {
   approval: (detail) => `waiting for a person: ${detail}`,
   rate_limit: (detail) => `the provider asked to wait, ${detail}`,
   retry: (detail) => `a short rest, ${detail}`,
+  turn: (detail) => detail,
   storage: (detail) => `waiting for the store: ${detail}`,
 };
 

@@ -52,15 +52,18 @@ class ChatDialect:
         include_usage: bool = False,
         events: Events = "chunk",
         label: Label = short_argument,
+        queued: str = "",
     ) -> None:
+        """`queued` is what the run had to wait for before it began, in words."""
         self.ended = False
         self._run = run
         self._chunks = ChunkWriter(chat_id(run), model, created, usage=include_usage)
         self._pen = _ChunkPen(run, self._chunks, include_usage, events, model)
-        self._story = ChatStory(run, self._pen, label)
+        self._story = ChatStory(run, self._pen, label, queued)
 
     def open(self) -> bytes:
-        return self._chunks.role()
+        told, self._pen.out[:] = b"".join(self._pen.out), []
+        return self._chunks.role() + told
 
     def take(self, items: Sequence[Item]) -> bytes:
         story, out = self._story, self._pen.out
@@ -140,14 +143,14 @@ class _ChunkPen:
 class PlainChat:
     """The answer in one piece: a reader that waits for the end. `answer` is there when it has `ended`."""
 
-    def __init__(self, run: RunId, *, model: str, created: int, events: Events = "chunk") -> None:
+    def __init__(self, run: RunId, *, model: str, created: int, events: Events = "chunk", queued: str = "") -> None:
         self.ended = False
         self._run = run
         self._created = created
         self._model = model
         self._extra = events != "none"
         self._pen = _PagePen()
-        self._story = ChatStory(run, self._pen)
+        self._story = ChatStory(run, self._pen, queued=queued)
 
     def open(self) -> bytes:
         return b""

@@ -63,7 +63,7 @@ class Pen(Protocol):
 class ChatStory:
     """`take` facts in the order of the journal. Keeps no text but the last piece of a thought."""
 
-    def __init__(self, run: RunId, pen: Pen, label: Label = short_argument) -> None:
+    def __init__(self, run: RunId, pen: Pen, label: Label = short_argument, queued: str = "") -> None:
         self.ended = False
         self.notice = ""
         """What the user is told before the answer."""
@@ -81,6 +81,9 @@ class ChatStory:
         self._thought: object = None  # which reasoning the last piece of it belonged to
         self._last_thought = ""
         self._handed = 0
+        if queued:
+            pen.aside("waiting", queued)
+            self._think(queued, "queued")
 
     def take(self, fact: Fact) -> None:
         if type(fact) is Streamed:

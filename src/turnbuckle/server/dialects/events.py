@@ -29,8 +29,12 @@ class EventsDialect:
     """Items up to `after` are not written. What is waited for is folded from the items, so they must come from the
     first one on; or `waiting` is somebody else's fold of the same run, and then they may begin behind `after`."""
 
-    def __init__(self, run: RunId, after: int = 0, waiting: Waiting | None = None) -> None:
+    def __init__(
+        self, run: RunId, after: int = 0, waiting: Waiting | None = None, queued: WaitingOn | None = None
+    ) -> None:
+        """`queued`: the run has not begun, and waits for that."""
         self.ended = False
+        self._queued = queued
         self._run = run
         self._after = after
         self._comes_back = after > 0
@@ -38,9 +42,11 @@ class EventsDialect:
         self._folds = waiting is None
 
     def open(self) -> bytes:
-        return comment("open")
+        queued = self._queued
+        return comment("open") + (self.beat(queued.since) if queued is not None else b"")
 
     def take(self, items: Sequence[Item]) -> bytes:
+        self._queued = None if items else self._queued
         out: list[bytes] = []
         for item in items:
             data = item.data
@@ -65,7 +71,7 @@ class EventsDialect:
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
-        on = waits or self._waiting.on(now)
+        on = waits or self._queued or self._waiting.on(now)
         return frame(_json({"type": "heartbeat", "at": now, "waiting_on": on}), "heartbeat")
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:

@@ -92,8 +92,10 @@ class ResponsesDialect:
         starting_after: int | None = None,
         tools: ToolItems = "hosted",
         name: str = "",
+        queued: str = "",
     ) -> None:
-        """`name` is its id, where it is not that of the run: a run that was steered has several."""
+        """`name` is its id, where it is not that of the run: a run that was steered has several. `queued` is what the
+        run had to wait for before it began, in words."""
         self.ended = False
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
@@ -116,6 +118,7 @@ class ResponsesDialect:
         self._past: set[int] = set()  # those of them that a text ended
         self._protocol: Protocol = "openai_chat"
         self._begun = False
+        self._queued = queued
         self._notice = ""
         self._notices = Notices()
         self._noticed: list[str] = []
@@ -129,7 +132,10 @@ class ResponsesDialect:
         return self._writer.last_number
 
     def open(self) -> bytes:
-        return self._writer.open()
+        """To be called before anything is taken."""
+        self._out.append(self._writer.open())
+        self._tell(self._queued)
+        return self._written()
 
     def take(self, items: Sequence[Item]) -> bytes:
         self._begun = self._begun or bool(items)
@@ -146,6 +152,9 @@ class ResponsesDialect:
                     self._event(fact.attempt, event)
             else:
                 self._burst(fact)
+        return self._written()
+
+    def _written(self) -> bytes:
         out = self._out
         written = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
