@@ -46,8 +46,13 @@ class Chat:
         # A request that is sent again may ask for another form of the same answer.
         model = str(begun.asked.get("model", asked.model))
         created, headers = int(begun.created), begun.headers(exchange.caller.owner)
-        fails = asked.stream and await self._desk.tailing.fails_at_once(
-            begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
+        # What waits for its turn says so at once.
+        fails = (
+            asked.stream
+            and not begun.queued
+            and await self._desk.tailing.fails_at_once(
+                begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
+            )
         )
         if asked.stream and not fails:
             usage, queued = asked.include_usage, begun.queued

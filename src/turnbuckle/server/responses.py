@@ -66,6 +66,7 @@ class ResponsesApi:
         fails = (
             asked.stream
             and not asked.background
+            and not begun.queued
             and await self._desk.tailing.fails_at_once(
                 begun.run, exchange.line, after=begun.after, on_disconnect=begun.on_disconnect
             )
