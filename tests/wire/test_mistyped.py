@@ -10,6 +10,7 @@ from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.answer import open_answer
 
 VALUES: list[Any] = [None, True, False, 0, 7, 1.5, "", "x", [], [1], {}, {"a": 1}]
@@ -174,6 +175,15 @@ DAMAGES = [
     b"\xff\xfe",
     b'{"type":"content_block_del',
 ]
+
+
+@pytest.mark.requirement("A15", "B1")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_hole_is_no_end_on_a_host_that_never_says_more_either(protocol: Protocol) -> None:
+    decoder = open_answer(protocol, quirks=Quirks(finishless=True, bare_done=True))
+    frames = [json.dumps(frame).encode() for frame in WHOLE[protocol][:3] if isinstance(frame, dict)]
+    events = decoder.feed(b"".join(b"data: %b\n\n" % frame for frame in (*frames, b"{"))) + decoder.close()
+    assert isinstance(events[-1], Cut)
 
 
 @pytest.mark.requirement("A15", "B1")

@@ -131,7 +131,7 @@ class AnthropicDialect:
         return self._over("answer", out)
 
     def end(self, out: list[Event]) -> LastWord:
-        if self._quirks.finishless and not self._blocks.called:
+        if self._quirks.finishless and not self._blocks.called and not self._blocks.lost:
             return Ended("end of body")  # never with calls: nobody could tell half of them from all
         return Cut(failures.incomplete("the stream ended without message_stop"))
 

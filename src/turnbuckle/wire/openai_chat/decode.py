@@ -219,7 +219,7 @@ class ChatDialect:
     def end(self, out: list[Event]) -> LastWord:
         if self._finish is not None:
             return self._ended(out, "finish_reason")
-        if self._quirks.finishless and not self._merger.calls:
+        if self._quirks.finishless and not self._merger.calls and not self._hole:
             return Ended("end of body")  # but nothing says that a block, or what is held back, is whole
         return Cut(failures.incomplete("the stream ended without a finish reason and without [DONE]"))
 
