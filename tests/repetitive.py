@@ -81,7 +81,7 @@ def blocks(rng: random.Random) -> str:
     for _ in range(3):
         size = rng.choice([70, 120, 400, 1_500])
         block = "".join(rng.choice(_WORDS) + rng.choice([" ", " ", "\n"]) for _ in range(size // 5))[:size]
-        out += [block + rng.choice(["\n", "\n\n", "", ", "])] * rng.randint(3, 8)
+        out += [block + rng.choice(["\n", "\n\n", ". ", ", "])] * rng.randint(3, 8)
         out.append("Something between them.\n")
     return "".join(out)
 

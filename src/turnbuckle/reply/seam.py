@@ -41,7 +41,7 @@ _FAR = WINDOW + _LONGEST_ELLIPSIS  # from here on only the top can still match
 _RESTART_LEAST = 40
 _RESTART_ENOUGH = 200  # or half of what was shown, if that is less
 
-How = Literal["held", "clean", "repeated", "restarted", "diverged"]
+How = Literal["held", "clean", "repeated", "restarted", "diverged", "anchored", "new", "apart"]
 
 
 class Joined(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Seam:
         self.dropped = 0
         self._shown = shown
         self._no_second_space = _takes_no_second_space(shown)
-        self._top = _TopMatch(shown)
+        self._top = TopMatch(shown)
         self._tails = [_TailMatch(shown, 0)]
         self._held: list[str] = []  # empty again when it can only be the top of the shown text
         self._count = 0
@@ -135,7 +135,7 @@ class Seam:
             if not tail.open and self._is_repeat(tail.matched, tail.skip > 0):
                 return self._drop("restarted" if tail.matched == whole else "repeated", tail.skip + tail.matched)
         if self._is_restart():
-            return "".join((_paragraph_break(self._shown), self._drop("diverged", 0)))
+            return "".join((paragraph_break(self._shown), self._drop("diverged", 0)))
         held = self._drop("clean", 0)
         if self._no_second_space and held[:1] == " " and held[1:2].isalpha():
             self.dropped = 1
@@ -174,7 +174,7 @@ class Seam:
         return len(passage) >= SURE and not is_habit(self._shown, passage)
 
 
-class _TopMatch:
+class TopMatch:
     """How much of the continuation equals the shown text from its first character on."""
 
     def __init__(self, shown: str) -> None:
@@ -246,7 +246,8 @@ class _TailMatch:
         borders.append(border)
 
 
-def _paragraph_break(shown: str) -> str:
+def paragraph_break(shown: str) -> str:
+    """What makes a blank line behind a text."""
     return "\n" * max(0, 2 - (len(shown[-2:]) - len(shown[-2:].rstrip("\n"))))
 
 

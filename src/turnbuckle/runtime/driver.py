@@ -26,6 +26,7 @@ from turnbuckle.turn.facts import (
     DraftKept,
     Fact,
     ModelAsked,
+    Noticed,
     RunClaimed,
     RunEnded,
     RunLeft,
@@ -315,7 +316,7 @@ class Driver:
         )
         shown = self.turn.shown
         await self._log.append([asked])
-        speech = speech_for(self.turn, shown, way)
+        speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
         given = budget.input_guess(self.turn.messages)
@@ -330,14 +331,18 @@ class Driver:
                 if halt.why is not None and said and isinstance(said[-1], Cut):
                     said = (*said[:-1], Cut(halt.why))
                 if said:
-                    await self._log.append([self._streamed(command.attempt, said)])
+                    await self._tell(command.attempt, said, speech.take_notice())
                 if speech.over:
                     break
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
-            await self._log.append([self._streamed(command.attempt, speech.take(heard))])
+            await self._tell(command.attempt, speech.take(heard), speech.take_notice())
         self._model.note(route.name, heard)
         self._ways.note(self.turn, route.name, way)
+
+    async def _tell(self, attempt: int, said: tuple[Event, ...], notice: str) -> None:
+        noticed = [Noticed(self._wall(), attempt, notice)] if notice else []
+        await self._log.append([*noticed, self._streamed(attempt, said)])
 
     def _usable(self, wanted: RouteName) -> RouteName:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead ones would

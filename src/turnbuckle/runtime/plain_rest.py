@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from turnbuckle.reply.repetition import Where
 from turnbuckle.runtime.speech import Speech
 from turnbuckle.turn import ladder
+from turnbuckle.turn.prompts import joint_of
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import (
     BlockClosed,
@@ -24,6 +25,7 @@ from turnbuckle.vocab.events import (
     Usage,
 )
 from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
 
@@ -67,11 +69,12 @@ def shaped(request: ModelRequest, turn: Turn, way: str) -> ModelRequest:
     )
 
 
-def speech_for(turn: Turn, shown: str, way: str) -> "Speech | RestSpeech":
+def speech_for(turn: Turn, shown: str, way: str, notes: tuple[Message, ...]) -> "Speech | RestSpeech":
     draft = ladder.drafted(turn)
     if way and draft is not None:
         return RestSpeech(draft.id, f"{ladder.SAME_TOOL}{turn.attempt}")
-    return Speech(shown, ladder.held_back(turn, way))
+    joint = joint_of(notes)
+    return Speech(shown, ladder.held_back(turn, way), anchor=joint.anchor, apart=joint.apart)
 
 
 class RestSpeech:
@@ -84,6 +87,9 @@ class RestSpeech:
         self._block: int | None = None
         self._texts: set[int] = set()
         self._closed = False
+
+    def take_notice(self) -> str:
+        return self._speech.take_notice()
 
     @property
     def over(self) -> bool:

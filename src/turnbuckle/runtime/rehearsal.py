@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from turnbuckle.runtime.ports import Stopper
 from turnbuckle.runtime.rehearsal_plan import Break, Plan, Step, plan_of
 from turnbuckle.runtime.rehearsal_words import REFUSAL, WHO
+from turnbuckle.turn.prompts import joint_of
 from turnbuckle.vocab.events import (
     BlockClosed,
     CallArgs,
@@ -78,6 +79,7 @@ class _Reply(Struct, frozen=True):
     said: int = 0
     held: int = 0
     cuts: int = 0
+    anchor: str = ""
     draft: str = ""
     draft_is_whole: bool = False
 
@@ -191,7 +193,10 @@ def _reply_to(request: ModelRequest) -> _Reply:
     elif cut := _CUT_CALL.search(note):
         reply = replace(reply, cuts=int(cut["times"] or 1))
     said = "".join(text_of(message.parts) for message in since if message.role == "assistant")
-    return replace(reply, said=len(said)) if said and reply.text.startswith(said) else reply
+    if not said or not reply.text.startswith(said):
+        return reply
+    anchor = joint_of(tuple(message for message in since[-1:] if message.note)).anchor or ""
+    return replace(reply, said=len(said), anchor=anchor if said.endswith(anchor) else "")
 
 
 def _about_a_draft(results: tuple[ResultPart, ...]) -> str:
@@ -300,6 +305,7 @@ def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Ite
         yield BlockClosed(0)
     in_text = ending.place if ending is not None and not reply.calls else len(reply.text)
     text = reply.text[reply.said : in_text]
+    text = f"{reply.anchor}{text}" if text else ""
     yield from (TextDelta(1, piece) for piece in _pieces(text, len(reply.text), reply.slowly))
     if text:
         yield BlockClosed(1)

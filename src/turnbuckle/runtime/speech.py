@@ -1,5 +1,6 @@
 """What a model says on its way to the journal: behind the seam, and watched for going round in circles."""
 
+from turnbuckle.reply.anchored_seam import AnchoredSeam
 from turnbuckle.reply.repetition import RepetitionGuard, Where
 from turnbuckle.reply.seam import Seam
 from turnbuckle.vocab.events import (
@@ -23,17 +24,23 @@ _WHERE: dict[type, Where] = {ReasoningDelta: "reasoning", CallArgs: "arguments"}
 
 
 class Speech:
-    """Filters the events of one attempt. `shown` is the text that its answer goes on behind.
+    """Filters the events of one attempt. `shown` is the text that its answer goes on behind, `anchor` what it was asked
+    to repeat first; None if nobody asked it to go on. `apart`: what was shown is whole, and this is another text.
 
     Text that only repeats what is there already is left out. So is white space with nothing behind it: a reply of
     nothing else is an empty one, and may be asked for again without a trace. What is held back is given out, or
     dropped, before its block is closed and before a call begins, so that the order of things stays."""
 
-    def __init__(self, shown: str = "", again: str = "") -> None:
+    def __init__(self, shown: str = "", again: str = "", *, anchor: str | None = None, apart: bool = False) -> None:
         """`again` ends what was shown, and is brought again first where the model went on before it."""
         self._again = again
         self._early = ""
-        self._seam = Seam(shown) if shown else None
+        self._seam: Seam | AnchoredSeam | None = None
+        if shown and (apart or anchor is not None):
+            self._seam = AnchoredSeam(shown, anchor or "", apart=apart)
+        elif shown:
+            self._seam = Seam(shown)
+        self._told = False
         self._guards = {where: RepetitionGuard(where) for where in _PLACES}
         self._block = 0
         self._begun: set[int] = set()
@@ -93,8 +100,14 @@ class Speech:
             self._again = ""
         return self._seam.feed(text) if self._seam is not None else text
 
+    def take_notice(self) -> str:
+        """What the user should know of the seam; given once."""
+        notice = self._seam.notice if isinstance(self._seam, AnchoredSeam) and not self._told else ""
+        self._told = self._told or bool(notice)
+        return notice
+
     def _settle(self, out: list[Event], *, cut: bool) -> None:
-        if self._seam is not None and self._seam.holding:
+        if self._seam is not None and (self._seam.holding or isinstance(self._seam, AnchoredSeam)):
             self._say(self._seam.close(cut=cut), out)
 
     def _say(self, text: str, out: list[Event]) -> None:

@@ -149,6 +149,14 @@ class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
     resting: tuple[RouteName, ...] = ()
 
 
+class Noticed(Struct, frozen=True, tag="noticed"):
+    """One quiet line for the user about what the model says next: where a seam could not be proved, say."""
+
+    at: float
+    attempt: int
+    notice: str
+
+
 class Decided(Struct, frozen=True, tag="decided"):
     """What became of an attempt that did not simply end: the verdict, why, and what is done about it.
 
@@ -328,6 +336,7 @@ Fact = (
     | RunClaimed
     | ModelAsked
     | Streamed
+    | Noticed
     | Decided
     | DraftKept
     | DraftGrown

@@ -123,10 +123,12 @@ def notes_for(turn: Turn, ask: Ask, way: str, policy: Policy) -> tuple[Message, 
     return (prompts.note(said),)
 
 
-def usual_notes(turn: Turn, wanted: Continue | FinishDraft, policy: Policy) -> tuple[Message, ...]:
-    """What is said to a model that has its tools."""
+def usual_notes(
+    turn: Turn, wanted: Continue | FinishDraft, policy: Policy, shown: str | None = None
+) -> tuple[Message, ...]:
+    """What is said to a model that has its tools. `shown` is what it goes on behind, if the turn does not know yet."""
     if isinstance(wanted, Continue):
-        notes = prompts.continuation(wanted)
+        notes = prompts.continuation(wanted, turn.shown if shown is None else shown)
     else:
         draft = turn.drafts[wanted.draft]
         notes = (prompts.finish_draft(draft, wanted.escalation, policy.tool(draft.tool).guarded),)

@@ -36,6 +36,7 @@ from turnbuckle.turn.facts import (
     GiveUp,
     HandedCall,
     ModelAsked,
+    Noticed,
     Reask,
     Retry,
     RunClaimed,
@@ -93,7 +94,7 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return _claimed(turn)
         case ModelAsked():
             return _asked(steering.heard(turn), taken)
-        case Streamed() | ToolSaid():
+        case Streamed() | ToolSaid() | Noticed():
             return turn
         case AttemptOver():
             return _over(turn, taken, policy)
@@ -416,7 +417,7 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
 def _go_on(turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy, reply: Reply, why: str = "") -> Turn:
     """Keep what was shown, in the history and for the reader, and ask for the rest."""
     why = why or ("finish_draft" if isinstance(choice, FinishDraft) else "continue")
-    notes = ladder.usual_notes(turn, choice, policy)
+    notes = ladder.usual_notes(turn, choice, policy, turn.shown + reply.text)
     if isinstance(choice, Continue) and choice.kind == "paused":
         said = message_of(reply, turn.protocol, turn.model)
         messages = turn.messages if said is None else (*turn.messages, said)

@@ -3,8 +3,12 @@
 They are user messages marked as notes, appended at the end of a request: what was sent before is never edited.
 """
 
-import msgspec
+import re
 
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.reply.anchor import anchor_of
 from turnbuckle.reply.draft import TAIL, DoubtfulRest, Draft, Reading, absent, told_length
 from turnbuckle.reply.splice import letters_of
 from turnbuckle.turn.facts import Continue
@@ -21,6 +25,13 @@ TEXT = (
     "[Runtime] The connection broke and your reply stopped where it stands above. Go on with the very next "
     "character: no repetition, no preface, no apology."
 )
+ANCHORED = (
+    "{why} Begin with its last words, repeated exactly; written as a JSON string they are:\n{anchor}\nThen go on with "
+    "the very next character behind them: no other repetition, no preface, no apology.{more}"
+)
+_BROKE = "[Runtime] The connection broke and your reply stopped where it stands above."
+_FULL = "[Runtime] Your reply reached the output limit."
+_SMALLER = " If you were about to make a long call, make smaller ones."
 CALL = (
     "[Runtime] Your call of {tool} was cut on its way. Nothing of it ran. Make it again in smaller calls of "
     f"{PIECE} at the most."
@@ -107,13 +118,38 @@ def never_started(names: tuple[str, ...]) -> str:
     return f"never started: {_listed(names)}" if names else ""
 
 
-def continuation(wanted: Continue) -> tuple[Message, ...]:
-    """What to say to have a cut reply go on."""
+class Joint(Struct, frozen=True):
+    """How the reply to some notes belongs to the text before it. `anchor` is what it was asked to repeat first, None
+    if nobody asked it to go on. `apart`: the text was whole, and what comes is another one."""
+
+    anchor: str | None = None
+    apart: bool = False
+
+
+def joint_of(notes: tuple[Message, ...]) -> Joint:
+    """What these notes asked of a reply. They are facts, so it is the same after a crash."""
+    told = "\n".join(text_of(message.parts) for message in notes)
+    if found := _ANCHOR.search(told):
+        return Joint(msgspec.json.decode(found[1], type=str))
+    if told.startswith((_BROKE, _FULL)):
+        return Joint("")
+    return Joint(apart=told.startswith(_ABOUT_A_CALL))
+
+
+_ANCHOR = re.compile(r'written as a JSON string they are:\n("(?:[^"\\]|\\.)*")\n')
+_ABOUT_A_CALL = ("[Runtime] Your call of", "[Runtime] Your finish_call")
+
+
+def continuation(wanted: Continue, shown: str = "") -> tuple[Message, ...]:
+    """What to say to have a cut reply go on behind the text that was shown."""
     match wanted.kind:
-        case "length":
-            return (note(LENGTH),)
-        case "text":
-            return (note(TEXT),)
+        case "length" | "text":
+            anchor = anchor_of(shown)
+            is_full = wanted.kind == "length"
+            if not anchor:
+                return (note(LENGTH if is_full else TEXT),)
+            why, more = (_FULL, _SMALLER) if is_full else (_BROKE, "")
+            return (note(ANCHORED.format(why=why, anchor=quoted(anchor), more=more)),)
         case "call":
             form = CALL if wanted.escalation < 2 else CALL_AGAIN
             return (note(form.format(tool=wanted.tool or "a tool", times=wanted.escalation)),)

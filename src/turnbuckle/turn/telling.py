@@ -11,6 +11,7 @@ from turnbuckle.turn.facts import (
     Decided,
     Fact,
     ModelAsked,
+    Noticed,
     RunClaimed,
     RunLeft,
     RunStarted,
@@ -131,7 +132,7 @@ class Notices:
 
     def take(self, fact: Fact) -> str:
         match fact:
-            case RunStarted() | Decided():
+            case RunStarted() | Decided() | Noticed():
                 return fact.notice
             case RunLeft(_, why):
                 self._left = True

@@ -399,6 +399,9 @@ const ACTS = {
   draft_kept(event, at) {
     this.calls.kept(event, at);
   },
+  noticed(event, at) {
+    this._notice(event.notice, "quiet", at);
+  },
   draft_grown(event) {
     this.calls.grown(event);
   },

@@ -21,6 +21,7 @@ from turnbuckle.lab.script import (
 )
 
 _HALF = ANSWER[:44]
+REFUSES = "I'm sorry, but I can't assist with that."
 _LOG = "".join(f"Day {day}: the wind pulled at the line, and the line held. " for day in range(1, 11))
 _FIRST, _SECOND = _LOG[:400], _LOG[200:]
 _WORKS: Script = (Say(ANSWER), Finish())
@@ -120,6 +121,13 @@ BREAKS: tuple[Case, ...] = (
         "continues-with-long-overlap",
         "the same with 200 repeated characters",
         ((Say(_FIRST), Cut("reset")), (Say(_SECOND), Finish())),
+        again=True,
+        scenarios=("P31",),
+    ),
+    Case(
+        "answers-something-else",
+        "reset in mid-text; the next one refuses instead",
+        ((Say(_HALF), Cut("reset")), (Say(REFUSES), Finish())),
         again=True,
         scenarios=("P31",),
     ),

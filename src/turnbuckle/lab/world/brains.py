@@ -14,6 +14,7 @@ from msgspec import Struct
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.lab.world.model import Brain, Step
 from turnbuckle.lab.world.tools import FACTS
+from turnbuckle.turn.prompts import joint_of
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
@@ -112,8 +113,8 @@ def planned(
     *rounds: Round, pieces: int = 12, rest: int = 0, echo: int = 0, drafts: bool = True, remakes: bool = False
 ) -> Brain:
     """A model that carries out these rounds. `rest` is the size of its pieces when it finishes a draft; `echo` how much
-    it repeats before it goes on. Without `drafts` it makes a cut call again from the start. One that `remakes` makes
-    calls again although it was told that they arrived whole."""
+    it repeats before it goes on, where it was not told what to repeat. Without `drafts` it makes a cut call again from
+    the start. One that `remakes` makes calls again although it was told that they arrived whole."""
 
     def brain(request: ModelRequest, number: int) -> list[Step]:
         seen = look(request.messages)
@@ -123,7 +124,7 @@ def planned(
         if seen.draft is not None and drafts and (made := _finish(now, seen.draft, pieces, rest)):
             return made
         out: list[Step] = []
-        if left := _unsaid(now.say, seen.said, echo):
+        if left := _unsaid(now.say, seen.said, echo, joint_of(request.messages[-1:]).anchor or ""):
             out.append(Say(left, pieces))
         out += [Call(call.name, call.arguments, pieces) for call in now.calls]
         return [*out, Finish()]
@@ -143,11 +144,13 @@ def _unheld(calls: tuple[Wanted, ...], words: str) -> tuple[Wanted, ...]:
     return tuple(left)
 
 
-def _unsaid(whole: str, said: str, echo: int) -> str:
+def _unsaid(whole: str, said: str, echo: int, anchor: str) -> str:
     if not said or not whole.startswith(said):
         return whole
     if len(said) == len(whole):
         return ""
+    if anchor and said.endswith(anchor):
+        return anchor + whole[len(said) :]
     return said[len(said) - echo :] + whole[len(said) :] if echo and len(said) >= echo else whole[len(said) :]
 
 
