@@ -44,6 +44,7 @@ FAILURES = {
     "continues-with-overlap": "reset",
     "continues-with-long-overlap": "reset",
     "answers-something-else": "reset",
+    "cut-in-a-document": "reset",
     "cut-in-shell": "reset",
     "cut-in-edit": "reset",
     "draft-with-overlap": "reset",

@@ -10,13 +10,11 @@ from stage import FAST, MAIN, Stage, Story, on_stage, play
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.lab.cases import find_case
-from turnbuckle.lab.cases.breaks import REFUSES
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.script import Call, Case, Comments, Finish, Frame, LabRequest, Reason, Say, Stall
 from turnbuckle.reply.accumulate import fold
-from turnbuckle.reply.anchored_seam import NOTICE_NEW
-from turnbuckle.turn.facts import Continue, Decided, Fallback, GiveUp, Noticed, Reask, Retry, RunEnded
+from turnbuckle.turn.facts import Continue, Decided, Fallback, GiveUp, Reask, Retry, RunEnded
 from turnbuckle.turn.policy import Limits
 from turnbuckle.vocab.events import Skipped
 from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
@@ -466,15 +464,6 @@ def test_P31_what_a_continuation_repeats_is_shown_once(tmp_path: Path, protocol:
     assert story.outcome.kind == "completed"
     assert story.shown == whole
     assert story.turn.shown == whole
-
-
-@pytest.mark.requirement("B13")
-@EVERY
-def test_P31_an_answer_to_something_else_is_not_glued_on(tmp_path: Path, protocol: Protocol):
-    """The continuation refuses in the middle of a sentence: it stands behind a break, and the reader is told."""
-    story = play(tmp_path, "answers-something-else", protocol=protocol)
-    assert story.shown == f"{ANSWER[:44]}\n\n{REFUSES}"
-    assert [fact.notice for fact in story.of(Noticed)] == [NOTICE_NEW]
 
 
 @pytest.mark.requirement("B11")

@@ -15,6 +15,7 @@ from turnbuckle.turn import ladder
 from turnbuckle.turn.facts import ModelAsked
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
+from turnbuckle.turn.structured import constraint
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 
@@ -51,7 +52,7 @@ class Sending:
             top_p=wishes.top_p,
             stop=wishes.stop,
             effort=asked.effort,
-            response_format=wishes.response_format,
+            response_format=constraint(turn, asked.notes),
             parallel_calls=wishes.parallel_calls,
             stream=asked.stream,
             extra=wishes.extra.get(asked.protocol, {}),

@@ -128,7 +128,8 @@ def usual_notes(
 ) -> tuple[Message, ...]:
     """What is said to a model that has its tools. `shown` is what it goes on behind, if the turn does not know yet."""
     if isinstance(wanted, Continue):
-        notes = prompts.continuation(wanted, turn.shown if shown is None else shown)
+        document = turn.wishes.response_format is not None
+        notes = prompts.continuation(wanted, turn.shown if shown is None else shown, document=document)
     else:
         draft = turn.drafts[wanted.draft]
         notes = (prompts.finish_draft(draft, wanted.escalation, policy.tool(draft.tool).guarded),)

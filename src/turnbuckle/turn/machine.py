@@ -54,6 +54,7 @@ from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide, patience_told
 from turnbuckle.turn.state import Ask, PendingCall, Tally, Turn
+from turnbuckle.turn.structured import ending
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName
@@ -246,7 +247,7 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
         ask = _ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)
         return replace(turn, phase="asking", ask=ask, open_text=())
     if not found.calls:
-        return replace(turn, phase="ending", open_text=(*turn.open_text, reply.text))
+        return ending(turn, reply.text)
     pending_calls = tuple(PendingCall(call.id, call.name, call.arguments) for call in found.calls)
     turn, pending_calls = drafting.made_whole(turn, pending_calls, policy)
     same = progress.same_calls(turn, pending_calls, policy)

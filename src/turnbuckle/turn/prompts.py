@@ -32,6 +32,7 @@ ANCHORED = (
 _BROKE = "[Runtime] The connection broke and your reply stopped where it stands above."
 _FULL = "[Runtime] Your reply reached the output limit."
 _SMALLER = " If you were about to make a long call, make smaller ones."
+_DOCUMENT = " It is one JSON document: do not begin another, and write nothing behind its end."
 CALL = (
     "[Runtime] Your call of {tool} was cut on its way. Nothing of it ran. Make it again in smaller calls of "
     f"{PIECE} at the most."
@@ -140,8 +141,8 @@ _ANCHOR = re.compile(r'written as a JSON string they are:\n("(?:[^"\\]|\\.)*")\n
 _ABOUT_A_CALL = ("[Runtime] Your call of", "[Runtime] Your finish_call")
 
 
-def continuation(wanted: Continue, shown: str = "") -> tuple[Message, ...]:
-    """What to say to have a cut reply go on behind the text that was shown."""
+def continuation(wanted: Continue, shown: str = "", *, document: bool = False) -> tuple[Message, ...]:
+    """What to say to have a cut reply go on behind the text that was shown. `document`: it is one JSON document."""
     match wanted.kind:
         case "length" | "text":
             anchor = anchor_of(shown)
@@ -149,6 +150,7 @@ def continuation(wanted: Continue, shown: str = "") -> tuple[Message, ...]:
             if not anchor:
                 return (note(LENGTH if is_full else TEXT),)
             why, more = (_FULL, _SMALLER) if is_full else (_BROKE, "")
+            more = _DOCUMENT if document else more
             return (note(ANCHORED.format(why=why, anchor=quoted(anchor), more=more)),)
         case "call":
             form = CALL if wanted.escalation < 2 else CALL_AGAIN

@@ -21,10 +21,21 @@ from turnbuckle.lab.script import (
 )
 
 _HALF = ANSWER[:44]
+DOCUMENT = '{"city": "Kiel", "wind": "fresh from the north", "degrees": 7}'
+_DOCUMENT_AT = 32
 REFUSES = "I'm sorry, but I can't assist with that."
 _LOG = "".join(f"Day {day}: the wind pulled at the line, and the line held. " for day in range(1, 11))
 _FIRST, _SECOND = _LOG[:400], _LOG[200:]
 _WORKS: Script = (Say(ANSWER), Finish())
+
+
+def _goes_on_with_its_document(request: LabRequest) -> Iterable[ScriptItem]:
+    """Forced into a form it begins another document, as providers do; else it goes on where it was cut."""
+    body = request.body
+    forced = any(name in body for name in ("response_format", "output_format", "output_config"))
+    text = body.get("text")
+    forced = forced or (isinstance(text, dict) and "format" in text)
+    return (Say(DOCUMENT if forced else DOCUMENT[_DOCUMENT_AT:]), Finish())
 
 
 def _takes_no_prefill(request: LabRequest) -> Iterable[ScriptItem]:
@@ -128,6 +139,13 @@ BREAKS: tuple[Case, ...] = (
         "answers-something-else",
         "reset in mid-text; the next one refuses instead",
         ((Say(_HALF), Cut("reset")), (Say(REFUSES), Finish())),
+        again=True,
+        scenarios=("P31",),
+    ),
+    Case(
+        "cut-in-a-document",
+        "reset in a JSON document; goes on unless forced",
+        ((Say(DOCUMENT[:_DOCUMENT_AT]), Cut("reset")), (_goes_on_with_its_document,)),
         again=True,
         scenarios=("P31",),
     ),

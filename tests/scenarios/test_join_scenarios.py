@@ -1,0 +1,41 @@
+"""What a reader sees where a text broke off and went on (P31)."""
+
+from pathlib import Path
+
+import pytest
+from stage import Stage, Story, on_stage, play
+
+from turnbuckle.lab.cases.breaks import DOCUMENT, REFUSES
+from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.reply.anchored_seam import NOTICE_NEW
+from turnbuckle.runtime.runs import NewRun, task_message
+from turnbuckle.turn.facts import Noticed
+from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.request import Wishes
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+@pytest.mark.requirement("B13")
+@EVERY
+def test_P31_an_answer_to_something_else_is_not_glued_on(tmp_path: Path, protocol: Protocol):
+    """The continuation refuses in the middle of a sentence: it stands behind a break, and the reader is told."""
+    story = play(tmp_path, "answers-something-else", protocol=protocol)
+    assert story.shown == f"{ANSWER[:44]}\n\n{REFUSES}"
+    assert [fact.notice for fact in story.of(Noticed)] == [NOTICE_NEW]
+
+
+@pytest.mark.requirement("C10")
+@EVERY
+def test_P31_a_cut_document_becomes_one_document(tmp_path: Path, protocol: Protocol):
+    """Forced into its form again the model would begin another document: it is asked for the rest without that."""
+
+    async def scene(stage: Stage) -> Story:
+        wishes = Wishes(response_format={"type": "json_object"})
+        running = await stage.runs.begin(NewRun((task_message("Where?"),), wishes=wishes))
+        await running.outcome()
+        return await stage.story(running.run)
+
+    story = on_stage(tmp_path, "cut-in-a-document", scene, protocol=protocol)
+    assert story.outcome.kind == "completed"
+    assert story.shown == DOCUMENT
