@@ -27,7 +27,7 @@ from turnbuckle.journal.port import (
     StorageFull,
     TooLarge,
 )
-from turnbuckle.journal.sqlite.database import translated
+from turnbuckle.journal.sqlite.database import connect, translated
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 
@@ -228,3 +228,43 @@ def test_an_item_that_is_too_large_is_an_error_of_its_own_and_no_trouble_of_the_
         return found
 
     assert asyncio.run(main(MemoryJournal())) is None
+
+
+class Narrow:
+    """A connection to a disk on which nothing more fits, for a while."""
+
+    def __init__(self, inner):
+        self.inner, self.full, self.said = inner, False, []
+
+    def execute(self, sql, values=()):
+        self.said.append(sql)
+        if self.full and sql.startswith("INSERT INTO item"):
+            raise sqlite_error(sqlite3.SQLITE_FULL, "SQLITE_FULL")
+        return self.inner.execute(sql, values)
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+
+@pytest.mark.requirement("E10")
+def test_a_full_disk_makes_the_log_be_folded_into_the_file_so_that_its_room_is_used_again(tmp_path):
+    opened = []
+
+    def narrow(file, *, read_only=False):
+        made = Narrow(connect(file, read_only=read_only))
+        opened.append(made)
+        return made
+
+    async def main():
+        journal = SqliteJournal(tmp_path, connect=narrow)
+        claim = await journal.claim("run", "one", 60)
+        opened[0].full = True
+        failed = await error_of(journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SURE))
+        opened[0].full = False
+        before = len(opened[0].said)
+        head = await journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SURE)
+        said = opened[0].said[before - 1 :]
+        await journal.close()
+        return type(failed), head, any("wal_checkpoint(PASSIVE)" in sql for sql in said)
+
+    assert asyncio.run(main()) == (StorageFull, 1, True)

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 
 from turnbuckle.journal.live import Live
-from turnbuckle.journal.port import Closed, Grade, StorageError
+from turnbuckle.journal.port import Closed, Grade, StorageError, StorageFull
 from turnbuckle.journal.sqlite.database import Connection, transaction, translated
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
 
@@ -236,6 +236,8 @@ class Committer:
     def _settle(self, batch: list[Work], error: StorageError | None) -> None:
         if batch:
             self._told(error)
+        if isinstance(error, StorageFull):
+            self._pages = self._checkpoint_pages  # a log that was folded into the file needs no more room
         failed = [*batch, *self._followers(batch)] if error is not None else batch
         for work in failed:
             work.settle(error)
