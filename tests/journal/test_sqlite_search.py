@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from turnbuckle.journal.port import Closed, Note, Wanted
-from turnbuckle.journal.sqlite import database, rows
+from turnbuckle.journal.sqlite import database, rows, search
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.words import questions
 
 
 class Held:
@@ -171,3 +172,57 @@ def test_a_list_for_one_parent_or_user_does_not_look_at_the_others(tmp_path):
     rows.list_streams(connection, Wanted(kind="run", status="x"), None, 50)
     assert steps > 20  # the count can fail
     connection.close()
+
+
+def filled(folder: Path, streams: int) -> Path:
+    """A journal in which every stream has a word that all have, and one that begins as all others do."""
+    file = folder / DATABASE
+    connection = database.open_to_write(file)
+    with database.transaction(connection):
+        for key in range(1, streams + 1):
+            name, statement = f"run-{key}", rows.make_stream(key, f"run-{key}", 0, float(key))
+            connection.execute(*statement)
+            text = f"the usual message about session{key}x and nothing else"
+            for sql, values in rows.set_note(key, Note(kind="run", user="ann", title=name, words=text), float(key)):
+                connection.execute(sql, values)
+    connection.close()
+    return file
+
+
+@pytest.mark.requirement("E11", "G7")
+@pytest.mark.parametrize(
+    "question", ["session", "s", "usual", "usual message", "the session", "session17x", "message sess"]
+)
+def test_a_search_looks_at_as_much_as_it_shows_however_many_streams_there_are(tmp_path, question):
+    looked = {}
+    for streams in (200, 4000):
+        folder = tmp_path / str(streams)
+        folder.mkdir()
+        connection = database.open_to_read(filled(folder, streams))
+        statements = 0
+
+        class Counted:
+            def __getattr__(self, name):
+                return getattr(connection, name)  # noqa: B023
+
+            def execute(self, sql, parameters=()):
+                nonlocal statements
+                statements += 1
+                return connection.execute(sql, parameters)  # noqa: B023
+
+        steps = 0
+
+        def count() -> None:
+            nonlocal steps
+            steps += 1
+
+        connection.set_progress_handler(count, 10)
+        found = search.find(Counted(), questions(question), Wanted(kind="run", user="ann"), 20)
+        looked[streams] = (len(found), statements, steps)
+        newest = [int(one.row.name.removeprefix("run-")) for one in found]
+        assert newest == sorted(newest, reverse=True)
+        connection.close()
+    few, many = looked[200], looked[4000]
+    assert few[0] == many[0] == (1 if "17" in question else 20)
+    assert many[1] <= few[1] + 2
+    assert many[2] <= 2 * few[2] + (4000 if "17" in question else 100)

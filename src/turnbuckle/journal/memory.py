@@ -39,9 +39,7 @@ from turnbuckle.journal.port import (
     merge_fault,
     next_seq,
 )
-from turnbuckle.journal.words import asked_words, kept, kept_words, plain_words
-
-_SNIPPET = 16  # words, a quarter of them before the one that was found
+from turnbuckle.journal.words import kept, kept_words, questions, snippet
 
 
 class _Said(Struct, frozen=True):
@@ -123,13 +121,13 @@ class MemoryJournal:
 
     async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
         self._check_open()
-        asked = [plain_words(word) for word in asked_words(words)]
+        asked = questions(words)
         hits: list[tuple[int, Found]] = []
         for found in self._streams.values():
-            places = [_places(found.said, phrase, at == len(asked) - 1) for at, phrase in enumerate(asked)]
+            places = [[said for said in found.said if one.fits(said.text)] for one in asked]
             if asked and all(places) and self._matches(found.row, wanted):
                 newest = max((said for some in places for said in some), key=lambda said: said.number)
-                hits.append((newest.number, Found(found.row, _snippet(newest.text, asked))))
+                hits.append((newest.number, Found(found.row, snippet(newest.text, asked))))
         return [hit for _, hit in sorted(hits, key=lambda pair: pair[0], reverse=True)][: max(limit, 1)]
 
     def _matches(self, row: StreamRow, wanted: Wanted) -> bool:
@@ -338,29 +336,3 @@ class MemoryJournal:
 
 def _number(item: Item) -> int:
     return item.seq
-
-
-def _places(said: tuple[_Said, ...], phrase: list[str], is_beginning: bool) -> list[_Said]:
-    """Where these words stand side by side; the last of them may be the beginning of one."""
-    return [some for some in said if _holds(plain_words(some.text), phrase, is_beginning)]
-
-
-def _snippet(text: str, asked: list[list[str]]) -> str:
-    parts = text.split()
-    near = (
-        at
-        for at, part in enumerate(parts)
-        for word in plain_words(part)
-        if any(word.startswith(phrase[0]) for phrase in asked)
-    )
-    start = max(next(near, 0) - _SNIPPET // 4, 0)
-    return " ".join(parts[start : start + _SNIPPET])
-
-
-def _holds(words: list[str], phrase: list[str], is_beginning: bool) -> bool:
-    *whole, last = phrase
-    for at in range(len(words) - len(whole)):
-        end = words[at + len(whole)]
-        if words[at : at + len(whole)] == whole and (end == last or (is_beginning and end.startswith(last))):
-            return True
-    return False

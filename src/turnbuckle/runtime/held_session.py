@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from turnbuckle.journal.port import Append, Claim, Grade, Journal, Note, StorageError, TooLarge, head_after
+from msgspec.structs import replace
+
+from turnbuckle.journal.port import Append, Claim, Grade, Journal, Note, StorageError, TooLarge, Wanted, head_after
 from turnbuckle.runtime.holding import hold
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
@@ -141,13 +143,20 @@ class HeldSession:
         self.state = after
 
     async def _change(
-        self, facts: list[SessionFact], *, notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+        self,
+        facts: list[SessionFact],
+        *,
+        notes: Sequence[tuple[str, Note]] = (),
+        drops: Sequence[str] = (),
+        untitled: bool = False,
     ) -> bool:
-        """Add facts, and change other streams with them or none of all. False if one of these is somebody's."""
+        """Add facts, and change other streams with them or none of all. False if one of these is somebody's.
+        `untitled`: the session has its title from words that are to be found no more."""
         after = self.state
         for fact in facts:
             after = states.apply(after, fact)
         note = Note(kind=KIND, status=OPEN if after.is_idle else ACTIVE, user=self.user)
+        note = replace(note, title="", forgotten=True) if untitled else note
         items = tuple(encode(fact) for fact in facts)
         append = Append(self.session, items, self._head, self._claim.epoch, note)
         try:
@@ -161,6 +170,11 @@ class HeldSession:
         self._head = head_after(self._head, self._claim.epoch, len(items))
         self.state = after
         return True
+
+    async def _is_titled_by(self, run: RunId) -> bool:
+        """Whether the title of the session is still the first words of this run."""
+        titles = [row.title for name in (run, self.session) for row in await self._journal.streams(Wanted(name=name))]
+        return len(titles) == 2 and titles[0] == titles[1] != ""
 
     async def _started(self, run: RunId) -> RunStarted | None:
         first = await self._journal.read(run, 0, 1)

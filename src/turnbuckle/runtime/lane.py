@@ -228,7 +228,8 @@ class Lane(HeldSession):
             last = self.state.last_run
             if last is not None or request is not None:
                 undone = Undone(self._wall(), last or RunId(""), request or RunId(""))
-                await self._change([undone], notes=self._unfound(last))
+                untitled = last is not None and await self._is_titled_by(last)
+                await self._change([undone], notes=self._unfound(last), untitled=untitled)
             return last
 
     async def retry(self, said: Said | None = None) -> Taken | None:
@@ -261,7 +262,8 @@ class Lane(HeldSession):
         """Delete a run for ever, as a whole with what the session and the keys know of it. Raises SessionBusy."""
         async with self._changing():
             marks = await marks_of_deleted(self._journal, (run,))
-            if not await self._change([RunDeleted(self._wall(), run)], notes=marks, drops=[run]):
+            untitled = await self._is_titled_by(run)
+            if not await self._change([RunDeleted(self._wall(), run)], notes=marks, drops=[run], untitled=untitled):
                 raise SessionBusy(f"the run {run} is under way; stop it first")
 
     async def take_up(self, run: RunId) -> None:

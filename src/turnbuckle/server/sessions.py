@@ -29,7 +29,7 @@ Did = Literal["stopped", "begun_anew", "retried", "undone", "nothing"]
 LONGEST_TITLE = 200
 LONGEST_WORDS = 500
 _SHOWN_OF_MESSAGE = 2000  # characters; the run has all of them when its turn comes
-_SEARCHED = 200  # hits that are looked at: several runs of one session may fit
+_SEARCHED = 4  # hits that are looked at for each that is shown: several runs of one session may fit
 
 
 class NewSessionBody(Struct, frozen=True):
@@ -153,7 +153,7 @@ class SessionsApi:
         """Sessions whose title, questions or answers hold the words, best first."""
         found: dict[str, SessionView] = {}
         for kind in (KIND, RUN):
-            for hit in await self._desk.journal.search(words, Wanted(kind=kind, user=owner), _SEARCHED):
+            for hit in await self._desk.journal.search(words, Wanted(kind=kind, user=owner), _SEARCHED * limit):
                 name = hit.row.name if kind == KIND else hit.row.parent
                 if name in found or len(found) >= limit:
                     continue

@@ -163,3 +163,28 @@ def test_a_steered_message_under_one_key_is_done_once_whatever_happened_since(tm
         assert again.json["id"] == first
     else:
         assert again.status == 404
+
+
+@pytest.mark.requirement("G7", "E12")
+@pytest.mark.parametrize("how", ["/v1/sessions/s/undo", "/v1/sessions/s/retry", "delete"])
+@pytest.mark.parametrize("first", [False, True])
+def test_what_was_taken_back_is_not_found(tmp_path: Path, how: str, first: bool):
+    async def scene(stage: Stage) -> list[list[str]]:
+        if not first:
+            await say(stage, "something else")
+        last = await say(stage, "marmalade")
+        found = [await searched(stage)]
+        if how == "delete":
+            await stage.ask("DELETE", f"/v1/runs/{last}")
+        else:
+            reply = await stage.post(how)
+            if how.endswith("retry"):
+                await stage.events(reply.json["run"])
+        return [*found, await searched(stage)]
+
+    async def searched(stage: Stage) -> list[str]:
+        return [one["id"] for one in (await stage.get("/v1/sessions?q=marmalade")).json["data"]]
+
+    before, after = played(scene, tmp_path, echo)
+    assert before == ["s"]
+    assert after == (["s"] if how.endswith("retry") else [])

@@ -79,6 +79,34 @@ async def words_joined_by_signs_are_found_joined(bench: Bench) -> None:
     assert await names(bench, "(main.py)") == ["a"]
 
 
+async def scripts_without_spaces_are_found_by_any_part(bench: Bench) -> None:
+    await say(bench, "zh", "我们明天在北京见面，然后吃饭")
+    await say(bench, "ja", "ターンバックルの使い方を教えてください")
+    await say(bench, "mixed", "please open the 設定ファイル now")
+    for part in ("明天", "北京见面", "吃饭", "在北京", "我们"):
+        assert await names(bench, part) == ["zh"], part
+    for part in ("バックル", "使い方", "教えて", "ください", "ターン"):
+        assert await names(bench, part) == ["ja"], part
+    assert await names(bench, "ファイル open") == ["mixed"]
+    assert await names(bench, "open 定ファ") == ["mixed"]
+    assert await names(bench, "京北") == []
+    (found,) = await bench.journal.search("北京")
+    assert "北京" in found.snippet
+
+
+async def what_is_forgotten_is_not_found(bench: Bench) -> None:
+    await bench.journal.note("a", Note(kind="run", title="Green boats", words="marmalade"))
+    await bench.journal.note("b", Note(kind="run", words="marmalade"))
+    await bench.journal.note("a", Note(forgotten=True))
+    assert await names(bench, "marmalade") == ["b"]
+    assert await names(bench, "green") == []
+    assert [row.title for row in await bench.journal.streams(Wanted(name="a"))] == ["Green boats"]
+    await bench.kill()
+    assert await names(bench, "marmalade") == ["b"]
+    await say(bench, "a", "jam")
+    assert await names(bench, "jam") == ["a"]
+
+
 async def a_title_is_found_as_it_is_now(bench: Bench) -> None:
     await bench.journal.note("a", Note(kind="session", title="Green boats", words="hello"))
     assert await names(bench, "boats hello") == ["a"]
@@ -196,6 +224,8 @@ CASES: tuple[Case, ...] = (
     only_the_last_word_may_be_the_beginning_of_one,
     case_and_accents_do_not_matter,
     words_joined_by_signs_are_found_joined,
+    scripts_without_spaces_are_found_by_any_part,
+    what_is_forgotten_is_not_found,
     a_title_is_found_as_it_is_now,
     the_snippet_is_a_line_with_the_word,
     a_search_may_be_narrowed,
