@@ -47,6 +47,8 @@ def townsfolk(request: LabRequest) -> Iterable[ScriptItem]:
     match task.split(" ")[0]:
         case "shell":
             return (Say(f"I run it for {mark}."), Call("shell", {"command": f"echo {mark}"}), Finish())
+        case "process":
+            return (Call("shell", {"command": f"echo {mark}; exec sleep 30", "background": True}), Finish())
         case "question":
             return (Call("ask_user", {"question": f"What does {mark} want?"}), Finish())
         case "draft":
@@ -189,6 +191,13 @@ async def _responses(at: Address, mark: str, session: str, made: Things) -> None
     assert talked.status == 200, talked.body
     made.note("conversation", conversation)
     made.note("session", conversation)
+
+
+async def leave_process(at: Address, mark: str) -> None:
+    """A run without a session that leaves a process running."""
+    left = await at.begin(f"process {mark}")
+    await at.post(f"/v1/runs/{left}/approvals/{await _pending(at, left)}", {"decision": "allow"})
+    await at.ended(left)
 
 
 async def _pending(at: Address, run: str) -> str:

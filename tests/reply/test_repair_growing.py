@@ -51,7 +51,7 @@ def flat(messages: tuple[Message, ...]) -> list[tuple[str, Part]]:
     return [(message.role, part) for message in messages for part in message.parts]
 
 
-@pytest.mark.requirement("C5", "C11", "I7")
+@pytest.mark.requirement("C5", "C11")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @settings(max_examples=60)
 @given(

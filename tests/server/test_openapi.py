@@ -8,7 +8,7 @@ from all_endpoints import DOCUMENT, ENDPOINTS, operations
 from document_checks import STREAM, check_answer, content_type_of
 from live_stage import Address
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from town import MARKS, town
+from town import MARKS, leave_process, town
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.wire.openai_chat.asked import read_chat
@@ -240,6 +240,9 @@ def look_at_sessions(visit, things, session):
 def test_every_kind_of_answer_is_given_and_is_what_the_document_says(built):
     visit = Visitor(built, "ann")
     look_around(visit, built.furnish("ann"))
+    built.call(leave_process(built.at("ann"), ANN))
+    for process in visit("GET", "/v1/processes")["data"]:
+        visit("POST", "/v1/processes/{process}/stop", {}, process=process["id"])
     promised = {
         (method, path, status, kind)
         for method, path, operation in operations()

@@ -24,6 +24,8 @@ def household(request: LabRequest) -> Iterable[ScriptItem]:
     match str(task[0]).split()[0]:
         case "consent":
             return (Call("shell", {"command": f"echo {SECRET}"}), Finish())
+        case "process" if not results_brought(request):
+            return (Call("shell", {"command": f"echo {SECRET}; exec sleep 30", "background": True}), Finish())
         case "draft" if len(task) > 1:
             return (Status(400, "no rest"),)
         case "draft":
@@ -44,6 +46,13 @@ async def furnish(owner: Address) -> dict[str, str]:
     drafting = await owner.begin("draft")
     await owner.events(drafting)
     [draft] = (await owner.get(f"/v1/runs/{drafting}/drafts")).json["data"]
+    leaving = await owner.begin("process")
+    async with owner.listen(f"/v1/runs/{leaving}/events") as reader:
+        await reader.until(b"event: approval_asked")
+    [consent] = (await owner.get(f"/v1/runs/{leaving}/approvals")).json["data"]
+    await owner.post(f"/v1/runs/{leaving}/approvals/{consent['id']}", {"decision": "allow"})
+    await owner.ended(leaving)
+    process = (await owner.get("/v1/processes")).json["data"][0]
     response = (await owner.post("/v1/responses", {"model": "agent", "input": "hello"})).json
     conversation = (await owner.post("/v1/conversations")).json
     return {
@@ -52,6 +61,7 @@ async def furnish(owner: Address) -> dict[str, str]:
         "drafting": drafting,
         "draft": draft["id"],
         "session": "table",
+        "process": process["id"],
         "response": response["id"],
         "conversation": conversation["id"],
         "model": "lab",

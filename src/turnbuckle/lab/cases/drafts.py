@@ -198,7 +198,7 @@ DRAFTS: tuple[Case, ...] = (
     ),
     Case(
         "small-model-copies-the-tail",
-        "cut; a new file that begins with the end of what arrived",
+        "cut; a new file begins with the tail it was shown",
         ((_cut_small,), (_writes_instead(SMALL_FILE[_SMALL_AT - 120 :]),)),
         scenarios=("T3",),
     ),
@@ -216,7 +216,7 @@ DRAFTS: tuple[Case, ...] = (
     ),
     Case(
         "long-write-stubborn",
-        "the same; makes the same call for ever, also plain",
+        "the same; makes the same call for ever, plain too",
         ((When("streaming", _WHOLE, (Say("Once more."), Cut("fin"))),),),
         scenarios=("L9",),
     ),

@@ -37,6 +37,7 @@ def seconds_between(story: Story) -> list[float]:
     ids=lambda one: str(getattr(one, "code", None) or getattr(one, "status", None) or "reset"),
 )
 def test_the_only_route_is_waited_for_while_it_restarts(tmp_path: Path, protocol: Protocol, down: Status | Cut):
+    """Given one route whose server restarts, then it is waited for, visibly, and the turn completes."""
     story = play(tmp_path, restarts(down), protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
     assert len(story.requests) == 6
@@ -47,6 +48,7 @@ def test_the_only_route_is_waited_for_while_it_restarts(tmp_path: Path, protocol
 @pytest.mark.requirement("B14")
 @EVERY
 def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: Protocol):
+    """Given one route that stays down, then pauses grow to a cap and the turn ends when patience does."""
     story = play(tmp_path, Case("down", "503 each time", ((Status(503),),)), protocol=protocol)
     assert story.outcome.kind == "failed"
     assert 75 <= story.seconds <= 95
@@ -59,6 +61,7 @@ def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: 
 @pytest.mark.requirement("B14")
 @EVERY
 def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, protocol: Protocol):
+    """Given `Retry-After: 0` for ever, then pauses grow all the same."""
     story = play(tmp_path, "come-back-at-once", protocol=protocol)
     assert story.outcome.kind == "failed"
     assert len(story.requests) <= 26
@@ -67,6 +70,7 @@ def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, p
 
 @pytest.mark.requirement("B14")
 def test_who_wants_no_silent_tries_waits_for_nobody(tmp_path: Path):
+    """Given `stream_retries = 0`, then a route that is down ends the turn at once."""
     assert play(tmp_path, restarts(Status(503)), policy={"stream_retries": 0}).outcome.kind == "failed"
     short = play(tmp_path, restarts(Status(503)), policy={"patience": 0.0})
     assert (short.outcome.kind, len(short.requests)) == ("failed", 3)
@@ -77,6 +81,7 @@ def test_who_wants_no_silent_tries_waits_for_nobody(tmp_path: Path):
 def test_two_routes_that_are_both_down_for_a_while_are_asked_in_turn_until_one_is_back(
     tmp_path: Path, protocol: Protocol
 ):
+    """Given two routes that are down, then both are asked in turn until one answers."""
     down = Case("down", "503 each time", ((Status(503),),))
     story = play(tmp_path, {MAIN: restarts(Status(503), times=6), "other": down}, protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
@@ -88,6 +93,7 @@ def test_two_routes_that_are_both_down_for_a_while_are_asked_in_turn_until_one_i
 @EVERY
 @pytest.mark.parametrize("case", ["silent", "opens-then-silent"])
 def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: Protocol, case: str):
+    """Given a silent route and a healthy one, then the first silence moves the turn."""
     story = play(tmp_path, {MAIN: case, "other": "happy"}, protocol=protocol)
     assert [asked.route for asked in story.asked] == [MAIN, "other"]
     assert story.shown == ANSWER
@@ -96,6 +102,7 @@ def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: P
 @pytest.mark.requirement("B14", "B3")
 @EVERY
 def test_a_route_that_falls_silent_in_the_middle_of_a_text_is_left_for_the_other(tmp_path: Path, protocol: Protocol):
+    """Given silence in mid-text, then the other route goes on behind what was shown."""
     story = play(tmp_path, {MAIN: SILENT_IN_TEXT, "other": REST}, protocol=protocol)
     assert [asked.route for asked in story.asked] == [MAIN, "other"]
     assert story.decided[0].decision == Fallback(OTHER, Continue("text"))
@@ -105,6 +112,7 @@ def test_a_route_that_falls_silent_in_the_middle_of_a_text_is_left_for_the_other
 @pytest.mark.requirement("B14")
 @pytest.mark.parametrize("local", [False, True], ids=["far", "near"])
 def test_clocks_are_shorter_where_another_route_stands_ready_and_settings_hold(local: bool):
+    """Given several routes, then automatic clocks are shorter and written ones hold."""
     alone = limits_for(StallSettings(), prompt_size=4_000, local=local)
     beside = limits_for(StallSettings(), prompt_size=4_000, local=local, alternative=True)
     for name in ("first_event", "gap", "gap_in_call", "thinking", "silence"):
@@ -116,6 +124,7 @@ def test_clocks_are_shorter_where_another_route_stands_ready_and_settings_hold(l
 
 @pytest.mark.requirement("B14")
 def test_with_its_defaults_a_silent_route_costs_a_minute_and_not_four(tmp_path: Path):
+    """Given defaults and two routes, then silence costs at most a minute."""
     story = play(tmp_path, {MAIN: "silent", "other": "happy"}, stall=StallSettings())
     assert story.shown == ANSWER
     assert story.seconds <= 70

@@ -17,6 +17,7 @@ EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.requirement("C3")
 @EVERY
 def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(tmp_path: Path, protocol: Protocol):
+    """Given a provider that refuses a call of its own model as unreadable, then the call is asked for again."""
     story = play(tmp_path, "call-unreadable-once", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
     assert [decided.decision for decided in story.decided] == [Reask("valid_calls")]
@@ -25,6 +26,7 @@ def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(tmp_path
 @pytest.mark.requirement("A9")
 @EVERY
 def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, protocol: Protocol):
+    """Given a gateway that says 424 once, then it is asked again and nothing is shown of it."""
     story = play(tmp_path, "gateway-failed-once", protocol=protocol)
     assert (story.outcome.kind, story.shown, story.notices) == ("completed", ANSWER, [])
     assert isinstance(story.decided[0].decision, Retry)
@@ -32,6 +34,7 @@ def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, 
 
 @EVERY
 def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: Protocol):
+    """Given 402 with what can be afforded, then the request goes out once more with that cap."""
     story = play(tmp_path, "can-only-afford", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
     assert [decided.decision for decided in story.decided] == [Reask("less_room", cap=AFFORDABLE)]
@@ -41,6 +44,7 @@ def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: Protocol):
 @pytest.mark.requirement("C5")
 @EVERY
 def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(tmp_path: Path, protocol: Protocol):
+    """Given a history refused for its signature, then it is told in plain words and no tool runs again."""
     story = play(tmp_path, "signature-refused", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
     assert [decided.decision for decided in story.decided] == [Reask("retold")]
@@ -50,6 +54,7 @@ def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(tmp_path
 @pytest.mark.requirement("C11", "D1")
 @EVERY
 def test_a_name_that_the_model_invented_never_comes_back_to_its_provider(tmp_path: Path, protocol: Protocol):
+    """Given a call of a tool that is not there, then later requests hold a legal name for it."""
     story = play(tmp_path, "tool-name-refused", protocol=protocol)
     assert (story.outcome.kind, story.shown, story.decided) == ("completed", ANSWER, [])
     assert (len(story.requests), story.started) == (2, [])
@@ -60,6 +65,7 @@ def test_a_name_that_the_model_invented_never_comes_back_to_its_provider(tmp_pat
 
 
 def test_a_field_that_is_refused_goes_by_its_other_name(tmp_path: Path):
+    """Given a host that refuses one name of the output cap, then it gets the other one."""
     route = {"quirks": Quirks(output_cap_field="max_tokens"), "max_output_tokens": 99}
     story = play(tmp_path, "cap-field-refused", route=route)
     assert (story.outcome.kind, story.shown, story.notices) == ("completed", ANSWER, [])

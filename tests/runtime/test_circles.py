@@ -41,6 +41,7 @@ def generated(story: Story) -> int:
 @EVERY
 @pytest.mark.parametrize("name", CIRCLES)
 def test_a_circle_is_stopped_and_leaves_no_trace_in_the_history(tmp_path: Path, protocol: Protocol, name: str):
+    """Given a model in circles, then it is stopped and the history stays clean."""
     story = play(tmp_path, CIRCLES[name], protocol=protocol)
     assert story.outcome.kind in ("failed", "partial")
     assert story.outcome.failure is not None
@@ -56,6 +57,7 @@ def test_a_circle_is_stopped_and_leaves_no_trace_in_the_history(tmp_path: Path, 
 @EVERY
 @pytest.mark.parametrize("name", ["thoughts", "blanks in arguments", "words in arguments"])
 def test_where_nothing_of_the_circle_was_shown_another_route_is_asked(tmp_path: Path, protocol: Protocol, name: str):
+    """Given a circle of which nothing was shown, then another route is asked."""
     story = play(tmp_path, {MAIN: CIRCLES[name], "other": "happy"}, protocol=protocol)
     assert story.outcome.kind == "completed"
     assert story.shown.endswith(ANSWER)
