@@ -2,7 +2,7 @@
 
 import pytest
 from surfaces import SURFACES, Told, console
-from told_runs import ALL, BROKEN, facts_of, played_with_faults, run_named
+from told_runs import ALL, BROKEN, facts_of, played_with_faults, run_named, waited
 
 from turnbuckle.turn.facts import RunLeft
 from turnbuckle.turn.telling import CRASHED, RESTARTED, STOPPING
@@ -82,6 +82,13 @@ def test_all_surfaces_tell_one_story_whatever_broke(name, record_property):
     record_property("worlds tried", count)
     assert not wrong
     assert count > 30
+
+
+@pytest.mark.requirement("C6", "F4")
+@pytest.mark.parametrize("name", ALL)
+def test_that_a_run_was_waited_for_is_part_of_nobodys_story(name):
+    run = run_named(name)
+    assert told_by_all(waited(run)) == told_by_all(run)
 
 
 @pytest.mark.requirement("C6")

@@ -33,6 +33,7 @@ from turnbuckle.turn.facts import (
     ToolSaid,
     ToolStarted,
     UserSpoke,
+    Waited,
     decode,
     encode,
 )
@@ -65,6 +66,14 @@ RESET = Cut(failure("reset", "the connection was reset"))
 
 def items(*facts):
     return [Item(number, encode(fact)) for number, fact in enumerate(facts, 1)]
+
+
+def waited(run):
+    """The same run, in which it was noted behind every fact but the last that nothing happens."""
+    made = []
+    for fact in facts_of(run):
+        made += [fact, Waited(fact.at)]
+    return tuple(items(*made[:-1]))
 
 
 def facts_of(run):

@@ -23,6 +23,7 @@ from turnbuckle.runtime.archive import Importer
 from turnbuckle.runtime.once import Once
 from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.runtime.silence import Silence
 from turnbuckle.runtime.supervise import keep_going, told
 from turnbuckle.server.api import api_endpoints
 from turnbuckle.server.archives import ArchivesApi, archive_endpoints
@@ -85,6 +86,7 @@ async def open_server(loaded: Loaded, environment: Mapping[str, str] | None = No
             finally:
                 sweeping.cancel()
                 await asyncio.wait({sweeping})
+                await made.silence.settled()
                 await made.desk.leave_all(0.0, STOPPED)
 
 
@@ -100,7 +102,10 @@ class _Parts:
         self._metrics = metrics
         self._withdrawing: set[asyncio.Task[bool]] = set()
         trouble = opened.journal.trouble
-        self._pulse = Pulse(keepalive=server.keepalive, noop=server.noop, wall=time.time, trouble=trouble)
+        self.silence = Silence(runs.live, every=server.noop, wall=time.time)
+        self._pulse = Pulse(
+            keepalive=server.keepalive, noop=server.noop, wall=time.time, trouble=trouble, silent=self.silence.tell
+        )
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         attendance = Attendance(self._stop)
         self._tailing = Tailing(opened.journal, self._pulse, attendance, metrics, server.hold_status)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from told_chat import chat, deltas, finishes, plain
 from told_responses import response
-from told_runs import ALL, BROKEN, BY_HAND, RUN, frames, played_with_faults, run_named, shown, whole
+from told_runs import ALL, BROKEN, BY_HAND, RUN, frames, played_with_faults, run_named, shown, waited, whole
 
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.memory import MemoryJournal
@@ -107,6 +107,8 @@ def test_a_merged_run_is_read_by_everybody_as_it_was(name):
     run = run_named(name)
     check_same(run)
     assert len(merged(run)[0]) <= len(run)
+    if run not in BY_HAND_RUNS:
+        check_same(waited(run))
 
 
 @pytest.mark.requirement("E8")

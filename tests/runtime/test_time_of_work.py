@@ -3,13 +3,24 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.turn import budget
-from turnbuckle.turn.facts import ModelAsked, RunClaimed, RunStarted, Streamed, decode
+from turnbuckle.turn.consent import written
+from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ModelAsked,
+    RunClaimed,
+    RunStarted,
+    Streamed,
+    Waited,
+    decode,
+)
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Cut, Ended, FinishNoted, TextDelta
@@ -180,3 +191,25 @@ def test_facts_of_older_runs_are_timed_by_the_wall_but_for_downtime():
     fold.take(RunClaimed(5_000.0, 2))
     fold.take(Streamed(5_002.0, 1, (Cut(failure("reset", "gone")),)))
     assert budget.seconds_used(fold.turn, fold.turn.now) == 3.0
+
+
+@pytest.mark.requirement("C9")
+@pytest.mark.parametrize("asks", [False, True], ids=["the model", "a person"])
+@pytest.mark.parametrize("places", [(), (20.0,), (20.0, 50.0), (12.0, 30.0, 59.0)], ids=str)
+def test_that_a_run_was_waited_for_changes_nothing_of_its_time(places, asks):
+    fold = TurnFold(replace(POLICY, consent=written({"shell": "ask"})))
+    fold.take(RunStarted(10.0, RunId("r"), SessionId("s"), TASK))
+    fold.take(ModelAsked(11.0, 1, RouteName("main"), "openai_chat", "m", "first", worked=1.0))
+    at = 11.0
+    if asks:
+        fold.take(Streamed(at, 1, tuple(CALL), worked=0.0))
+        fold.take(ApprovalAsked(at, "a", "c", "shell", {}, worked=0.0))
+    for place in places:
+        due = fold.due()
+        fold.take(Waited(place, worked=place - at))
+        assert fold.due() == due
+        at = place
+    cut = (Cut(failure("reset", "gone")),)
+    worked = 61.0 - at
+    fold.take(ApprovalAnswered(61.0, "a", "allowed", worked=worked) if asks else Streamed(61.0, 1, cut, worked=worked))
+    assert budget.seconds_used(fold.turn, fold.turn.now) == (1.0 if asks else 51.0)

@@ -17,12 +17,13 @@ from told_runs import (
     run_named,
     shown,
     tools_started,
+    waited,
     whole,
 )
 
 from turnbuckle.server.dialects.responses import TOOL_ITEMS
 from turnbuckle.server.outcomes import ROWS
-from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, CallsHandedOver, Decided
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, CallsHandedOver, Decided, RunLeft
 from turnbuckle.turn.telling import Notices
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta
 
@@ -270,21 +271,50 @@ def test_the_official_helper_goes_on_behind_a_number_over_a_whole_replay():
 
 @pytest.mark.requirement("F2", "F4")
 @pytest.mark.parametrize("name", ["one tool", "handed over", "a thought before the rest"])
-def test_a_beat_at_every_place_changes_nothing_and_takes_no_number(name):
+def test_a_wait_at_every_place_changes_nothing_and_has_a_number_to_come_back_to(name):
+    run = waited(run_named(name))
     reader = response()
-    pieces = [reader.open()]
-    for item in run_named(name):
-        beat = reader.beat(1.0)
-        (event,) = events(beat)
-        assert (event["type"], event["sequence_number"]) == (
-            "response.in_progress",
-            events(b"".join(pieces))[-1]["sequence_number"],
-        )
-        pieces += [beat, reader.take([item])]
-    assert reader.beat(1.0) == b""
-    with openai_client(b"".join(pieces)).responses.stream(model="m", input="Hi") as stream:
+    data = reader.open() + b"".join([reader.take([item]) + reader.beat(1.0) for item in run])
+    numbers = [event["sequence_number"] for event in events(data)]
+    assert numbers == list(range(len(events(told(name))) + len(run) // 2))
+    with openai_client(data).responses.stream(model="m", input="Hi") as stream:
         got = stream.get_final_response()
     assert outline(got.to_dict()["output"]) == outline(final(name)["output"])
+    pieces = data.split(b"\n\n")[:-1]
+    for number in numbers:
+        rest = b"".join(piece + b"\n\n" for piece in pieces[number + 1 :])
+        assert one_by_one(response(starting_after=number), run) == rest
+
+
+@pytest.mark.requirement("F2", "F4")
+@pytest.mark.parametrize("name", ALL)
+def test_only_what_is_stored_is_told(name):
+    """A beat has nothing to say: a number that the journal does not know would be given to something else later."""
+    run, reader = run_named(name), response()
+    pieces = [reader.open()]
+    for item in run:
+        pieces += [reader.take([item]), reader.beat(1.0)]
+    assert b"".join(pieces) == told(name)
+
+
+@pytest.mark.requirement("F4", "F5")
+def test_the_farewell_of_a_server_has_a_number_that_nothing_else_gets():
+    run = run_named("left and taken up")
+    (left,) = [place for place, fact in enumerate(facts_of(run)) if isinstance(fact, RunLeft)]
+    reader = response()
+    seen = events(reader.open() + reader.take(run[: left + 1]) + reader.interrupted())
+    numbers = [event["sequence_number"] for event in seen]
+    assert numbers == list(range(len(seen)))
+    assert (seen[-1]["type"], seen[-1]["code"]) == ("error", "interrupted")
+    assert f"starting_after={numbers[-1]}" in seen[-1]["message"]
+    again = response(starting_after=numbers[-1])
+    later = [event["sequence_number"] for event in events(again.open() + again.take(run))]
+    assert later == list(range(numbers[-1] + 1, len(events(told("left and taken up")))))
+    stopped = response(starting_after=numbers[-1])
+    stopped.open()
+    stopped.take(run[: left + 1])
+    assert stopped.last_number == numbers[-1]
+    assert events(stopped.interrupted())[-1]["code"] == "interrupted"
 
 
 @pytest.mark.requirement("F4", "F5")

@@ -33,6 +33,7 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
     UserSpoke,
+    Waited,
     decode,
     encode,
 )
@@ -101,6 +102,8 @@ class RunLog:
         self._marked_at = elapsed() if elapsed is not None else 0.0
         self._watch = watch
         self.head = claim.head
+        self.waits = 0
+        """How many times in a row nothing more was stored than that the run waits."""
         self._folded = 0
         self._journal = journal
         self._claim = claim
@@ -116,7 +119,7 @@ class RunLog:
         async with self._lock:
             while items := await self._journal.read(self.stream, self._folded):
                 for item in items:
-                    self.fold.take(decode(item.data))
+                    self._take(decode(item.data))
                     count += 1
                 self._folded = items[-1].seq
             self.head = max(self.head, self._folded)
@@ -148,10 +151,14 @@ class RunLog:
             if self._elapsed is not None:
                 self._marked_at = self._elapsed()  # what the store took is nobody's work
             for fact in facts:
-                self.fold.take(fact)
+                self._take(fact)
                 if self._watch is not None:
                     self._watch(self.stream, fact)
         return True
+
+    def _take(self, fact: Fact) -> None:
+        self.fold.take(fact)
+        self.waits = self.waits + 1 if isinstance(fact, Waited) else 0
 
     async def _stored(self, items: list[bytes], grade: Grade, note: Note | None, waits: bool) -> int:
         tries = 0

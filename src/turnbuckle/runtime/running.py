@@ -6,6 +6,7 @@ from typing import Any
 
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.turn.facts import Waited
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
@@ -55,6 +56,15 @@ class Running:
     def waits_for_person(self) -> bool:
         """Whether nothing of it is under way but the wait for somebody's answer, which may take for ever."""
         return self._driver.waits_for_person
+
+    @property
+    def waits(self) -> int:
+        """How many times in a row it was only noted that it waits."""
+        return self.log.waits
+
+    async def note_wait(self, at: float) -> bool:
+        """Store that it waits, unless it is let go of. Raises `JournalError`; nobody waits for the store here."""
+        return await self.log.append([Waited(at)], only_if=lambda turn: not turn.left, waits=False)
 
     @property
     def turn(self) -> Turn:

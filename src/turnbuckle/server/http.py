@@ -92,8 +92,8 @@ class Dialect(Protocol):
         ...
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
-        """A frame that says nothing, for clients that count only frames; nothing, if there is no such frame. `waits` is
-        what everybody waits for, whatever the run itself does."""
+        """A frame that says nothing, for clients that count only frames; nothing, if every frame must come from the
+        journal, also that one. `waits` is what everybody waits for, whatever the run itself does."""
         ...
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:

@@ -4,6 +4,10 @@ A silent stream looks dead to clients and to whatever lies between. So a reader 
 seconds gets a comment, and one that got no frame for `noop` seconds gets a frame that says nothing, since some clients
 count only frames. One task looks at all readers about once a second: no reader has a timer or a task of its own.
 
+Where every frame has a number for clients to come back to, a frame that says nothing needs one too, and only the
+journal can give it. There the heartbeat has no frame of its own: it tells `silent`, who may store that the run waits,
+and the frame comes to every reader the usual way.
+
 A beat is written from the heartbeat's task while the reader's own task waits for the journal. That is safe because
 frames are only ever written whole, and because a beat is left out while the reader is in the middle of a send, or when
 a send would have to wait: such a reader is not silent, it does not read. Those are for the sweep, which hangs up on
@@ -20,6 +24,7 @@ from turnbuckle.server.http import Dialect
 from turnbuckle.server.line import Line, Presence
 from turnbuckle.server.store_words import words
 from turnbuckle.turn.waiting import WaitingOn
+from turnbuckle.vocab.ids import RunId
 from turnbuckle.wire.sse import comment
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -29,6 +34,8 @@ KEEPALIVE = b": keepalive\n\n"
 TICK = 1.0
 """The longest time between two looks. What is due is at most so much late."""
 _PER_INTERVAL = 5  # looks in the shortest interval, so that short ones are kept about as well
+
+_NO_RUN = RunId("")
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -42,9 +49,10 @@ class Swept(Protocol):
 class Reader:
     """One client that reads a run. `presence` is where its task can be ended from outside."""
 
-    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "sending", "sent", "told")
+    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "run", "sending", "sent", "told")
 
-    def __init__(self, line: Line, send: Send, dialect: Dialect, presence: Presence) -> None:
+    def __init__(self, line: Line, send: Send, dialect: Dialect, presence: Presence, run: RunId = _NO_RUN) -> None:
+        self.run = run
         self.line = line
         self.dialect = dialect
         self.presence = presence
@@ -78,8 +86,11 @@ class Pulse:
         noop: float,
         wall: Callable[[], float],
         trouble: Callable[[], Trouble | None] = lambda: None,
+        silent: Callable[[RunId, float, float], None] = lambda run, seconds, now: None,
     ) -> None:
-        """`trouble` tells what the store suffers from, which all readers wait for."""
+        """`trouble` tells what the store suffers from, which all readers wait for. `silent` is told that a reader of a
+        run got no frame for so many seconds up to now, at every look, where only the journal can give it one."""
+        self._silent = silent
         self._trouble = trouble
         self._keepalive = keepalive
         self._noop = noop
@@ -142,7 +153,7 @@ class Pulse:
                 if beat := reader.dialect.beat(self._wall()):
                     await reader.write(beat)
                     return
-                reader.framed = now  # this dialect has no such frame
+                self._silent(reader.run, now - reader.framed, now)
             if now - reader.sent >= self._keepalive:
                 await reader.comment()
         except Exception as error:  # one reader's trouble is not that of the others

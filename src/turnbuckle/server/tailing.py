@@ -90,7 +90,7 @@ class Tailing:
         """Answer with a stream, and say how it ended."""
         run, dialect = streaming.run, streaming.dialect
         presence = Presence(line)
-        reader = Reader(line, send, dialect, presence)
+        reader = Reader(line, send, dialect, presence, run)
         tail = _Tail(self._journal, run, streaming.after, dialect, reader.write)
         self._attendance.enter(run, streaming.on_disconnect)
         if self._audience is not None:

@@ -157,6 +157,14 @@ class Noticed(Struct, frozen=True, tag="noticed"):
     notice: str
 
 
+class Waited(Struct, frozen=True, tag="waited"):
+    """Nothing had happened for a while, and somebody who counts numbered events was told that the run is still there.
+    It changes nothing and means nothing else: it is a fact so that the number it was told under is its own for ever."""
+
+    at: float
+    worked: float | UnsetType = UNSET
+
+
 class Decided(Struct, frozen=True, tag="decided"):
     """What became of an attempt that did not simply end: the verdict, why, and what is done about it.
 
@@ -337,6 +345,7 @@ Fact = (
     | ModelAsked
     | Streamed
     | Noticed
+    | Waited
     | Decided
     | DraftKept
     | DraftGrown

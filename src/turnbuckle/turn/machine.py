@@ -49,6 +49,7 @@ from turnbuckle.turn.facts import (
     ToolSaid,
     ToolStarted,
     UserSpoke,
+    Waited,
 )
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -95,7 +96,7 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return _claimed(turn)
         case ModelAsked():
             return _asked(steering.heard(turn), taken)
-        case Streamed() | ToolSaid() | Noticed():
+        case Streamed() | ToolSaid() | Noticed() | Waited():
             return turn
         case AttemptOver():
             return _over(turn, taken, policy)

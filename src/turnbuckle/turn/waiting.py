@@ -26,6 +26,7 @@ from turnbuckle.turn.facts import (
     Streamed,
     ToolFinished,
     ToolStarted,
+    Waited,
 )
 from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, ReasoningDelta, RefusalDelta, TextDelta
@@ -67,6 +68,8 @@ class Waiting:
             case Streamed():
                 self._streamed(fact)
                 return
+            case Waited():
+                return  # nothing was heard
             case ModelAsked():
                 self.model = fact.model
                 self._kind, self._waits_since = "provider_first_token", fact.at

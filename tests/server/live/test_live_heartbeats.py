@@ -101,26 +101,6 @@ def test_a_silent_chat_stream_gets_comments_and_chunks_that_say_nothing(where: s
     assert all(not frame.id and not frame.event for frame in frames)
 
 
-@pytest.mark.requirement("F2", "F4")
-def test_a_silent_response_stream_repeats_that_it_is_in_progress_and_uses_up_no_number(tmp_path: Path):
-    async def scene(stage: Stage):
-        asked = {"model": "agent", "input": "text", "stream": True}
-        async with stage.listen("/v1/responses", asked) as listener:
-            await listener.until(b" one ")
-            await listener.until(lambda body: body.count(b"event: response.in_progress") >= 4)
-            stage.behind.doors.open(1)
-            return await listener.rest()
-
-    frames = played(scene, tmp_path, stages(), server=QUICK)
-    beats = [frame for frame in frames[2:] if frame.event == "response.in_progress"]
-    own = [frame for frame in frames if frame not in beats]
-    assert len(beats) >= 3
-    assert [frame.json["sequence_number"] for frame in own] == list(range(len(own)))
-    numbers = [frame.json["sequence_number"] for frame in frames]
-    assert numbers == sorted(numbers)
-    assert own[-1].event == "response.completed"
-
-
 STREAMS = {
     "chat": (
         "/v1/chat/completions",

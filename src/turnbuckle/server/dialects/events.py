@@ -2,7 +2,8 @@
 
 The number is the cursor: a client that comes back says the last one that it has, and gets what follows. Facts go out as
 they are stored, without being made anew; only what users say is cut down, so that no event has megabytes. A heartbeat
-says what is being waited for; it has no id, so it never becomes a cursor.
+says what is being waited for; it has no id, so it never becomes a cursor. That it stands in the journal that a run was
+waited for is left out: it says less.
 
 Events of a run that ended long ago may have been merged since a client saw some of them. One that comes back from the
 middle of those gets a `reset` first: it is to forget what it had behind the event `after`, and to take the snapshot.
@@ -55,7 +56,7 @@ class EventsDialect:
                 self._waiting.take(decode(data))
             if tag == b"run_ended":
                 self.ended = True
-            if item.seq > self._after:
+            if item.seq > self._after and tag != b"waited":
                 if self._comes_back:
                     self._comes_back = False
                     if tag == b"streamed" and (reset := _reset(item, self._after)):

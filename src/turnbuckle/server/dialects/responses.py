@@ -13,8 +13,10 @@ item for requests of approval, but clients answer that with a response of its ow
 they do not know.) The same for programs, and every quiet notice, rides on a `response.in_progress`, which may come at
 any time, under a key that other clients do not look at; the response object has all of them there, too.
 
-Numbers. Every event has one, made by the fold alone, so a reader that comes back asks for those after the last it
-has. What keeps a silent stream alive is no event of the response and repeats the last number.
+Numbers. Every event has the next one, made by the fold alone, so a reader that comes back asks for those after the
+last it has. What keeps a silent stream alive is an event like any other and made of a fact, `Waited`. The farewell of a
+server that stops takes the number of the notice that the run was let go of, which is the last thing in the journal
+then: that notice is held back until something comes behind it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,10 +39,12 @@ from turnbuckle.turn.facts import (
     HandedCall,
     ModelAsked,
     RunEnded,
+    RunLeft,
     RunStarted,
     Streamed,
     ToolFinished,
     ToolStarted,
+    Waited,
     decode,
 )
 from turnbuckle.turn.telling import Answerer, Notices, begins_anew, gap
@@ -119,6 +123,7 @@ class ResponsesDialect:
         self._protocol: Protocol = "openai_chat"
         self._begun = False
         self._queued = queued
+        self._held = ""  # the notice of having been let go of, not yet told
         self._notice = ""
         self._notices = Notices()
         self._noticed: list[str] = []
@@ -129,7 +134,7 @@ class ResponsesDialect:
     @property
     def last_number(self) -> int:
         """The number of the last event; -1 before the first."""
-        return self._writer.last_number
+        return self._writer.last_number + bool(self._held)
 
     def open(self) -> bytes:
         """To be called before anything is taken."""
@@ -141,6 +146,8 @@ class ResponsesDialect:
         self._begun = self._begun or bool(items)
         for item in items:
             fact = decode(item.data)
+            if self._held:
+                self._tell_held()
             if type(fact) is not Streamed:
                 self._rare(fact)
             elif len(fact.events) == 1:
@@ -163,14 +170,19 @@ class ResponsesDialect:
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
-        return self._writer.again("response.in_progress", response=response_body(self._writer.base, "in_progress", []))
+        if self._held:
+            self._tell_held()
+        return self._written()
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
             return b""
         said = f"{why[:1].upper()}{why[1:]}." if why else "The server stops."
-        message = f"{said} The run is kept; go on with starting_after={self._writer.last_number}."
-        return self._writer.again("error", code=code, message=message, param=None)
+        message = f"{said} The run is kept; go on with starting_after={self.last_number}."
+        told = {"code": code, "message": message, "param": None}
+        numbered = self._writer.write("error", **told) if self._held else b""
+        self._held = ""
+        return numbered or self._writer.again("error", **told)
 
     def body(self) -> dict[str, Any]:
         """The response object as it stands."""
@@ -298,7 +310,10 @@ class ResponsesDialect:
         self._answerer.take(fact)
         if notice := self._notices.take(fact):
             self._noticed.append(notice)
-            self._aside("notice", notice)
+            if isinstance(fact, RunLeft):
+                self._held = notice
+            else:
+                self._aside("notice", notice)
         match fact:
             case RunStarted():
                 self._closing.start(fact)
@@ -331,6 +346,8 @@ class ResponsesDialect:
                 told = approvals.answered(fact)
                 self._approvals[fact.approval] = {**self._approvals.get(fact.approval, {}), **told}
                 self._aside("approval", told)
+            case Waited():
+                self._progress()
             case CallsHandedOver(_, calls):
                 self._hand_over(calls)
             case RunEnded():
@@ -346,9 +363,16 @@ class ResponsesDialect:
             self._out.append(self._writer.grow(known, words))
             self._close(known, "completed")
 
+    def _tell_held(self) -> None:
+        held, self._held = self._held, ""
+        self._aside("notice", held)
+
     def _aside(self, what: str, about: Any) -> None:
+        self._progress(**{KEY: {what: about}})
+
+    def _progress(self, **more: Any) -> None:
         body = response_body(self._writer.base, "in_progress", [])
-        self._out.append(self._writer.write("response.in_progress", response=body, **{KEY: {what: about}}))
+        self._out.append(self._writer.write("response.in_progress", response=body, **more))
 
     def _extra(self) -> dict[str, Any]:
         """What was told aside, once more and together."""
