@@ -26,7 +26,8 @@ PATIENT = replace(POLICY, answer_seconds=None)
         (30.0, 2, True, 120.0),
         (30.0, 3, True, 240.0),
         (30.0, 100_000, True, 240.0),
-        (100.0, 2, True, 240.0),
+        (100.0, 2, True, 200.0),
+        (7.0, 9, True, 238.0),
         (500.0, 7, True, 500.0),
     ],
 )

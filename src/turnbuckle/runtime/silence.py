@@ -26,10 +26,10 @@ log = logging.getLogger("turnbuckle.run")
 
 def pause(every: float, times: int, *, person: bool) -> float:
     """Seconds of silence after which it is said that the run waits, if that is all that was said so many times
-    before."""
+    before. It is `every` or a multiple of it, since nobody looks more often."""
     if not person:
         return every
-    return min(every * 2.0 ** min(times, 30), max(every, LONGEST))
+    return every * min(2 ** min(times, 30), max(int(LONGEST // every), 1))
 
 
 class Silence:

@@ -49,7 +49,7 @@ class Swept(Protocol):
 class Reader:
     """One client that reads a run. `presence` is where its task can be ended from outside."""
 
-    __slots__ = ("_loop", "_send", "dialect", "framed", "line", "presence", "run", "sending", "sent", "told")
+    __slots__ = ("_loop", "_send", "dialect", "framed", "heard", "line", "presence", "run", "sending", "sent", "told")
 
     def __init__(self, line: Line, send: Send, dialect: Dialect, presence: Presence, run: RunId = _NO_RUN) -> None:
         self.run = run
@@ -61,14 +61,15 @@ class Reader:
         """The trouble of the store that it was last told of, by when that began."""
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self.sent = self.framed = self._loop.time()
+        self.sent = self.framed = self.heard = self._loop.time()
+        """When it last got anything, when it last got a frame or there was none for it, and when it last got one."""
 
     async def write(self, frames: bytes) -> None:
         """Send whole frames. Waits while the client does not read."""
         self.sending = True
         await self._send({"type": "http.response.body", "body": frames, "more_body": True})
         self.sending = False
-        self.sent = self.framed = self._loop.time()
+        self.sent = self.framed = self.heard = self._loop.time()
 
     async def comment(self) -> None:
         """Send a sign of life that is no frame."""
@@ -89,7 +90,7 @@ class Pulse:
         silent: Callable[[RunId, float, float], None] = lambda run, seconds, now: None,
     ) -> None:
         """`trouble` tells what the store suffers from, which all readers wait for. `silent` is told that a reader of a
-        run got no frame for so many seconds up to now, at every look, where only the journal can give it one."""
+        run got no frame for so many seconds up to now, each `noop` seconds, where only the journal can give it one."""
         self._silent = silent
         self._trouble = trouble
         self._keepalive = keepalive
@@ -153,7 +154,8 @@ class Pulse:
                 if beat := reader.dialect.beat(self._wall()):
                     await reader.write(beat)
                     return
-                self._silent(reader.run, now - reader.framed, now)
+                reader.framed += self._noop  # there is no such frame here, but perhaps a fact that makes one
+                self._silent(reader.run, now - reader.heard, now)
             if now - reader.sent >= self._keepalive:
                 await reader.comment()
         except Exception as error:  # one reader's trouble is not that of the others
