@@ -29,7 +29,7 @@ def pause(every: float, times: int, *, person: bool) -> float:
     before. It is `every` or a multiple of it, since nobody looks more often."""
     if not person:
         return every
-    return every * min(2 ** min(times, 30), max(int(LONGEST // every), 1))
+    return every * min(1 << min(times, 30), max(int(LONGEST // every), 1))
 
 
 class Silence:

@@ -18,7 +18,7 @@ from turnbuckle.server.chat_shapes import (
     thing,
 )
 from turnbuckle.server.openapi import Shape, event, reference
-from turnbuckle.turn.facts import Fact, RunStarted, Streamed, UserSpoke
+from turnbuckle.turn.facts import Fact, RunStarted, Streamed, UserSpoke, Waited
 from turnbuckle.turn.waiting import WaitingOn
 from turnbuckle.wire.openai_chat.input_messages import MOST_MESSAGES
 
@@ -53,8 +53,9 @@ RUN_BODY = Shape("RunBody", thing("input", _ABOUT, session=_SESSION, **_SAID), (
 SESSION_MESSAGE_BODY = Shape("SessionMessageBody", thing("input", _ABOUT, **_SAID), (MESSAGE, TOOL))
 
 _OWN = (RunStarted, UserSpoke)
-_FACTS = tuple(kind for kind in get_args(Fact) if kind not in _OWN)
-_TAGS = [kind.__struct_config__.tag for kind in get_args(Fact)]
+_TOLD = tuple(kind for kind in get_args(Fact) if kind is not Waited)  # that one is left out of the events
+_FACTS = tuple(kind for kind in _TOLD if kind not in _OWN)
+_TAGS = [kind.__struct_config__.tag for kind in _TOLD]
 _INPUT = listed(thing("role parts", role=TEXT, parts=listed(thing("kind", kind=TEXT))))
 _BEGAN = Shape(
     "RunStartedEvent",
