@@ -203,3 +203,29 @@ def test_every_split_of_the_deltas_gives_the_same(shown: str, rest: str, size: i
     pieces, other = joined(shown, anchor, continuation, size)
     assert (pieces, other.how, other.notice) == (whole, seam.how, seam.notice)
     assert whole.startswith(shown)
+
+
+DOCUMENT = (
+    '{"city": "Kiel by the sea", "wind": "a \\"fresh\\" one", "degrees": [7, 8, {"at": "noon"}], "city2": "Kiel"}'
+)
+
+
+@pytest.mark.requirement("C10")
+@pytest.mark.parametrize("size", [1, 5, 1_000])
+@pytest.mark.parametrize("how", ["from the top", "from the anchor", "straight on"])
+def test_a_document_stays_one_document_however_the_model_goes_on_at_any_cut(how: str, size: int) -> None:
+    for cut in range(1, len(DOCUMENT)):
+        shown, anchor = DOCUMENT[:cut], anchor_of(DOCUMENT[:cut])
+        brought = {"from the top": DOCUMENT, "from the anchor": anchor + DOCUMENT[cut:], "straight on": DOCUMENT[cut:]}
+        seam = AnchoredSeam(shown, anchor, document=True)
+        text = brought[how]
+        pieces = [seam.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        assert "".join((shown, *pieces, seam.close())) == DOCUMENT
+
+
+@pytest.mark.requirement("C10")
+def test_a_document_that_is_cut_again_in_its_second_telling_brings_nothing_twice() -> None:
+    for cut in range(2, len(DOCUMENT)):
+        for again in range(1, cut):
+            seam = AnchoredSeam(DOCUMENT[:cut], anchor_of(DOCUMENT[:cut]), document=True)
+            assert seam.feed(DOCUMENT[:again]) + seam.close(cut=True) == ""

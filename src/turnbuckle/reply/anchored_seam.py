@@ -5,7 +5,7 @@ What was shown can not be unshown, and nothing may be lost. What comes is one of
 - `anchored`: it begins with the anchor, perhaps behind a preface, inside a code fence or with other white space. That
   proves the place; the anchor and what stands before it are taken out.
 - `restarted`: it says everything from the top again. That is taken out if it is long, or if the two texts would be
-  glued to a word that nobody wrote.
+  glued to a word that nobody wrote, or if it is the one object that a caller wants: no second one belongs into it.
 - `repeated`: it says the last words again, and the text itself could not: both sides would be glued to a word that
   nobody wrote, or they begin where no row, item or sentence does.
 - `new`: it begins like another answer, a refusal say, in the middle of a sentence; or from the top, and then in other
@@ -50,13 +50,15 @@ class AnchoredSeam:
     """`feed` deltas, get what is new and may be shown now; `close` once. `how` tells what was found, `notice` what the
     user should know of it."""
 
-    def __init__(self, shown: str, anchor: str, *, apart: bool = False) -> None:
+    def __init__(self, shown: str, anchor: str, *, apart: bool = False, document: bool = False) -> None:
+        """`document`: all of it is to be one JSON document."""
         self.how: How = "held"
         self.dropped = 0
         self.notice = ""
         self._shown = shown
         self._anchor = anchor if shown.endswith(anchor) else ""
         self._apart = apart
+        self._object = document and shown.lstrip().startswith("{")
         self._top = TopMatch(shown)
         self._last = shown.rpartition("\n\n")[2] or shown  # the last paragraph
         self._head = ""  # what is held; no longer kept once it can only be the top
@@ -98,7 +100,7 @@ class AnchoredSeam:
             self._head = self._shown[: self._count]
         if cut and self._may_become_anchor(self._head):
             return self._settle("anchored", self._count)
-        if cut and self._top.open and self._count >= 12 and not self._top.is_periodic():
+        if cut and self._top.open and (self._object or (self._count >= 12 and not self._top.is_periodic())):
             return self._settle("restarted", self._count)
         given_out = self._decide(final=True) or ""
         if self._watched is not None:
@@ -115,7 +117,7 @@ class AnchoredSeam:
             return self._settle("anchored", count)
         if not final and self._may_become_anchor(head):
             return None
-        if self._top.matched == whole and (whole >= _LONG or self._is_glued(whole) or self._apart):
+        if self._top.matched == whole and (whole >= _LONG or self._is_glued(whole) or self._apart or self._object):
             return self._settle("restarted", whole)
         if not final and self._top.open:
             return None

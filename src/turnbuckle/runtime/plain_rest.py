@@ -74,7 +74,8 @@ def speech_for(turn: Turn, shown: str, way: str, notes: tuple[Message, ...]) -> 
     if way and draft is not None:
         return RestSpeech(draft.id, f"{ladder.SAME_TOOL}{turn.attempt}")
     joint = joint_of(notes)
-    return Speech(shown, ladder.held_back(turn, way), anchor=joint.anchor, apart=joint.apart)
+    document = turn.wishes.response_format is not None
+    return Speech(shown, ladder.held_back(turn, way), anchor=joint.anchor, apart=joint.apart, document=document)
 
 
 class RestSpeech:

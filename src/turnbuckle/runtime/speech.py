@@ -26,18 +26,27 @@ _WHERE: dict[type, Where] = {ReasoningDelta: "reasoning", CallArgs: "arguments"}
 class Speech:
     """Filters the events of one attempt. `shown` is the text that its answer goes on behind, `anchor` what it was asked
     to repeat first; None if nobody asked it to go on. `apart`: what was shown is whole, and this is another text.
+    `document`: the whole text is to be one JSON document.
 
     Text that only repeats what is there already is left out. So is white space with nothing behind it: a reply of
     nothing else is an empty one, and may be asked for again without a trace. What is held back is given out, or
     dropped, before its block is closed and before a call begins, so that the order of things stays."""
 
-    def __init__(self, shown: str = "", again: str = "", *, anchor: str | None = None, apart: bool = False) -> None:
+    def __init__(
+        self,
+        shown: str = "",
+        again: str = "",
+        *,
+        anchor: str | None = None,
+        apart: bool = False,
+        document: bool = False,
+    ) -> None:
         """`again` ends what was shown, and is brought again first where the model went on before it."""
         self._again = again
         self._early = ""
         self._seam: Seam | AnchoredSeam | None = None
         if shown and (apart or anchor is not None):
-            self._seam = AnchoredSeam(shown, anchor or "", apart=apart)
+            self._seam = AnchoredSeam(shown, anchor or "", apart=apart, document=document)
         elif shown:
             self._seam = Seam(shown)
         self._told = False
