@@ -49,6 +49,7 @@ from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.turn.consent import ConsentRule, written
+from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.ids import RouteName, RunId
@@ -267,6 +268,7 @@ def policy_of(
         continuations=recovery.continuations,
         max_recoveries=recovery.max_recoveries,
         patience=recovery.patience,
+        worth_a_draft=WORTH_A_DRAFT,
         consent=consent_of(settings, tools or ()),
         answer_seconds=settings.tools.answer_seconds or None,
     )

@@ -52,7 +52,7 @@ def model(request: LabRequest) -> Iterable[ScriptItem]:
     if tool == "write_file" and "smaller calls" not in note:
         yield KillAfter(arguments=700, how="fin")
     yield Pace(6, 0.003)
-    yield Say(say.removeprefix(_said(request)) if "Go on" in note else say)
+    yield Say(say.removeprefix(_said(request)) if "go on" in note.lower() else say)
     if tool:
         yield Call(tool, arguments, 40)
     yield Finish()

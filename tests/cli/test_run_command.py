@@ -158,7 +158,7 @@ def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
 ) -> None:
     with provider("cut-in-arguments") as lab:
         configure(here, lab.url, more="[recovery]\nstream_retries = 0")
-        assert _run("run", "write notes", "--max-calls", "2") == 3
+        assert _run("run", "write notes", "--max-calls", "3") == 3
     capsys.readouterr()
     assert _run("runs", "show") == 3
     assert "draft kept: turnbuckle drafts show r" in capsys.readouterr().err
@@ -166,7 +166,7 @@ def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
     line = capsys.readouterr().out
     assert line.endswith("  write_file notes.md, 20 characters\n")
     name = line.split()[0]
-    assert _run("drafts", "show", "d1") == 0
+    assert _run("drafts", "show", "d2") == 0
     assert capsys.readouterr().out == "# Notes\nThe first li"
     assert _run("drafts", "list", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
@@ -342,6 +342,7 @@ def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_p
         ["bash", "-c", limited], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 4
+    assert "waiting for storage: " in ran.stderr
     assert "The run is unfinished: turnbuckle runs resume r" in ran.stderr
     assert not (tmp_path / "big.txt").exists()
     assert command(tmp_path, "runs", "resume").code == 0

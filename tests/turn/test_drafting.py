@@ -10,7 +10,7 @@ from turnbuckle.turn import drafting, prompts
 from turnbuckle.turn.commands import Record, RunTool
 from turnbuckle.turn.facts import CallsHeld, DraftClosed, DraftGrown, DraftKept, HeldCall, ToolFinished
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
-from turnbuckle.turn.state import PendingCall, Turn
+from turnbuckle.turn.state import PendingCall, Tally, Turn
 from turnbuckle.vocab.events import Cut
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import DraftId, RouteName
@@ -250,3 +250,15 @@ def test_every_cut_of_a_finish_call_leaves_a_draft_that_the_next_one_can_finish(
         turn = replace(TURN, drafts={D1: draft})
         done = finish(turn, draft="d1", after=draft.text[-20:], rest=whole[len(draft.text) :])
         assert done.arguments["content"] == whole, at
+
+
+@pytest.mark.requirement("B8")
+@pytest.mark.parametrize("cut_before", [False, True])
+def test_a_short_call_is_asked_for_again_once_and_kept_when_it_is_cut_again(cut_before):
+    policy = replace(POLICY, worth_a_draft=drafting.WORTH_A_DRAFT)
+    before = Turn(attempt=1, tally=Tally(cut_tool="write_file", cuts=1) if cut_before else Tally())
+    short = reply(("write_file", '{"path": "a", "content": "one two'))
+    long = reply(("write_file", '{"path": "a", "content": "' + "one two " * 60))
+    kept = drafting.keep(before, short, policy)
+    assert (kept.tool, kept.draft) == ("write_file", "d1" if cut_before else None)
+    assert drafting.keep(before, long, policy).draft == "d1"

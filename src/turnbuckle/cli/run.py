@@ -21,13 +21,14 @@ from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.cli.story import Line, Piece
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
-from turnbuckle.journal.port import Damaged, InUse, JournalError, StreamRow, Wanted
+from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamRow, Wanted
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND, NewRun, fold_run
 from turnbuckle.runtime.saying import Said
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.server import store_words
 from turnbuckle.server.http import Problem
 from turnbuckle.server.names import LOCAL, session_id
 from turnbuckle.turn import prompts
@@ -38,6 +39,9 @@ from turnbuckle.vocab.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+_LOOK_EACH = 0.5
+_STORE_PATIENCE = 10.0
+"""Seconds for which a command waits for a store that fails. A server waits as long as it takes."""
 Flag = Parameter(negative="", show_default=False)
 
 EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
@@ -229,10 +233,14 @@ async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", loo
     await follower.say([Line(f"run {running.run}, {model}")])
     following = asyncio.create_task(follower.follow(after))
     ending = asyncio.create_task(running.outcome())
+    failing = asyncio.create_task(_store_fails(opened.journal))
     asking = None if look.ask is None else asyncio.create_task(answer_all(opened.journal, running, look.ask, after))
     try:
-        await asyncio.wait({following, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if not ending.done() and following.exception() is not None:
+        await asyncio.wait({following, ending, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if failing.done() and not ending.done():
+            await running.abandon()
+            return fail(f"{failing.result()}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED)
+        if not ending.done() and following.done() and following.exception() is not None:
             running.stop("closed output")  # nobody reads any more, as behind `head`
         outcome = await ending
         if await opened.journal.head(running.run) > after:  # else it had ended before we came
@@ -240,13 +248,29 @@ async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", loo
     except (TurnbuckleError, JournalError) as error:
         return fail(f"{error}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED)
     finally:
-        last = {following} if asking is None else {following, asking}
+        last = {following, failing} if asking is None else {following, failing, asking}
         for task in last:
             task.cancel()
         await asyncio.wait(last)
         follower.close()
     _last_lines(follower, look, running.run, outcome)
     return EXIT_CODES[outcome.kind]
+
+
+async def _store_fails(journal: Journal) -> str:
+    """Ends when the store has failed for so long that somebody must see to it; says what is wrong with it."""
+    told: float | None = None
+    while True:
+        await asyncio.sleep(_LOOK_EACH)
+        trouble = journal.trouble()
+        if trouble is None:
+            told = None
+            continue
+        if told != trouble.since:
+            told = trouble.since
+            print(f"waiting for storage: {store_words.words(trouble.fault)}", file=sys.stderr)
+        if time.time() - trouble.since >= _STORE_PATIENCE:
+            return store_words.words(trouble.fault)
 
 
 def _last_lines(follower: Follower, look: Look, run_id: str, outcome: Outcome) -> None:

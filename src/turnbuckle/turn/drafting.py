@@ -25,12 +25,12 @@ from turnbuckle.turn.policy import ANY_TEXT, Policy
 from turnbuckle.turn.state import PendingCall, Turn
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import DraftId
+from turnbuckle.vocab.messages import CallPart, Message
 from turnbuckle.vocab.reply import Reply, ReplyCall
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
 WORTH_A_DRAFT = 400
-"""Characters of arguments below which a tool that nobody described simply makes its call again: that costs less than
-the words about a draft."""
+"""Characters of arguments below which a call is simply made again: that costs less than the words about a draft."""
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
@@ -126,12 +126,19 @@ class _Keeping:
         argument, cut = self._policy.tool(call.name).draftable, _as_cut(call)
         if argument == ANY_TEXT or (not argument and held.arrived_whole(call)):
             argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
-        if not argument:
+        if not argument or self._is_too_short(call.name, cut):
             return Kept(call.name)
         found = draft_of(call.name, cut, argument, self._new_name())
         if not isinstance(found, Draft) or not found.text:
             return Kept(call.name)
         return _restarted(self._before, found, self._now) or _begun(self._before, found)
+
+    def _is_too_short(self, tool: str, cut: str) -> bool:
+        """Whether saying it again costs less than the words about a draft. A tool that was cut before keeps whatever
+        arrived: a connection that breaks all the time gets there by small pieces."""
+        turn = self._before
+        begun = tool == turn.tally.cut_tool or any(draft.tool == tool for draft in turn.drafts.values())
+        return len(cut) < self._policy.worth_a_draft and not begun
 
     def _new_name(self) -> DraftId:
         """Named by its attempt; a second one of the same reply gets a letter."""
@@ -414,6 +421,11 @@ def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | 
     if given.get("reading") and (not rest or (draft.doubtful is not None and rest == draft.doubtful.rest)):
         return choose(draft, given["reading"], also, guarded)
     return splice(draft, given.get("after", ""), rest, given.get("more", False), also, guarded, told=told_length(draft))
+
+
+def was_used(messages: tuple[Message, ...]) -> bool:
+    """Whether a history holds a `finish_call`: then it stays in the list of tools."""
+    return any(isinstance(part, CallPart) and part.name == FINISH_CALL for said in messages for part in said.parts)
 
 
 def draft_named(call: PendingCall) -> DraftId:

@@ -168,6 +168,7 @@ def _started(turn: Turn, started: RunStarted, policy: Policy) -> Turn:
         session=started.session,
         messages=started.messages,
         began=len(started.messages),
+        drafted=drafting.was_used(started.messages),
         wishes=started.wishes,
         started_at=started.at,
         tally=Tally(),

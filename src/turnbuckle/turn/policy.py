@@ -62,6 +62,8 @@ class Policy(Struct, frozen=True):
     stream_retries: int = 2
     told_waits: int = 8
     """How often in a row the only route may say when to come back, and be asked again then."""
+    worth_a_draft: int = 0
+    """Characters of arguments below which a call of our own tools that was cut is simply asked for again, once."""
     patience: float = 75.0
     """For how many seconds a route that is down is waited for where there is no other."""
     continuations: int = 3

@@ -26,8 +26,8 @@ TEXT = (
     "character: no repetition, no preface, no apology."
 )
 ANCHORED = (
-    "{why} Begin with its last words, repeated exactly; written as a JSON string they are:\n{anchor}\nThen go on with "
-    "the very next character behind them: no other repetition, no preface, no apology.{more}"
+    "{why} Go on from there. Begin with its last words, repeated exactly; written as a JSON string they are:\n{anchor}"
+    "\nThen comes the very next character behind them: no other repetition, no preface, no apology.{more}"
 )
 _BROKE = "[Runtime] The connection broke and your reply stopped where it stands above."
 _FULL = "[Runtime] Your reply reached the output limit."

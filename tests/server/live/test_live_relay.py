@@ -144,7 +144,7 @@ def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_
     assert after[: len(before)] == before
     assert [message["content"] for message in after if message["role"] == "tool"].count(RESULT) == 1
     offered = [[one["function"]["name"] for one in body["tools"]] for body in bodies]
-    assert offered == [["keep_text", "finish_call"]] * len(bodies)
+    assert offered == [["keep_text"], *[["keep_text", "finish_call"]] * (len(bodies) - 1)]
 
 
 @pytest.mark.requirement("F11", "A10")
