@@ -29,6 +29,7 @@ _HEAD = 400
 _GLUED = 3
 _LONG = 200  # a restart of so many characters is no row that is said twice
 _RESTART_LEAST = 40
+_PROSE = 20
 _SURE = 12  # characters of an anchor that may stand behind something else
 _OPENINGS = (
     *("I'm sorry", "I\u2019m sorry", "I am sorry", "Sorry,", "I apologize", "I cannot", "I can't", "I can\u2019t"),
@@ -117,7 +118,8 @@ class AnchoredSeam:
             return self._settle("anchored", count)
         if not final and self._may_become_anchor(head):
             return None
-        if self._top.matched == whole and (whole >= _LONG or self._is_glued(whole) or self._apart or self._object):
+        known = whole >= _LONG or self._is_glued(whole) or self._is_prose_without_a_gap()
+        if self._top.matched == whole and (known or self._apart or self._object):
             return self._settle("restarted", whole)
         if not final and self._top.open:
             return None
@@ -233,6 +235,11 @@ class AnchoredSeam:
         if len(passage) < _GLUED or has_short_period(passage[-WINDOW:]) or before.isalnum() or before == "_":
             return False
         return passage[0].isalpha() and passage[-1].isalpha()
+
+    def _is_prose_without_a_gap(self) -> bool:
+        """Whether the shown text, said again right behind itself, would begin a sentence without a space before it."""
+        shown = self._shown
+        return len(shown) >= _PROSE and " " in shown and shown[-1] in ".!?" and shown[0].isupper()
 
     def _is_other_version(self) -> bool:
         whole, matched = len(self._shown), self._top.matched
