@@ -73,7 +73,8 @@ class Models:
 
     def streams(self, route: RouteName) -> bool:
         """Whether this route is believed to stream at present."""
-        return self._health.streams(route, self._clock.now(), self._routes[route].model)
+        known = self._routes.get(route)
+        return known is None or self._health.streams(route, self._clock.now(), known.model)
 
     def note(self, route: RouteName, events: list[Event]) -> None:
         """Learn from how an attempt ended."""
