@@ -20,6 +20,7 @@ from turnbuckle.lab.cases.calls import CALLS
 from turnbuckle.lab.cases.drafts import DRAFTS, SIZE
 from turnbuckle.lab.cases.errors import ERRORS
 from turnbuckle.lab.cases.finishes import FINISHES
+from turnbuckle.lab.cases.refusals import REFUSALS
 from turnbuckle.lab.cases.spellings import SPELLINGS
 from turnbuckle.lab.cases.whole import WHOLE
 from turnbuckle.lab.script import Case
@@ -31,6 +32,7 @@ GROUPS: dict[str, tuple[Case, ...]] = {
     "long files cut every 4,000 characters": DRAFTS,
     "silence, resets, closes, half events": BREAKS,
     "errors, limits, foreign bodies": ERRORS,
+    "requests that are refused as they are": REFUSALS,
     "ends that lie or say nothing": FINISHES,
 }
 SHOWN = (

@@ -27,7 +27,8 @@ def test_a_task_is_answered_and_every_step_of_it_is_on_the_timeline(visit, serve
     run = last_run(page)
     reaches(run, "completed")
     assert re.search(r"#/s/[\w-]+$", page.url)
-    tells_once(run, server.run(run_id(run))["output"])
+    for paragraph in server.run(run_id(run))["output"].split("\n\n"):
+        tells_once(run, paragraph)
     kinds = {span.get_attribute("data-kind") for span in run.locator(".timeline [data-kind]").all()}
     assert {"model", "text", "arguments", "tool"} <= kinds
     assert not kinds & {"stall", "recovery"}

@@ -129,7 +129,8 @@ def test_the_rules_notice_a_fresh_start_that_nobody_hears_of_or_that_did_not_hap
 
 
 def test_the_rules_notice_a_run_that_goes_on_after_its_stop(stopped):
-    at = next(place for place, one in enumerate(stopped.stored) if isinstance(one.fact, RunEnded)) + 1
+    ends = (place for place, one in enumerate(stopped.stored) if isinstance(one.fact, RunEnded) and one.stream == "r-A")
+    at = next(ends) + 1
     late = Stored(99, 5, "r-A", next(one.fact for one in stopped.stored if isinstance(one.fact, ModelAsked)))
     assert "a_stop_stops" in spoiled(stopped, (*stopped.stored[:at], late, *stopped.stored[at:]))
 

@@ -175,7 +175,7 @@ def test_finish_call_is_always_the_last_tool_in_the_list():
 
 
 def test_finish_call_asks_for_the_anchor_before_the_long_text():
-    assert list(FINISH_CALL_SPEC.parameters["properties"]) == ["draft", "after", "rest", "more", "also"]
+    assert list(FINISH_CALL_SPEC.parameters["properties"]) == ["draft", "after", "rest", "more", "also", "reading"]
 
 
 @pytest.mark.requirement("D1")

@@ -29,7 +29,7 @@ _HEAD = 400
 _GLUED = 3
 _LONG = 200  # a restart of so many characters is no row that is said twice
 _RESTART_LEAST = 40
-_PROSE = 20
+_PROSE = 12
 _SURE = 12  # characters of an anchor that may stand behind something else
 _OPENINGS = (
     *("I'm sorry", "I\u2019m sorry", "I am sorry", "Sorry,", "I apologize", "I cannot", "I can't", "I can\u2019t"),

@@ -116,8 +116,10 @@ class Speech:
         return notice
 
     def _settle(self, out: list[Event], *, cut: bool) -> None:
-        if self._seam is not None and (self._seam.holding or isinstance(self._seam, AnchoredSeam)):
-            self._say(self._seam.close(cut=cut), out)
+        seam = self._seam
+        # A thought that closes before the first word settles nothing: the text is still to come.
+        if seam is not None and (seam.holding or (isinstance(seam, AnchoredSeam) and seam.how != "held")):
+            self._say(seam.close(cut=cut), out)
 
     def _say(self, text: str, out: list[Event]) -> None:
         if not text:

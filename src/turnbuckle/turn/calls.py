@@ -149,6 +149,9 @@ def finish(turn: Turn, finished: ToolFinished) -> Turn:
         replace(call, outcome=finished.outcome, orphan=False) if call.id == finished.call_id else call
         for call in turn.calls
     )
+    asked = next((call for call in turn.calls if call.id == finished.call_id), None)
+    if finished.outcome.status == "denied" and asked is not None and asked.name == FINISH_CALL:
+        turn = replace(turn, declined=(*turn.declined, drafting.draft_named(asked)))
     waiting = bool(turn.held or turn.drafts) and finished.outcome.status == "not_started"
     missed = waiting or (finished.name == FINISH_CALL and not finished.outcome.ok)
     misjoined = turn.tally.misjoined + 1 if missed else 0 if finished.outcome.ok else turn.tally.misjoined

@@ -259,7 +259,7 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
 def _has_no_more(turn: Turn, found: Verdict) -> bool:
     """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the whole,
     unless it was a call that broke: nothing of that ran."""
-    call_is_due = bool(turn.tally.cut_tool or turn.tally.malformed or turn.own_drafts)
+    call_is_due = bool(turn.tally.cut_tool or turn.tally.malformed or turn.unfinished_drafts)
     ended = found.kind == "empty" and turn.reply is not None and turn.reply.finish == "stop"
     return ended and bool(turn.shown.strip()) and not call_is_due
 
@@ -312,6 +312,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         returns=tuple(name for name in turn.passing if name != route.name),
         waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
         for_caller=handing.is_owed(turn, reply, policy),
+        began=bool(reply.id or reply.model or reply.blocks),
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
@@ -491,10 +492,8 @@ def _stop(turn: Turn) -> Turn:
 
 
 def _outcome(turn: Turn, policy: Policy) -> Outcome:
-    drafts = turn.own_drafts
-    given_up = turn.giving_up
-    if given_up is None and (drafts or turn.held):
-        given_up = GiveUp("partial", "a call was cut on its way and never finished")
-    if given_up is None:
-        return Outcome("completed")
+    drafts, given_up = turn.own_drafts, turn.giving_up
+    if given_up is None and not turn.held and not turn.unfinished_drafts:
+        return Outcome("completed", drafts=drafts)
+    given_up = given_up or GiveUp("partial", "a call was cut on its way and never finished")
     return Outcome(given_up.kind, calls.told_at_end(turn, given_up.why, policy), turn.failure, drafts)

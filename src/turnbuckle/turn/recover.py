@@ -79,6 +79,7 @@ class Broken(Struct, frozen=True):
     returns: tuple[RouteName, ...] = ()  # routes that were left for a failure that may have passed
     waited: float = math.inf  # seconds of work since the first of the failures in a row
     for_caller: bool = False  # the call was for a tool of the caller, who gets nothing of it
+    began: bool = False  # the route answered: it is not down
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -226,7 +227,10 @@ def _is_waited_for(broken: Broken, policy: Policy) -> bool:
     failure = broken.failure
     if failure is None or not policy.stream_retries or broken.waited >= policy.patience:
         return False
-    return failure.kind in _DOWN or failure.status in _DOWN_STATUS
+    if broken.began and broken.has_more:
+        return False  # it is there and answers, but brings nothing new behind what was shown
+    # Whoever was left for a silence may answer by now, if who stood in for it does not.
+    return failure.kind in _DOWN or failure.status in _DOWN_STATUS or (failure.retryable and bool(broken.returns))
 
 
 def _at_the_callers_limit() -> GiveUp:

@@ -136,6 +136,8 @@ class Turn(Struct, frozen=True):
     drafts: dict[DraftId, Draft] = {}
     drafted: bool = False
     """There is a draft, or there was one: from then on the model is offered to finish it."""
+    declined: tuple[DraftId, ...] = ()
+    """Drafts that became whole calls which were not allowed to run: kept to be read, and nobody's unfinished work."""
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
     tried: tuple[str, ...] = ()
@@ -178,6 +180,11 @@ class Turn(Struct, frozen=True):
     def has_something(self) -> bool:
         """Whether anything of this turn is worth keeping: shown text, a draft, a whole call, a tool that ran."""
         return bool(self.open_text or self.own_drafts or self.held or self.tally.tool_runs)
+
+    @property
+    def unfinished_drafts(self) -> tuple[DraftId, ...]:
+        """The open drafts that still wait for their rest."""
+        return tuple(name for name in self.own_drafts if name not in self.declined)
 
     @property
     def own_drafts(self) -> tuple[DraftId, ...]:

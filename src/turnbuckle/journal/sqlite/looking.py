@@ -56,9 +56,16 @@ def _torn(file: Path) -> str:
     page = int.from_bytes(header[16:18], "big") or 1
     page = 65536 if page == 1 else page
     pages = int.from_bytes(header[28:32], "big")
-    if size < pages * page:
+    if size < pages * page and not _has_log(file):
         return f"{TORN}: {size // page:,} of {pages:,} pages are there"
     return ""
+
+
+def _has_log(file: Path) -> bool:
+    """Whether a log lies beside it. A loss of power may leave the beginning of the file newer than its end; what is
+    missing then stands in the log."""
+    log = file.with_name(f"{file.name}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _sample(connection: Connection) -> None:
