@@ -310,6 +310,7 @@ def _judged(turn: Turn, policy: Policy) -> Record:
         uncapped=cap is None,
         resting=turn.resting,
         returns=tuple(name for name in turn.passing if name != route.name),
+        silent=turn.silent,
         waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
         for_caller=handing.is_owed(turn, reply, policy),
         began=bool(reply.id or reply.model or reply.blocks),
@@ -356,11 +357,10 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
         case Continue() | FinishDraft():
             return _go_on(turn, choice, ask, policy, reply)
         case Fallback(route, then, after):
-            turn = _left(turn, ask.route, route, passing=decided.failure is not None and decided.failure.retryable)
+            turn = progress.left(turn, ask.route, route, decided.failure)
             fresh = replace(_ask_on(policy.route(route), "fallback"), notes=ask.notes, after=after)
             fresh = replace(fresh, wanted=ask.wanted, way=ask.way)
-            # What is left of the caller's own limit is left on any route.
-            fresh = replace(fresh, cap=ask.cap) if policy.capped else fresh
+            fresh = replace(fresh, cap=ask.cap) if policy.capped else fresh  # the rest of the caller's own limit
             if then is None:
                 return _again(turn, fresh, reply)
             return _go_on(turn, then, fresh, policy, reply, why="fallback")
@@ -372,15 +372,6 @@ def _decided(turn: Turn, decided: Decided, policy: Policy) -> Turn:
             turn = replace(turn, messages=kept, open_text=text, reply=None)
             return replace(turn, phase="ending", giving_up=choice, failure=decided.failure)
     assert_never(choice)
-
-
-def _left(turn: Turn, route: RouteName, wanted: RouteName, *, passing: bool) -> Turn:
-    """A route is left for another. Pauses go on growing where one comes back to a route that was left before."""
-    failed = tuple(name for name in dict.fromkeys((*turn.failed_routes, route)) if name != wanted)
-    left = tuple(name for name in dict.fromkeys((*turn.passing, *[route] * passing)) if name != wanted)
-    back = wanted in turn.passing
-    tally = turn.tally if back else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
-    return replace(turn, failed_routes=failed, passing=left, tally=replace(tally, pauses=0))
 
 
 def _again(turn: Turn, ask: Ask, reply: Reply) -> Turn:

@@ -14,6 +14,8 @@ from turnbuckle.turn.budget import seconds_used
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import PendingCall, Tally, Turn
 from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.reply import Reply, ReplyCall
 from turnbuckle.vocab.tooling import FINISH_CALL
 
@@ -120,3 +122,19 @@ def circling_call(reply: Reply) -> str:
     """The tool whose arguments went round in circles; empty if it was something else."""
     last = reply.blocks[-1] if reply.blocks else None
     return last.name if isinstance(last, ReplyCall) else ""
+
+
+def left(turn: Turn, route: RouteName, wanted: RouteName, why: Failure | None) -> Turn:
+    """A route is left for another. Pauses go on growing where one comes back to a route that was left before."""
+    failed = tuple(name for name in dict.fromkeys((*turn.failed_routes, route)) if name != wanted)
+    passing, silent = why is not None and why.retryable, why is not None and why.kind == "stalled"
+    left = tuple(name for name in dict.fromkeys((*turn.passing, *[route] * passing)) if name != wanted)
+    back = wanted in turn.passing
+    tally = turn.tally if back else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
+    return replace(
+        turn,
+        failed_routes=failed,
+        passing=left,
+        silent=(*turn.silent, *[route] * silent),
+        tally=replace(tally, pauses=0),
+    )

@@ -80,6 +80,7 @@ class Broken(Struct, frozen=True):
     waited: float = math.inf  # seconds of work since the first of the failures in a row
     for_caller: bool = False  # the call was for a tool of the caller, who gets nothing of it
     began: bool = False  # the route answered: it is not down
+    silent: tuple[RouteName, ...] = ()  # routes that were left for a silence
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -229,8 +230,9 @@ def _is_waited_for(broken: Broken, policy: Policy) -> bool:
         return False
     if broken.began and broken.has_more:
         return False  # it is there and answers, but brings nothing new behind what was shown
-    # Whoever was left for a silence may answer by now, if who stood in for it does not.
-    return failure.kind in _DOWN or failure.status in _DOWN_STATUS or (failure.retryable and bool(broken.returns))
+    if failure.retryable and broken.returns[:1] and broken.returns[0] in broken.silent:
+        return True  # who was left for a silence may answer by now, if who stood in for it does not
+    return failure.kind in _DOWN or failure.status in _DOWN_STATUS
 
 
 def _at_the_callers_limit() -> GiveUp:

@@ -147,6 +147,8 @@ class Turn(Struct, frozen=True):
     held: tuple[HeldCall, ...] = ()
     """The calls of a reply that was cut, where there is more than the one that is asked for again."""
     failed_routes: tuple[RouteName, ...] = ()
+    silent: tuple[RouteName, ...] = ()
+    """Routes that were left for a silence."""
     passing: tuple[RouteName, ...] = ()
     """Of them, those that were left for a failure that may pass."""
     resting: tuple[RouteName, ...] = ()
