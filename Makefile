@@ -3,13 +3,16 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-server reference recordings pictures lock format clean
+.PHONY: help run test quick check bench bench-server reference recordings pictures lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes are started by the tests: each would read every module from its source again.
+unexport PYTHONDONTWRITEBYTECODE
 
 python := .venv/bin/python
 ready := .venv/.ready
 clients := .venv/.clients
+core := $(wildcard $(addprefix tests/,vocab wire reply turn session narrate call runtime))
 
 # A stamp that names another folder, or a python that no longer starts, means: set up again.
 usable := $(shell test "$$(cat $(ready) 2>/dev/null)" = "$$(pwd -P)" && $(python) -c "print('yes')" 2>/dev/null)
@@ -25,17 +28,20 @@ run: $(ready) ## start the server and open its console; without a configured rou
 
 test: check $(clients) ## make check, then every test
 	@echo "tests"
-	@$(python) -m pytest -n auto -q --durations=5 $(ARGS)
+	@$(python) -m pytest -n auto --dist worksteal -q --durations=5 --ignore=tests/test_tidy.py $(ARGS)
+
+quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
+	@$(python) -m pytest -n auto --dist worksteal -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)
 
 check: $(ready) ## lint, format, types, layers
 	@echo "lint"
 	@$(python) -m ruff check --quiet .
 	@echo "format"
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
-	@echo "types"
-	@$(python) -m mypy --no-error-summary
-	@echo "layers"
-	@$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py
+	@echo "types, layers"
+	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
+	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py; layers=$$?; \
+	wait $$types && exit $$layers
 
 bench: $(ready) ## run the benchmarks
 	@for each in decode call journal turn; do echo "== $$each"; $(python) benchmarks/$$each.py $(ARGS) || exit 1; done

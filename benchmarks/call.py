@@ -2,9 +2,9 @@
 
     python benchmarks/call.py [--chunks 2000] [--rounds 5]
 
-A provider in a process of its own plays the same frames to all contenders, in turn. Times are CPU time of this process;
-the best of the rounds counts. "Burst": all frames at once. "Paced": one frame per read, where the event loop's wake-ups
-are most of the cost.
+A provider in a process of its own plays the same frames to all contenders, in turn. Times are CPU time of
+this process; the best of the rounds counts. "Burst": all frames at once. "Paced": one frame per read, where
+the event loop's wake-ups are most of the cost.
 
 - attempt: ours, with its clocks and its stop, on uvloop and on the standard loop.
 - bare aiohttp: the library's reads, nothing decoded. SDK: the official package's stream on the standard loop.

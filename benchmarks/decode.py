@@ -2,10 +2,12 @@
 
     python benchmarks/decode.py [--chunks 2000] [--rounds 7]
 
-All contenders read the same bytes in the same run, in turn, so that a noisy machine troubles them alike. Times are
-CPU time of this process; the best of the rounds counts. Ratios are what to compare between machines.
+All contenders read the same bytes in the same run, in turn, so that a noisy machine troubles them alike.
+Times are CPU time of this process; the best of the rounds counts. Ratios are what to compare between
+machines.
 
-- parse, typed: a bare msgspec parse of each frame's JSON into the fields that are needed; no framing, no fold.
+- parse, typed: a bare msgspec parse of each frame's JSON into the fields that are needed; no framing, no
+  fold.
 - parse, any: the same into plain dicts. json: the standard library's parser.
 - ours: bytes to events to reply, in reads of 16 KiB (burst) and one frame per read (paced).
 - SDK stream, SDK helper: the official package's raw iterator and its `.stream()` helper.
@@ -25,20 +27,23 @@ import openai
 import streams
 
 from turnbuckle.reply.accumulate import Accumulator
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.wire.answer import open_answer
 from turnbuckle.wire.anthropic.frames import FRAME as ANTHROPIC_FRAME
+from turnbuckle.wire.gemini.frames import GEMINI_CHUNK
 from turnbuckle.wire.openai_chat.frames import CHUNK
 from turnbuckle.wire.openai_responses.frames import STREAM_EVENT
 
 READ = 16 * 1024
 TURN = 5
-TYPED: dict[Protocol, "msgspec.json.Decoder[Any]"] = {
+TYPED: dict[ProtocolName, "msgspec.json.Decoder[Any]"] = {
     "openai_chat": CHUNK,
     "openai_responses": STREAM_EVENT,
     "anthropic": ANTHROPIC_FRAME,
+    "gemini": GEMINI_CHUNK,
 }
+MEASURED_SDKS = ("openai_chat", "openai_responses", "anthropic")
 QUESTION: Any = [{"role": "user", "content": "hello"}]
 
 
@@ -57,7 +62,7 @@ def _http(reads: list[bytes]) -> httpx2.Client:
     return httpx2.Client(transport=httpx2.MockTransport(respond))
 
 
-def ours(protocol: Protocol, reads: list[bytes]) -> Reply:
+def ours(protocol: ProtocolName, reads: list[bytes]) -> Reply:
     decoder, reply = open_answer(protocol), Accumulator()
     for read in reads:
         reply.add_all(decoder.feed(read))
@@ -65,7 +70,7 @@ def ours(protocol: Protocol, reads: list[bytes]) -> Reply:
     return reply.snapshot()
 
 
-def sdk_stream(protocol: Protocol, reads: list[bytes]) -> int:
+def sdk_stream(protocol: ProtocolName, reads: list[bytes]) -> int:
     stream: Any
     if protocol == "anthropic":
         client = anthropic.Anthropic(api_key="k", http_client=_http(reads))
@@ -77,7 +82,7 @@ def sdk_stream(protocol: Protocol, reads: list[bytes]) -> int:
     return sum(1 for _ in stream)
 
 
-def sdk_helper(protocol: Protocol, reads: list[bytes]) -> int:
+def sdk_helper(protocol: ProtocolName, reads: list[bytes]) -> int:
     manager: Any
     if protocol == "anthropic":
         client = anthropic.Anthropic(api_key="k", http_client=_http(reads))
@@ -100,8 +105,8 @@ def parse_each(decode: Callable[[bytes], Any], payloads: list[bytes]) -> None:
 
 
 def best_of(rounds: int, contenders: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """CPU seconds of each, the best of all rounds, taking turns. A turn is a few runs: the first one pays for the
-    caches that the contender before it has filled with its own."""
+    """CPU seconds of each, the best of all rounds, taking turns. A turn is a few runs: the first one pays for
+    the caches that the contender before it has filled with its own."""
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
         for name, run in contenders.items():
@@ -122,23 +127,27 @@ def bursts(frames: list[bytes]) -> list[bytes]:
     return [body[at : at + READ] for at in range(0, len(body), READ)]
 
 
-def contenders_for(protocol: Protocol, frames: list[bytes]) -> dict[str, Callable[[], Any]]:
+def contenders_for(protocol: ProtocolName, frames: list[bytes]) -> dict[str, Callable[[], Any]]:
     payloads, burst = payloads_of(frames), bursts(frames)
+    sdks: dict[str, Callable[[], Any]] = {
+        "SDK stream": lambda: sdk_stream(protocol, burst),
+        "SDK helper": lambda: sdk_helper(protocol, burst),
+    }
+    sdks = sdks if protocol in MEASURED_SDKS else {}
     return {
         "parse, typed": lambda: parse_each(TYPED[protocol].decode, payloads),
         "parse, any": lambda: parse_each(msgspec.json.decode, payloads),
         "json": lambda: parse_each(json.loads, payloads),
         "ours, burst": lambda: ours(protocol, burst),
         "ours, paced": lambda: ours(protocol, frames),
-        "SDK stream": lambda: sdk_stream(protocol, burst),
-        "SDK helper": lambda: sdk_helper(protocol, burst),
+        **sdks,
     }
 
 
 def report_costs(chunks: int, rounds: int) -> None:
     print(f"CPU per chunk, {chunks} chunks of text, best of {rounds} rounds\n")
     print(f"{'protocol':<18}{'contender':<14}{'µs/chunk':>10}{'x typed parse':>15}{'x ours':>10}")
-    for protocol in PROTOCOLS:
+    for protocol in PROTOCOL_NAMES:
         frames = list(streams.TEXT[protocol](streams.words(chunks)))
         taken = best_of(rounds, contenders_for(protocol, frames))
         for name, seconds in taken.items():
@@ -151,7 +160,7 @@ def report_costs(chunks: int, rounds: int) -> None:
 def report_growth(rounds: int) -> None:
     print("CPU per chunk as one call's arguments grow (ours, burst)\n")
     print(f"{'protocol':<18}{'10,000 chars':>14}{'100,000 chars':>15}{'growth':>9}")
-    for protocol in PROTOCOLS:
+    for protocol in streams.ARGUMENTS:
         each = []
         for size in (10_000, 100_000):
             frames = list(streams.ARGUMENTS[protocol](streams.argument_pieces(size)))

@@ -1,7 +1,8 @@
-"""What the journal costs: appends, waits for the disk, and reading back, beside a bare SQLite commit for each append.
+"""What the journal costs: appends, waits for the disk, and reading back, beside a bare SQLite commit for each
+append.
 
-Every row of a table is measured in the same run, in turns, and the ratios are what counts: disks differ, and change
-their mood. Run it with `python benchmarks/journal.py`; `--quick` does a tenth of the work.
+Every row of a table is measured in the same run, in turns, and the ratios are what counts: disks differ, and
+change their mood. Run it with `python benchmarks/journal.py`; `--quick` does a tenth of the work.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.tail import read_all, tail
 
 EVENT = b"x" * 215
-SURE_EVERY = 30
+SYNCED_EVERY = 30
 READERS = (1, 10, 50)
 
 
@@ -66,18 +67,21 @@ def bare(folder: Path, events: int, level: str, row: Row) -> None:
 
 
 async def appends(folder: Path, events: int, writers: int, sure_every: int, burst: int, row: Row) -> None:
-    """So many writers, each one append after the other, giving way to the loop as a driver between two reads does."""
+    """So many writers, each one append after the other, giving way to the loop as a driver between two reads
+    does."""
     journal = SqliteJournal(folder)
     claims = [await journal.claim(f"run-{number}", "bench", 60) for number in range(writers)]
 
     async def write(claim: Claim) -> None:
         head = 0
         for number in range(events // writers // burst):
-            grade = Grade.SURE if sure_every and number % sure_every == sure_every - 1 else Grade.SEEN
+            grade = Grade.SYNCED if sure_every and number % sure_every == sure_every - 1 else Grade.FLUSHED
             await asyncio.sleep(0)
             start = time.perf_counter()
-            head = await journal.append(claim.stream, [EVENT] * burst, after=head, epoch=claim.epoch, grade=grade)
-            (row.sure if grade is Grade.SURE else row.seen).append(time.perf_counter() - start)
+            head = await journal.append(
+                claim.stream, [EVENT] * burst, after=head, epoch=claim.epoch, grade=grade
+            )
+            (row.sure if grade is Grade.SYNCED else row.seen).append(time.perf_counter() - start)
 
     began, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(write(claim) for claim in claims if isinstance(claim, Claim)))
@@ -112,16 +116,16 @@ async def append_table(events: int, rounds: int) -> list[Row]:
 _NAMES = (
     "bare SQLite, synced, commit each",
     "bare SQLite, unsynced, commit each",
-    "1 writer, SEEN",
-    "1 writer, SEEN, in the thread",
-    "1 writer, SEEN, bursts of 16",
-    "1 writer, 1 in 30 SURE",
-    "1 writer, SURE",
-    "50 writers, SEEN",
-    "50 writers, SEEN, in the thread",
-    "50 writers, 1 in 30 SURE",
-    "50 writers, 1 in 30 SURE, in the thread",
-    "50 writers, SURE",
+    "1 writer, FLUSHED",
+    "1 writer, FLUSHED, in the thread",
+    "1 writer, FLUSHED, bursts of 16",
+    "1 writer, 1 in 30 SYNCED",
+    "1 writer, SYNCED",
+    "50 writers, FLUSHED",
+    "50 writers, FLUSHED, in the thread",
+    "50 writers, 1 in 30 SYNCED",
+    "50 writers, 1 in 30 SYNCED, in the thread",
+    "50 writers, SYNCED",
 )
 
 
@@ -131,8 +135,8 @@ async def _measure(name: str, folder: Path, events: int, row: Row) -> None:
         bare(folder, events // 20 if synced else events, "FULL" if synced else "NORMAL", row)
         return
     writers = int(name.split(maxsplit=1)[0])
-    every = SURE_EVERY if "1 in 30" in name else 1 if "SURE" in name else 0
-    count = events // 20 if name == "1 writer, SURE" else events
+    every = SYNCED_EVERY if "1 in 30" in name else 1 if "SYNCED" in name else 0
+    count = events // 20 if name == "1 writer, SYNCED" else events
 
     async def work() -> None:
         await appends(folder, count, writers, every, 16 if "bursts" in name else 1, row)
@@ -141,15 +145,15 @@ async def _measure(name: str, folder: Path, events: int, row: Row) -> None:
 
 
 async def reading(events: int) -> dict[str, float]:
-    """Seconds to read everything back, by the journal and by a bare query, how long others wait for it meanwhile, and
-    how long events take to live readers."""
+    """Seconds to read everything back, by the journal and by a bare query, how long others wait for it
+    meanwhile, and how long events take to live readers."""
     with tempfile.TemporaryDirectory(prefix="journal-bench-") as folder:
         journal = SqliteJournal(Path(folder))
         claim = await journal.claim("run", "bench", 60)
         assert isinstance(claim, Claim)
         head = 0
         while head < events:
-            head = await journal.append("run", [EVENT] * 500, after=head, epoch=0, grade=Grade.SEEN)
+            head = await journal.append("run", [EVENT] * 500, after=head, epoch=0, grade=Grade.FLUSHED)
         began = time.perf_counter()
         count = sum([len(page) async for page in read_all(journal, "run")])
         ours = time.perf_counter() - began
@@ -203,7 +207,7 @@ async def _live(journal: SqliteJournal, stream: str, readers: int, events: int) 
         for _ in range(3):  # until everybody waits again
             await asyncio.sleep(0)
         started[head + 1] = time.perf_counter()
-        head = await journal.append(stream, [EVENT], after=head, epoch=claim.epoch, grade=Grade.SEEN)
+        head = await journal.append(stream, [EVENT], after=head, epoch=claim.epoch, grade=Grade.FLUSHED)
     await asyncio.gather(*following)
     return statistics.median(delays)
 
@@ -230,19 +234,29 @@ async def _waiters(journal: SqliteJournal) -> float:
 
 async def main(events: int, rounds: int) -> None:
     rows = await append_table(events, rounds)
-    print(f"{'':44}{'events/s':>10}{'CPU µs':>9}{'SEEN p50':>10}{'p99 µs':>10}{'SURE p50':>10}{'p99 µs':>10}")
+    print(
+        f"{'':44}{'events/s':>10}{'CPU µs':>9}{'FLUSHED p50':>10}{'p99 µs':>10}{'SYNCED p50':>10}{'p99':>10}"
+    )
     for row in rows:
         print(row)
     rate = {row.name: statistics.median(row.rates) for row in rows}
     cpu = {row.name: statistics.median(row.cpu) for row in rows}
-    print(f"\n50 writers SURE : bare synced          {rate['50 writers, SURE'] / rate[_NAMES[0]]:6.1f} x the rate")
-    print(f"1 writer SEEN : bare unsynced          {cpu['1 writer, SEEN'] / cpu[_NAMES[1]]:6.2f} x the CPU")
-    on_loop, in_thread = cpu["50 writers, SEEN"], cpu["50 writers, SEEN, in the thread"]
-    print(f"50 writers SEEN, loop : thread         {on_loop / in_thread:6.2f} x the CPU")
+    print(
+        f"\n50 writers SYNCED : bare synced          {rate['50 writers, SYNCED'] / rate[_NAMES[0]]:6.1f} "
+        "x the rate"
+    )
+    print(
+        f"1 writer FLUSHED : bare unsynced          {cpu['1 writer, FLUSHED'] / cpu[_NAMES[1]]:6.2f} x "
+        "the CPU"
+    )
+    on_loop, in_thread = cpu["50 writers, FLUSHED"], cpu["50 writers, FLUSHED, in the thread"]
+    print(f"50 writers FLUSHED, loop : thread         {on_loop / in_thread:6.2f} x the CPU")
     found = await reading(max(events * 5, 10_000))
     print(f"read {max(events * 5, 10_000):,} events              {found['ours'] * 1e3:8.0f} ms,", end=" ")
     print(f"{found['ours'] / found['floor']:.1f} x a bare query")
-    print(f"longest wait behind 10 such readers    {found['held up'] * 1e3:6.1f} ms, p99 of the loop's passes")
+    print(
+        f"longest wait behind 10 such readers    {found['held up'] * 1e3:6.1f} ms, p99 of the loop's passes"
+    )
     for readers in READERS:
         print(f"append to {readers:3} live readers, median    {found[f'live {readers}'] * 1e6:6.0f} µs")
     print(f"a reader who waits                     {found['waiter']:6.0f} bytes")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from turnbuckle.journal.port import Note, Wanted
+from turnbuckle.journal.port import IndexUpdate, StreamQuery
 from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.search import find
@@ -25,7 +25,9 @@ def filled(folder: Path, streams: int) -> Path:
         for key in range(1, streams + 1):
             connection.execute(*rows.make_stream(key, f"run-{key}", 0, float(key)))
             text = f"the usual message about session{key}x, 我们明天在北京见面 " + "and some more words " * 10
-            for sql, values in rows.set_note(key, Note(kind="run", user="ann", words=text), float(key)):
+            for sql, values in rows.set_note(
+                key, IndexUpdate(kind="run", user="ann", words=text), float(key)
+            ):
                 connection.execute(sql, values)
     connection.close()
     return folder / DATABASE
@@ -35,7 +37,7 @@ def seconds(file: Path, question: str) -> float:
     connection = database.open_to_read(file)
     began = time.perf_counter()
     for _ in range(TIMES):
-        find(connection, questions(question), Wanted(kind="run", user="ann"), 20)
+        find(connection, questions(question), StreamQuery(kind="run", user="ann"), 20)
     taken = (time.perf_counter() - began) / TIMES
     connection.close()
     return taken

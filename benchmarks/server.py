@@ -2,13 +2,15 @@
 
     make bench-server [ARGS="--rounds 3 --only direct,turnbuckle,litellm --measure burst,paced"]
 
-One provider and one load, each in a process of its own. All servers run at once; one is asked at a time, and they take
-turns in every round, so that a noisy machine troubles them alike. Medians of the rounds. CPU is what the server's
-process and its children used, of all threads; it is told for each chunk that the provider sent.
+One provider and one load, each in a process of its own. All servers run at once; one is asked at a time, and
+they take turns in every round, so that a noisy machine troubles them alike. Medians of the rounds. CPU is
+what the server's process and its children used, of all threads; it is told for each chunk that the provider
+sent.
 
-- direct: the load asks the provider itself; its CPU is the provider's own. splice: bytes from socket to socket, unread.
-- turnbuckle: a route by its name, journal on, every event stored before it is shown. turnbuckle agent: the same with
-  our own tools offered to the model.
+- direct: the load asks the provider itself; its CPU is the provider's own. splice: bytes from socket to
+  socket, unread.
+- turnbuckle: a route by its name, journal on, every event stored before it is shown. turnbuckle agent: the
+  same with our own tools offered to the model.
 - naive: FastAPI and the official package. litellm: its proxy. hermes: the API server of hermes-agent.
 """
 
@@ -33,7 +35,11 @@ OFTEN: dict[str, Measure] = {
     "paced": measures.paced,
 }
 CROWDS: dict[str, Measure] = {"50": measures.crowd(50), "200": measures.crowd(200)}
-ONCE: dict[str, Measure] = {"chat": measures.held_chats, "events": measures.held_events, "unread": measures.unread}
+ONCE: dict[str, Measure] = {
+    "chat": measures.held_chats,
+    "events": measures.held_events,
+    "unread": measures.unread,
+}
 NAMES = (*OFTEN, *CROWDS, *ONCE, "start")
 SLOW = {"hermes": {"50", "200"}}  # takes minutes, so once is enough
 LEFT_OUT = {
@@ -77,7 +83,9 @@ class Run:
             print(f"{name} {version(name)}".rstrip())
             self.contenders.append(Contender(name, server.port, MODEL, server.process.pid))
             if name == "turnbuckle":
-                self.contenders.append(Contender("turnbuckle agent", server.port, "agent", server.process.pid))
+                self.contenders.append(
+                    Contender("turnbuckle agent", server.port, "agent", server.process.pid)
+                )
         for contender in list(self.contenders):
             try:
                 measures.proof(contender)
@@ -131,7 +139,9 @@ class Run:
 
     def medians(self) -> tables.Figures:
         return {
-            contender.name: {name: statistics.median(values) for name, values in self.taken[contender.name].items()}
+            contender.name: {
+                name: statistics.median(values) for name, values in self.taken[contender.name].items()
+            }
             for contender in self.contenders
         }
 

@@ -1,14 +1,16 @@
 """How well does a real, small model finish what was cut, and is anything wrong ever called done?
 
     python benchmarks/small_model.py --base-url http://127.0.0.1:8099/v1 --model qwen2.5-coder-1.5b \
-        [--key sk-local] [--count 10] [--seeds 1] [--ways ladder,text,finish_call] [--kinds file,text]
+        [--key sk-local] [--count 10] [--seeds 1,2] [--ways ladder,text,prefill,whole,anchored,finish_call] \
+        [--kinds file,text]
 
-Files and texts whose content is given in the task are cut at known places, in a line, at a line end or inside an
-escape: the first reply is made here, up to the cut, and everything behind it comes from the model, through the real
-turn. `ladder`: all ways, prefill first; `text`: without prefill; `finish_call`: as a strong model is asked. Counted are
-results that are right to the letter (but for white space at the end), those that the run itself calls partial or
-failed, and those that are wrong and called done. Needs a real model, takes long, and belongs to no test suite;
-differences of three in twelve are noise.
+Files and texts whose content is given in the task are cut at known places, in a line, at a line end or inside
+an escape: the first reply is made here, up to the cut, and everything behind it comes from the model, through
+the real turn. `ladder`: all ways, prefill first; `text`: without prefill; `finish_call`: as a strong model is
+asked. `prefill`, `whole` and `anchored` are one way alone: what it does not finish is not tried in another.
+Counted are results that are right to the letter (but for white space at the end), those that the run itself
+calls partial or failed, and those that are wrong and called done. Needs a real model, takes long, and belongs
+to no test suite; differences of three in twelve are noise.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from difflib import ndiff
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,6 +35,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Stopper
 from turnbuckle.tools.registry import FINISH_CALL_SPEC
 from turnbuckle.turn.facts import ModelAsked, RunStarted, decode
@@ -47,8 +51,13 @@ from turnbuckle.vocab.tooling import ToolOutcome, finished
 WAYS: dict[str, dict[str, str]] = {
     "ladder": {"drafts": "text", "prefill": "plain"},
     "text": {"drafts": "text", "prefill": ""},
+    "prefill": {"drafts": "text", "prefill": "plain"},
+    "whole": {"drafts": "text", "prefill": ""},
+    "anchored": {"drafts": "text", "prefill": ""},
     "finish_call": {"drafts": "calls", "prefill": ""},
 }
+SINGLE = ("prefill", "whole", "anchored")
+"""One way alone. Cut text knows no `whole`; there `anchored` is the note that asks for the last words."""
 WRITE = ToolSpec(
     "write_file",
     "Write a file.",
@@ -92,13 +101,26 @@ def cut_of(text: str, number: int) -> int:
     return line if number % 3 == 1 and line > len(text) // 3 else at
 
 
-class CutFirst:
-    """A model whose first reply is known and cut. What follows is the real one's, but for the words behind a result."""
+class OneWay(WayBook):
+    """As if this way had worked before, so that it is the first."""
 
-    def __init__(self, live: Models, first: list[Event], seed: int) -> None:
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self._way = way
+
+    def best(self, route: RouteName, model: str) -> str:
+        return self._way
+
+
+class CutFirst:
+    """A model whose first reply is known and cut. What follows is the real one's, but for the words behind a
+    result. With `tries` it is not asked more often than that."""
+
+    def __init__(self, live: Models, first: list[Event], seed: int, tries: int | None = None) -> None:
         self._live = live
         self._first: list[Event] | None = first
         self._seed = seed
+        self._tries = tries
 
     def choose(self, wanted: RouteName) -> RouteName:
         return wanted
@@ -109,7 +131,9 @@ class CutFirst:
     def note(self, route: RouteName, events: list[Event]) -> None:
         self._live.note(route, events)
 
-    async def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+    async def attempt(
+        self, route: RouteName, request: ModelRequest, stop: Stopper
+    ) -> AsyncIterator[list[Event]]:
         if self._first is not None:
             first, self._first = self._first, None
             yield first
@@ -117,6 +141,11 @@ class CutFirst:
         if request.messages[-1].role == "tool" and "written" in str(request.messages[-1]):
             yield [TextDelta(0, "Done."), FinishNoted("stop", "stop"), Ended("benchmark")]
             return
+        if self._tries is not None:
+            if not self._tries:
+                yield [Cut(failure("permission", "it is not asked again"))]
+                return
+            self._tries -= 1
         seeded = replace(request, temperature=0.1, extra={**request.extra, "seed": self._seed})
         async for events in self._live.attempt(route, seeded, stop):
             yield events
@@ -135,7 +164,13 @@ class Files:
         return None
 
     async def run(
-        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        key: str,
+        said: Callable[[str], None],
+        stop: Stopper,
     ) -> ToolOutcome:
         self.files[str(arguments.get("path"))] = str(arguments.get("content"))
         return finished("written")
@@ -157,7 +192,12 @@ async def trial(options: argparse.Namespace, way: str, kind: str, number: int, s
         path, wanted = "", text_of(number)
         task = f"Say this text again, exactly, and nothing else:\n{wanted}"
         first = [TextDelta(0, wanted[: cut_of(wanted, number)])]
-    written = {"name": "model", "protocol": "openai_chat", "base_url": options.base_url, "model": options.model}
+    written = {
+        "name": "model",
+        "protocol": "openai_chat",
+        "base_url": options.base_url,
+        "model": options.model,
+    }
     route = resolve(
         {**written, "api_key": options.key, "max_output_tokens": 600, "quirks": WAYS[way], "stall": SLOW}, {}
     )
@@ -165,12 +205,16 @@ async def trial(options: argparse.Namespace, way: str, kind: str, number: int, s
     journal, clock, files = MemoryJournal(), SystemClock(), Files()
     async with Connections() as connections:
         model = CutFirst(
-            Models([route], connections, clock, HealthBook()), [*first, Cut(failure("reset", "cut"))], seed
+            Models([route], connections, clock, HealthBook()),
+            [*first, Cut(failure("reset", "cut"))],
+            seed,
+            tries=1 if way in SINGLE else None,
         )
         claim = await journal.claim("r", "benchmark", 6_000.0)
         assert isinstance(claim, Claim)
         log = RunLog(journal, claim, TurnFold(policy))
-        driver = Driver(log, model, files, wall=time.time, sleep=clock.sleep)
+        ways = OneWay(way if way in SINGLE else "")
+        driver = Driver(log, model, files, wall=time.time, sleep=clock.sleep, ways=ways)
         said = (Message("user", (TextPart(task),)),)
         outcome = await driver.start(RunStarted(time.time(), RunId("r"), SessionId("s"), said))
         asked = [fact for fact in await facts(journal) if isinstance(fact, ModelAsked)]
@@ -178,7 +222,10 @@ async def trial(options: argparse.Namespace, way: str, kind: str, number: int, s
     tried = ", ".join(fact.way or fact.why for fact in asked[1:])
     if outcome.kind != "completed":
         return "partial", f"{tried}: {outcome.why}"
-    return ("right" if got.rstrip() == wanted.rstrip() else "wrong, and called done"), tried
+    if got.rstrip() == wanted.rstrip():
+        return "right", tried
+    differs = "\n".join(ndiff(wanted.splitlines(), got.splitlines()))
+    return "wrong, and called done", f"{tried}:\n{differs}\n"
 
 
 SLOW = {"connect": 30.0, "first_event": 1_200.0, "gap": 600.0, "gap_in_call": 600.0, "silence": 1_200.0}
@@ -192,7 +239,9 @@ async def facts(journal: MemoryJournal) -> list[Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--key", default="")

@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.ids import ProtocolName
 
-WORDS = "the quick brown fox jumps over a lazy dog while seven wizards box and zebras quietly watch them go ".split()
+WORDS = (
+    "the quick brown fox jumps over a lazy dog while seven wizards box and zebras quietly watch them go "
+).split()
 
 
 def words(count: int) -> list[str]:
@@ -63,7 +65,12 @@ def chat_arguments(pieces: Iterable[str]) -> Iterator[bytes]:
 
 
 def _anthropic(blocks: dict[str, Any], deltas: Iterable[dict[str, Any]], stop: str) -> Iterator[bytes]:
-    usage = {"input_tokens": 25, "output_tokens": 1, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
+    usage = {
+        "input_tokens": 25,
+        "output_tokens": 1,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+    }
     message: dict[str, Any] = {
         "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
         "type": "message",
@@ -140,7 +147,9 @@ def responses_text(pieces: Iterable[str]) -> Iterator[bytes]:
     kept = []
     for piece in pieces:
         kept.append(piece)
-        yield made.event("response.output_text.delta", **where, delta=piece, logprobs=[], obfuscation="k3ZxQp")
+        yield made.event(
+            "response.output_text.delta", **where, delta=piece, logprobs=[], obfuscation="k3ZxQp"
+        )
     part = {**part, "text": "".join(kept)}
     item = {**item, "status": "completed", "content": [part]}
     yield made.event("response.output_text.done", **where, text=part["text"], logprobs=[])
@@ -158,7 +167,11 @@ def responses_arguments(pieces: Iterable[str]) -> Iterator[bytes]:
     for piece in pieces:
         kept.append(piece)
         yield made.event(
-            "response.function_call_arguments.delta", item_id="fc_1", output_index=0, delta=piece, obfuscation="k3ZxQp"
+            "response.function_call_arguments.delta",
+            item_id="fc_1",
+            output_index=0,
+            delta=piece,
+            obfuscation="k3ZxQp",
         )
     item = {**item, "arguments": "".join(kept), "status": "completed"}
     yield made.event(
@@ -168,12 +181,22 @@ def responses_arguments(pieces: Iterable[str]) -> Iterator[bytes]:
     yield made.event("response.completed", response=made.response("completed", [item]))
 
 
-TEXT: dict[Protocol, Callable[[Iterable[str]], Iterator[bytes]]] = {
+def gemini_text(pieces: Iterable[str]) -> Iterator[bytes]:
+    named = {"modelVersion": "gemini-3-flash", "responseId": "r1"}
+    for piece in pieces:
+        content = {"parts": [{"text": piece}], "role": "model"}
+        usage = {"promptTokenCount": 9, "totalTokenCount": 9}
+        yield _data({"candidates": [{"content": content, "index": 0}], "usageMetadata": usage, **named})
+    yield _data({"candidates": [{"finishReason": "STOP", "index": 0}], **named})
+
+
+TEXT: dict[ProtocolName, Callable[[Iterable[str]], Iterator[bytes]]] = {
     "openai_chat": chat_text,
     "openai_responses": responses_text,
     "anthropic": anthropic_text,
+    "gemini": gemini_text,
 }
-ARGUMENTS: dict[Protocol, Callable[[Iterable[str]], Iterator[bytes]]] = {
+ARGUMENTS: dict[ProtocolName, Callable[[Iterable[str]], Iterator[bytes]]] = {
     "openai_chat": chat_arguments,
     "openai_responses": responses_arguments,
     "anthropic": anthropic_arguments,

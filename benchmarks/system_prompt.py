@@ -1,11 +1,12 @@
 """Which system prompt makes a small model act instead of only saying that it did?
 
-    python benchmarks/system_prompt.py --base-url http://127.0.0.1:8099/v1 --model qwen2.5-coder-1.5b [--seeds 1,2]
+    python benchmarks/system_prompt.py --base-url http://127.0.0.1:8099/v1 --model qwen2.5-coder-1.5b [--seeds
+    1,2]
 
-Tasks that need a tool first are put to a real model with the tools of `turnbuckle run`, once for each wording and
-seed. Counted is the first reply: a call of a fitting tool is right; text that claims to have done it is a false claim;
-anything else is neither. The wordings differ in one part only, so a row says what that part does. Needs a real model,
-takes long, and belongs to no test suite; differences of three in twelve are noise.
+Tasks that need a tool first are put to a real model with the tools of `turnbuckle run`, once for each wording
+and seed. Counted is the first reply: a call of a fitting tool is right; text that claims to have done it is a
+false claim; anything else is neither. The wordings differ in one part only, so a row says what that part
+does. Needs a real model, takes long, and belongs to no test suite; differences of three in twelve are noise.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from turnbuckle.wire.openai_chat import request as openai_chat
 _START = "You carry out tasks for a user, with tools, in the folder {workspace}. Paths are relative to it. "
 _LOOK = "Look before you change things, and check what you did. Do what was asked and no more. "
 _RUNTIME = (
-    "Messages that begin with [Runtime] come from the program that runs you, not from the user: they tell you "
+    "Messages that begin with [Runtime] come from the program that runs you, not from the user: they "
+    "tell you "
     "truthfully what happened to the connection or to a tool."
 )
 WORDINGS = {
@@ -71,18 +73,26 @@ def own_tools(*, with_finish_call: bool) -> tuple[ToolSpec, ...]:
     return tuple(spec for spec in specs if with_finish_call or spec.name != FINISH_CALL)
 
 
-def asked(args: argparse.Namespace, system: str, task: str, seed: int, tools: tuple[ToolSpec, ...]) -> dict[str, Any]:
+def asked(
+    args: argparse.Namespace, system: str, task: str, seed: int, tools: tuple[ToolSpec, ...]
+) -> dict[str, Any]:
     """The first reply to a task, as the server gives it."""
     messages = (
         Message("system", (TextPart(system.format(workspace="/srv/project")),)),
         Message("user", (TextPart(task),)),
     )
     request = ModelRequest(
-        args.model, messages, tools, temperature=0.1, max_output_tokens=300, stream=False, extra={"seed": seed}
+        args.model,
+        messages,
+        tools,
+        temperature=0.1,
+        max_output_tokens=300,
+        stream=False,
+        extra={"seed": seed},
     )
     body = msgspec.json.encode(openai_chat.build(request, Quirks(output_cap_field="max_tokens")))
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {args.key}"}
-    url = f"{args.base_url}{openai_chat.endpoint()}"
+    url = f"{args.base_url}{openai_chat.endpoint(request)}"
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=600) as answer:
         reply: dict[str, Any] = json.load(answer)["choices"][0]["message"]
     return reply
@@ -93,12 +103,23 @@ def judged(reply: dict[str, Any], fitting: tuple[str, ...]) -> str:
     if calls:
         return "right" if calls[0] in fitting else "other tool"
     said = (reply.get("content") or "").lower()
-    claims = ("i have ", "i've ", "has been ", "have been ", "successfully", "i created", "i added", "i deleted")
+    claims = (
+        "i have ",
+        "i've ",
+        "has been ",
+        "have been ",
+        "successfully",
+        "i created",
+        "i added",
+        "i deleted",
+    )
     return "false claim" if any(words in said for words in claims) else "only text"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--key", default="sk-local")

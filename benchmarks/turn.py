@@ -2,10 +2,12 @@
 
     python benchmarks/turn.py [--chunks 2000] [--rounds 5]
 
-- socket to journal: CPU per chunk of a run that streams one long answer from a provider in a process of its own, every
-  event stored in SQLite before it counts. Beside it, in the same rounds: the attempt alone, and the official client.
-- history: what one more model call costs in a turn of many tool rounds, apart from the network: making the history
-  legal and building the request. The bytes that are sent are the measure; the cost may not grow faster than they do.
+- socket to journal: CPU per chunk of a run that streams one long answer from a provider in a process of its
+  own, every event stored in SQLite before it counts. Beside it, in the same rounds: the attempt alone, and
+  the official client.
+- history: what one more model call costs in a turn of many tool rounds, apart from the network: making the
+  history legal and building the request. The bytes that are sent are the measure; the cost may not grow
+  faster than they do.
 - resume: the time to fold a run of many events again, and to be ready to go on.
 """
 
@@ -39,15 +41,12 @@ from turnbuckle.turn.facts import ModelAsked, RunStarted, Streamed, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.events import TextDelta
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest
-from turnbuckle.wire.anthropic import request as anthropic
-from turnbuckle.wire.openai_chat import request as openai_chat
-from turnbuckle.wire.openai_responses import request as openai_responses
+from turnbuckle.wire.registry import PROTOCOLS
 
-WIRES = {"openai_chat": openai_chat, "openai_responses": openai_responses, "anthropic": anthropic}
 HELLO = (Message("user", (TextPart("hello"),)),)
 
 
@@ -98,7 +97,9 @@ def report_streaming(chunks: int, rounds: int) -> None:
                 for name, (client, loop) in contenders.items():
                     best[name] = min(best[name], call.cost(client, loop, f"{base}/{how}/v1"))
             for name, seconds in best.items():
-                print(f"{how:<8}{name:<20}{seconds / chunks * 1e6:>10.1f}{seconds / best['attempt alone']:>11.1f}")
+                print(
+                    f"{how:<8}{name:<20}{seconds / chunks * 1e6:>9.1f}{seconds / best['attempt alone']:>8.1f}"
+                )
             print()
     finally:
         server.terminate()
@@ -116,17 +117,18 @@ def long_history(rounds: int) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def one_more_call(protocol: Protocol, history: tuple[Message, ...]) -> int:
+def one_more_call(protocol: ProtocolName, history: tuple[Message, ...]) -> int:
     """All that a new model call costs apart from the network. Returns how many bytes are sent."""
-    legal = repair(history, protocol, model="m", to_ask=True).messages
-    body = WIRES[protocol].build(ModelRequest("m", legal), Quirks())
+    wire = PROTOCOLS[protocol]
+    legal = repair(history, wire.rules, model="m", to_ask=True).messages
+    body = wire.build(ModelRequest("m", legal), Quirks())
     return len(msgspec.json.encode(body))
 
 
 def report_history(rounds: int) -> None:
     print("one more model call in a long turn\n")
     print(f"{'protocol':<18}{'50 rounds':>12}{'200 rounds':>12}{'growth':>9}{'growth of bytes':>17}")
-    for protocol in PROTOCOLS:
+    for protocol in PROTOCOL_NAMES:
         spent, sizes = [], []
         for length in (50, 200):
             history = long_history(length)
@@ -153,11 +155,13 @@ async def resume(events: int, folder: Path) -> tuple[float, float]:
         [encode(RunStarted(0.0, RunId("r"), SessionId("s"), HELLO)), encode(asked)],
         after=claim.head,
         epoch=claim.epoch,
-        grade=Grade.SURE,
+        grade=Grade.SYNCED,
     )
     for start in range(0, events, 500):
-        burst = [encode(Streamed(float(at), 1, (TextDelta(0, f"word {at} "),))) for at in range(start, start + 500)]
-        head = await journal.append("r", burst, after=head, epoch=claim.epoch, grade=Grade.SEEN)
+        burst = [
+            encode(Streamed(float(at), 1, (TextDelta(0, f"word {at} "),))) for at in range(start, start + 500)
+        ]
+        head = await journal.append("r", burst, after=head, epoch=claim.epoch, grade=Grade.FLUSHED)
     started = time.perf_counter()
     after = 0
     while items := await journal.read("r", after):
@@ -174,7 +178,10 @@ async def resume(events: int, folder: Path) -> tuple[float, float]:
 def report_resume(events: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bare, folded = asyncio.run(resume(events, Path(folder)))
-    print(f"resume of a run of {events:,} events: {folded * 1e3:.0f} ms, {folded / bare:.1f} x a bare read of them\n")
+    print(
+        f"resume of a run of {events:,} events: {folded * 1e3:.0f} ms, {folded / bare:.1f} x a bare read "
+        "of them\n"
+    )
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
-"""The picture of a run that lives through a stall, for the README: the rehearsal model writes a file, goes silent in
-the middle of it, and the rest is asked for. Light and dark, and beside them the steps in words, as the page tells them:
-what the picture shows, for those who can not see it, and for the test that it still shows that.
+"""The picture of a run that lives through a stall, for the README: the rehearsal model writes a file, goes
+silent in the middle of it, and the rest is asked for. Light and dark, and beside them the steps in words, as
+the page tells them: what the picture shows, for those who cannot see it, and for the test that it still
+shows that.
 """
 
 import sys
@@ -34,7 +35,9 @@ def take(into: Path) -> None:
             page.mouse.move(0, 0)
             for scheme in SCHEMES:
                 page.emulate_media(color_scheme=scheme)
-                page.screenshot(path=into / f"timeline-{scheme}.png", animations="disabled", clip=_frame(page))
+                page.screenshot(
+                    path=into / f"timeline-{scheme}.png", animations="disabled", clip=_frame(page)
+                )
             words = [" ".join(step.locator("> *").all_text_contents()) for step in steps.locator("li").all()]
     (into / "timeline.txt").write_text("".join(f"{line}\n" for line in words), "utf-8")
 

@@ -7,17 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from turnbuckle.agent.agent import Agent
-from turnbuckle.agent.events import Ended, Event, Text
+from turnbuckle.agent.events import Event
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case, LabRequest, ScriptItem
+from turnbuckle.narrate.told import RunOver, Text
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Far longer than anything here takes, so that what hangs is told as what it is."""
 
 
 def agent(folder: Path, **more: Any) -> Agent:
     """An agent that needs nothing and leaves nothing outside the folder."""
-    given = {"model": "rehearsal", "workspace": folder, "data": ":memory:", "config": None, "environment": {}, **more}
+    given = {
+        "model": "rehearsal",
+        "workspace": folder,
+        "data": ":memory:",
+        "config": None,
+        "environment": {},
+        **more,
+    }
     return Agent(**given)
 
 
@@ -44,7 +52,7 @@ def text_of(events: Iterable[Event]) -> str:
 
 def outcome_of(events: list[Event]) -> str:
     """How a whole run ended; it has exactly one end, and that is its last event."""
-    assert [type(event) for event in events].count(Ended) == 1
+    assert [type(event) for event in events].count(RunOver) == 1
     last = events[-1]
-    assert isinstance(last, Ended)
+    assert isinstance(last, RunOver)
     return last.outcome

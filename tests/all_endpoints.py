@@ -4,29 +4,35 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.server.api import api_endpoints
-from turnbuckle.server.archives import ArchivesApi, archive_endpoints
-from turnbuckle.server.catalog import Catalog
-from turnbuckle.server.chat import Chat
-from turnbuckle.server.console_page import SettingsView, console_endpoints, settings_endpoints
-from turnbuckle.server.conversations import ConversationsApi
-from turnbuckle.server.endpoints import Endpoint, with_document
-from turnbuckle.server.health import Readiness, health_endpoints
-from turnbuckle.server.models_list import model_endpoints
-from turnbuckle.server.openapi import document
-from turnbuckle.server.responses import ResponsesApi
-from turnbuckle.server.runs import RunsApi
-from turnbuckle.server.sessions import SessionsApi
+from turnbuckle.server.api.archives import ArchivesApi, archive_endpoints
+from turnbuckle.server.api.console_page import SettingsView, console_endpoints, settings_endpoints
+from turnbuckle.server.api.conversations import ConversationsApi
+from turnbuckle.server.api.health import Readiness, health_endpoints
+from turnbuckle.server.api.models_list import model_endpoints
+from turnbuckle.server.api.runs import RunsApi
+from turnbuckle.server.api.sessions import SessionsApi
+from turnbuckle.server.api.table import api_endpoints
+from turnbuckle.server.faces.chat.handler import Chat
+from turnbuckle.server.faces.responses.handler import ResponsesApi
+from turnbuckle.server.http.endpoints import Endpoint, with_document
+from turnbuckle.server.http.openapi import document
+from turnbuckle.service.catalog import Catalog
 
 _nobody: Any = None
 
 
 def all_endpoints() -> tuple[Endpoint, ...]:
     """The table as the server has it."""
-    apis = (Chat(_nobody), ResponsesApi(_nobody), ConversationsApi(_nobody), RunsApi(_nobody), SessionsApi(_nobody))
+    apis = (
+        Chat(_nobody, _nobody),
+        ResponsesApi(_nobody, _nobody),
+        ConversationsApi(_nobody),
+        RunsApi(_nobody, _nobody),
+        SessionsApi(_nobody),
+    )
     rows = (
         *api_endpoints(*apis),
-        *archive_endpoints(ArchivesApi(_nobody, _nobody)),
+        *archive_endpoints(ArchivesApi(_nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
         *settings_endpoints(SettingsView("1", "", True, (), ())),
@@ -41,4 +47,8 @@ DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ENDP
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
     """Method, path and description of each."""
-    return [(method, path, told) for path, all_told in DOCUMENT["paths"].items() for method, told in all_told.items()]
+    return [
+        (method, path, told)
+        for path, all_told in DOCUMENT["paths"].items()
+        for method, told in all_told.items()
+    ]

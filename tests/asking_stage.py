@@ -6,8 +6,8 @@ import itertools
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.runs import NewRun, Runs
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.consent import written
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, decode
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts

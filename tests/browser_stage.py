@@ -4,8 +4,9 @@ Every page is watched. At the end of a test nobody may have written an error to 
 or asked a foreign host for anything, unless the test said beforehand that it causes just that. Moments worth seeing are
 kept as pictures in build/screenshots, light and dark.
 
-Each test has a browser of its own: playwright's plain interface keeps an event loop in the test's thread for as long as
-it is open, which tests with loops of their own could not bear; and all of it starts in half a second.
+The tests of a file share one browser, and each visit has windows, storage and cookies of its own. It is closed behind the
+file, since playwright's plain interface keeps an event loop in the test's thread for as long as it is open, which tests
+with loops of their own could not bear.
 """
 
 import importlib
@@ -62,7 +63,9 @@ class Watch:
     def _said(self, message: "ConsoleMessage") -> None:
         if message.type in ("error", "warning"):
             place = message.location
-            self._note(f"console {message.type}: {message.text} ({place.get('url')}:{place.get('lineNumber')})")
+            self._note(
+                f"console {message.type}: {message.text} ({place.get('url')}:{place.get('lineNumber')})"
+            )
 
     def _failed(self, request: "Request") -> None:
         # A page that stops following a run, or is left, hangs up.
@@ -86,19 +89,30 @@ class Visit:
         self.watch = Watch(home)
         self.home = home
         self._browser = browser
-        self._context: BrowserContext | None = None
+        self._contexts: list[BrowserContext] = []
 
     def open(self, address: str = "#/", **options: Any) -> "Page":
         """A new window on an address of the console."""
-        if self._context is None or options:
-            self._context = self._browser.new_context(
-                **{"viewport": WIDE, "color_scheme": "light", "reduced_motion": "reduce", "locale": "en-GB", **options}
+        if not self._contexts or options:
+            context = self._browser.new_context(
+                **{
+                    "viewport": WIDE,
+                    "color_scheme": "light",
+                    "reduced_motion": "reduce",
+                    "locale": "en-GB",
+                    **options,
+                }
             )
-            self._context.set_default_timeout(PATIENCE * 1000)
-        page = self._context.new_page()
+            context.set_default_timeout(PATIENCE * 1000)
+            self._contexts.append(context)
+        page = self._contexts[-1].new_page()
         self.watch.on(page)
         page.goto(f"{self.home}/{address}")
         return page
+
+    def leave(self) -> None:
+        for context in self._contexts:
+            context.close()
 
 
 def say(page: "Page", text: str) -> None:
@@ -127,7 +141,7 @@ def shown(place: "Locator", count: int | None = None) -> None:
 
 
 def gone(place: "Locator") -> None:
-    """Wait until it can not be seen any more."""
+    """Wait until it cannot be seen any more."""
     _expect()(place).to_be_hidden(timeout=PATIENCE * 1000)
 
 
@@ -158,24 +172,32 @@ def is_sideways(page: "Page") -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
 
 
-@pytest.fixture
-def visit(serve: Callable[..., ServedFolder]) -> Iterator[Callable[[str], Visit]]:
-    """Begin a visit to the server at an address. What its pages did wrong fails the test. Visitors leave before the
-    servers of `serve` do."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """One for all tests of a file."""
     program = chromium()
     if program is None:
         pytest.fail(MISSING, pytrace=False)
-    visits: list[Visit] = []
     with _playwright().sync_playwright() as playwright:
         # In a container there is no sandbox to be had, and the only pages are our own.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
 
-        def begin(home: str) -> Visit:
-            visits.append(Visit(browser, home))
-            return visits[-1]
 
-        yield begin
-        browser.close()
+@pytest.fixture
+def visit(browser: "Browser", serve: Callable[..., ServedFolder]) -> Iterator[Callable[[str], Visit]]:
+    """Begin a visit to the server at an address. What its pages did wrong fails the test. Visitors leave before the
+    servers of `serve` do."""
+    visits: list[Visit] = []
+
+    def begin(home: str) -> Visit:
+        visits.append(Visit(browser, home))
+        return visits[-1]
+
+    yield begin
+    for one in visits:
+        one.leave()
     for one in visits:
         one.watch.check()
 

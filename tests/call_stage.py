@@ -8,13 +8,13 @@ from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.routes import Route
 from turnbuckle.call.transport import LINGER, Connections
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case, ScriptItem
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import Protocol, RouteName
+from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.request import ModelRequest
@@ -30,7 +30,7 @@ def request_of(text: str = "hello", model: str = "", **fields: Any) -> ModelRequ
     return ModelRequest(model, (Message("user", (TextPart(text),)),), **fields)
 
 
-def route_to(url: str, protocol: Protocol = "openai_chat", **fields: Any) -> Route:
+def route_to(url: str, protocol: ProtocolName = "openai_chat", **fields: Any) -> Route:
     return Route(RouteName(fields.pop("name", "lab")), protocol, url, fields.pop("model", "m"), **fields)
 
 
@@ -44,7 +44,7 @@ class Stage:
 
     def attempt(
         self,
-        protocol: Protocol = "openai_chat",
+        protocol: ProtocolName = "openai_chat",
         *,
         request: ModelRequest | None = None,
         stall: StallSettings | None = None,
@@ -57,7 +57,7 @@ class Stage:
             route, request or request_of(), connections=self.connections, clock=clock or self.clock, **fields
         )
 
-    async def run(self, protocol: Protocol = "openai_chat", **fields: Any) -> list[list[Event]]:
+    async def run(self, protocol: ProtocolName = "openai_chat", **fields: Any) -> list[list[Event]]:
         return [batch async for batch in self.attempt(protocol, **fields)]
 
 

@@ -47,7 +47,9 @@ def says_something_first(rng: random.Random, text: str, at: int) -> Sent:
 
 def copies_marks(rng: random.Random, text: str, at: int) -> Sent:
     tail = text[:at][-60:]
-    return rng.choice([f"<<<{tail}>>>", f"{tail}>>>", f'"{tail}"']), rng.choice(["", ">>>", "<<<"]) + text[at:]
+    return rng.choice([f"<<<{tail}>>>", f"{tail}>>>", f'"{tail}"']), rng.choice(["", ">>>", "<<<"]) + text[
+        at:
+    ]
 
 
 def anchors_at_the_beginning(rng: random.Random, text: str, at: int) -> Sent:

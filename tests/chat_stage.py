@@ -5,11 +5,11 @@ import re
 
 from live_stage import eventually
 
-from turnbuckle.cli.chat_port import Done, Lost, Recap, Refused, Taken
-from turnbuckle.cli.chat_print import Typesetter
-from turnbuckle.cli.chat_story import Reply, Said
-from turnbuckle.cli.chat_talk import Talk
-from turnbuckle.cli.story import Line, Text
+from turnbuckle.cli.backend import Lost, Recap, Refused, SessionChange, Taken
+from turnbuckle.cli.chat.controller import ChatController
+from turnbuckle.cli.chat.printing import Typesetter
+from turnbuckle.cli.chat.renderer import CommandReply, UserWords
+from turnbuckle.cli.pieces import Line, Words
 from turnbuckle.turn.facts import RunEnded, RunStarted, Streamed
 from turnbuckle.vocab.events import TextDelta
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -38,7 +38,7 @@ class Shown:
 
     @property
     def text(self):
-        return "".join(piece.text for piece in self.pieces if isinstance(piece, Text))
+        return "".join(piece.text for piece in self.pieces if isinstance(piece, Words))
 
     @property
     def lines(self):
@@ -46,11 +46,11 @@ class Shown:
 
     @property
     def replies(self):
-        return [piece.text for piece in self.pieces if isinstance(piece, Reply)]
+        return [piece.text for piece in self.pieces if isinstance(piece, CommandReply)]
 
     @property
     def said(self):
-        return [piece.text for piece in self.pieces if isinstance(piece, Said)]
+        return [piece.text for piece in self.pieces if isinstance(piece, UserWords)]
 
     @property
     def story(self):
@@ -77,7 +77,7 @@ async def no_pause(seconds):
 def talk_of(place, front=None, session="work", **more):
     front = Shown() if front is None else front
     usual = {"new_key": Keys(), "sleep": no_pause, "wall": lambda: 1_000.0}
-    return Talk(place, session, front, **{**usual, **more}), front
+    return ChatController(place, session, front, **{**usual, **more}), front
 
 
 def started(run, text, at=1_000.0):
@@ -181,7 +181,7 @@ class Scene:
 
     async def change(self, session, verb):
         self.changed.append(verb)
-        return Done("nothing")
+        return SessionChange("nothing")
 
     async def status(self, session):
         return "Nothing runs."
@@ -191,7 +191,7 @@ def play(scene):
     """Run a scene on a plain loop, with patience."""
 
     async def main():
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await scene()
 
     asyncio.run(main())

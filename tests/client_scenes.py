@@ -12,9 +12,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from turnbuckle.lab.asked import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Call, Case, Cut, Finish, KillAfter, LabRequest, Reason, Say, ScriptItem, Stall, Status
+from turnbuckle.lab.received import last_user_text, results_brought, shown_draft
+from turnbuckle.lab.script import (
+    Call,
+    Case,
+    Cut,
+    Finish,
+    KillAfter,
+    LabRequest,
+    Reason,
+    Say,
+    ScriptItem,
+    Stall,
+    Status,
+)
 
 CUT_AT = 44
 """Where the answer breaks, in the scenes in which it does: in the middle of a word."""
@@ -23,7 +35,9 @@ NOTE = "The shackle is old.\n"
 WRITTEN = "The note is written, and it says that the shackle is old."
 FORM = '{"city":"Oslo","sunny":true}'
 SUNNY = "It is sunny in Oslo."
-LONG = "".join(f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600))[:30_000]
+LONG = "".join(
+    f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600)
+)[:30_000]
 _KILLED_AFTER = 4_000
 _MARK = re.compile(r"scene ([a-z-]+) (\w+)")
 

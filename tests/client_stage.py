@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 import pytest
 from client_scenes import Director, marks
-from commands import ENVIRONMENT, provider
+from commands import ENVIRONMENT, provider, start
 
 from turnbuckle.lab.provider import Provider, Received
 
@@ -24,7 +24,7 @@ CLIENTS = Path(__file__).parent / "clients"
 NODE_PACKAGES = CLIENTS / "node" / "node_modules"
 NODE = Path(sys.executable).parent / "node"
 PYTHON_CLIENTS = frozenset({"openai-python", "openai-python-async", "pydantic-ai", "openai-agents"})
-PATIENCE = 60.0
+PATIENCE = 100.0
 AGENTS = frozenset({"pydantic-ai", "openai-agents"})
 """Clients that keep a history of their own and hold only the last message for the answer."""
 OFFICIAL = frozenset({"openai-python", "openai-python-async", "openai-node"})
@@ -32,7 +32,9 @@ OFFICIAL = frozenset({"openai-python", "openai-python-async", "openai-node"})
 _ALL_WAYS = ("plain", "stream", "helper")
 _TWO_WAYS = ("plain", "stream")
 _OFFICIAL = [(client, way) for client in sorted(OFFICIAL) for way in _ALL_WAYS]
-_FRAMEWORKS = [(client, way) for client in ("pydantic-ai", "openai-agents", "ai-sdk-openai") for way in _TWO_WAYS]
+_FRAMEWORKS = [
+    (client, way) for client in ("pydantic-ai", "openai-agents", "ai-sdk-openai") for way in _TWO_WAYS
+]
 ON_CHAT = [*_OFFICIAL, *_FRAMEWORKS, *(("ai-sdk-compatible", way) for way in _TWO_WAYS)]
 ON_RESPONSES = [*_OFFICIAL, *_FRAMEWORKS]
 _QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "DO_NOT_TRACK": "1"}
@@ -109,7 +111,7 @@ class Driver:
     def _line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"{self._process.args} ended with {self._process.wait()}"
+        assert line, f"{self._process.args!r} ended with {self._process.wait()}"
         made: dict[str, Any] = msgspec.json.decode(line)
         return made
 
@@ -125,7 +127,15 @@ class Stage:
         self._drivers: dict[str, Driver] = {}
 
     def ask(
-        self, client: str, surface: str, way: str, scene: str, *, model: str = "agent", tools: bool = False, **more: Any
+        self,
+        client: str,
+        surface: str,
+        way: str,
+        scene: str,
+        *,
+        model: str = "agent",
+        tools: bool = False,
+        **more: Any,
     ) -> Seen:
         """One turn by one client, or several if the client runs tools of its own."""
         key = more.pop("key", None) or new_key()
@@ -144,7 +154,11 @@ class Stage:
 
     def upstream(self, key: str) -> list[Received]:
         """The requests that the provider got because of one prompt."""
-        return [request for request in tuple(self._lab.requests) if key in {mark[1] for mark in marks(request.body)}]
+        return [
+            request
+            for request in tuple(self._lab.requests)
+            if key in {mark[1] for mark in marks(request.body)}
+        ]
 
     def note(self, key: str) -> str | None:
         """What the server's tool wrote for that prompt."""
@@ -177,7 +191,9 @@ def _python_driver() -> Driver:
 
 def _node_driver() -> Driver:
     if not NODE.exists() or not NODE_PACKAGES.exists():
-        pytest.fail("the Node clients are not there: scripts/set-up-clients fetches them, and needs a network", False)
+        pytest.fail(
+            "the Node clients are not there: scripts/set-up-clients fetches them, and needs a network", False
+        )
     return Driver(str(NODE), str(CLIENTS / "node" / "drive.mjs"))
 
 
@@ -189,22 +205,14 @@ class Server:
         (folder / "turnbuckle.toml").write_text(settings)
         self.log = folder / "server.log"
         with self.log.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "turnbuckle.cli.main", "serve"],
-                cwd=folder,
-                env=ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+            self._process = start(folder, "serve", stderr=log)
         assert self._process.stdout is not None
         self.url = self._address(self._process.stdout)
 
     def stop(self) -> int:
         self._process.send_signal(signal.SIGTERM)
         self._process.communicate(timeout=PATIENCE)
-        return self._process.returncode
+        return self._process.wait()
 
     def _address(self, printed: IO[str]) -> str:
         for line in printed:

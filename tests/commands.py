@@ -8,21 +8,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
+from warm_start import Order, WarmProcess, nursery
 
 import turnbuckle
-from turnbuckle.journal.port import Wanted
+from turnbuckle.journal.port import StreamQuery
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case
+from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.runs import READING
 from turnbuckle.turn.facts import Fact, decode
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.ids import ProtocolName, RunId, SessionId
+from turnbuckle.vocab.messages import Message
 
 SOURCE = str(Path(turnbuckle.__file__).parent.parent)
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TURNBUCKLE_")}
 ENVIRONMENT = {**CLEAN, "PYTHONPATH": SOURCE, "COLUMNS": "80", "NO_PROXY": "127.0.0.1"}
+PATIENCE = 100.0
+"""Far longer than anything takes that a test waits for, also where something else has the machine."""
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -31,15 +38,24 @@ class Ran(msgspec.Struct, frozen=True):
     err: str
 
 
-def start(folder: Path, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-    """Start the command in a folder."""
+def start(
+    folder: Path,
+    *arguments: str,
+    stderr: IO[str] | None = None,
+    before: tuple[str, ...] = (),
+    **environment: str,
+) -> "subprocess.Popen[str] | WarmProcess":
+    """Start the command in a folder. Its errors go into a pipe, or into a file. `before` are words in front of it."""
+    if not before and all(name.startswith("TURNBUCKLE_") for name in environment):
+        order = Order([*arguments], str(folder), {**ENVIRONMENT, **environment})
+        return nursery(os.getpid()).start(order, None if stderr is None else stderr.fileno())
     return subprocess.Popen(
-        [sys.executable, "-m", "turnbuckle.cli.main", *arguments],
+        [*before, sys.executable, "-m", "turnbuckle.cli.main", *arguments],
         cwd=folder,
         env={**ENVIRONMENT, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr or subprocess.PIPE,
         text=True,
     )
 
@@ -47,7 +63,8 @@ def start(folder: Path, *arguments: str, **environment: str) -> "subprocess.Pope
 def command(folder: Path, *arguments: str, **environment: str) -> Ran:
     """Run the command in a folder to its end."""
     with start(folder, *arguments, **environment) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode is not None
     return Ran(process.returncode, out, err)
 
 
@@ -56,10 +73,22 @@ def facts_of(folder: Path) -> list[Fact]:
 
     async def read() -> list[Fact]:
         reader = SqliteReader(folder / ".turnbuckle")
-        latest = (await reader.streams(Wanted(kind="run"), limit=1))[0].name
+        latest = (await reader.streams(StreamQuery(kind="run"), limit=1))[0].name
         facts = [decode(item.data) async for items in read_all(reader, latest) for item in items]
         await reader.close()
         return facts
+
+    return asyncio.run(read())
+
+
+def history_of(folder: Path, run: RunId, session: SessionId) -> tuple[Message, ...]:
+    """The conversation as it stands behind a run."""
+
+    async def read() -> tuple[Message, ...]:
+        reader = SqliteReader(folder / ".turnbuckle")
+        conversation = await Conversations(reader, READING).until(run, session)
+        await reader.close()
+        return conversation.messages
 
     return asyncio.run(read())
 
@@ -87,16 +116,16 @@ def in_thread(made: Provider) -> Iterator[asyncio.AbstractEventLoop]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE)
     loop, stopped = stops[0]
     try:
         yield loop
     finally:
         loop.call_soon_threadsafe(stopped.set)
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
-def configure(folder: Path, url: str, protocol: Protocol = "openai_chat", more: str = "") -> None:
+def configure(folder: Path, url: str, protocol: ProtocolName = "openai_chat", more: str = "") -> None:
     """Settings with one route to the provider."""
     route = f'[[routes]]\nname = "lab"\nprotocol = "{protocol}"\nbase_url = "{url}/v1"\napi_key = "any"\nmodel = "m"\n'
     (folder / "turnbuckle.toml").write_text(f"{more}\n{route}")

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["client_stage", "served_folder", "browser_stage", "terminal_stage"]
@@ -10,6 +11,9 @@ _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
+
+WAITING = 2
+"""Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""
 
 _COUNTED = (
     "splits tried",
@@ -20,6 +24,11 @@ _COUNTED = (
     "kills tried",
     "requests fuzzed",
 )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    return len(os.sched_getaffinity(0)) + WAITING if hasattr(os, "sched_getaffinity") else None
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -33,7 +33,9 @@ async def main(folder: Path, writer: str, tool: str, count: int) -> None:
     for number in range(count):
         call = SoundCall(f"call_{number}", tool, {"path": "a.txt", **arguments(tool, writer, number)})
         outcome = await dispatcher.run(call, context)
-        print(f"<{writer}:{number}>" if outcome.status == "finished" else f"failed {outcome.text}", flush=True)
+        print(
+            f"<{writer}:{number}>" if outcome.status == "finished" else f"failed {outcome.text}", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 from town import MARKS, Things, Town
 
-HEAD_SECONDS = 15.0
+HEAD_SECONDS = 60.0
 """How long the head of an answer, or a plain body, may take before that counts as a hang."""
 SILENT_SECONDS = 0.2
 STREAM_SECONDS = 3.0
@@ -103,7 +103,9 @@ class Fuzzer:
             stream_cut_short=cut,
         )
 
-    def _stream(self, line: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> tuple[bytes, bool]:
+    def _stream(
+        self, line: http.client.HTTPConnection, answer: http.client.HTTPResponse
+    ) -> tuple[bytes, bool]:
         """A stream to its end, or until it is silent for a moment, has gone on for long, or is too much."""
         pieces, size, until = [], 0, time.monotonic() + STREAM_SECONDS
         line.sock.settimeout(SILENT_SECONDS)
@@ -127,7 +129,9 @@ class Fuzzer:
         things = self.town.things[self._stranger]
         for secret in (MARKS[self._stranger], *(name for kind in _ALONE for name in things.ids[kind])):
             word = secret.encode()
-            assert word not in told or word in asked, f"{secret} of {self._stranger} was told: {told[:1000]!r}"
+            assert word not in told or word in asked, (
+                f"{secret} of {self._stranger} was told: {told[:1000]!r}"
+            )
         assert response.headers["x-content-type-options"] == ["nosniff"]
         assert len(response.headers["x-request-id"]) == 1
 
@@ -135,7 +139,9 @@ class Fuzzer:
 def _is_nothing(value: Any) -> bool:
     """An object stands there as its fields, and none of them has its name."""
     return (
-        value in ("", None, []) or isinstance(value, dict) or (isinstance(value, list) and any(map(_is_nothing, value)))
+        value in ("", None, [])
+        or isinstance(value, dict)
+        or (isinstance(value, list) and any(map(_is_nothing, value)))
     )
 
 
@@ -145,7 +151,12 @@ def _bytes(body: Any) -> bytes:
 
 # Ids in the place of made-up ones
 
-_IN_BODY = {"previous_response_id": "response", "conversation": "conversation", "session": "session", "run": "run"}
+_IN_BODY = {
+    "previous_response_id": "response",
+    "conversation": "conversation",
+    "session": "session",
+    "run": "run",
+}
 _ALONE = ("run", "response")
 """Ids of which there is only one. Sessions are named by their owners, and drafts and approvals are counted in a run."""
 _MODELS = ("agent", "lab", "rehearsal", "m")

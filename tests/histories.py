@@ -3,10 +3,15 @@
 import pytest
 
 from turnbuckle.reply.repair import Repaired
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import CallPart, Message, Part, ProviderState, ResultPart, TextPart
+from turnbuckle.wire.registry import PROTOCOLS
 
-every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+in_pieces = pytest.mark.parametrize(
+    "protocol", [name for name, protocol in PROTOCOLS.items() if protocol.streams_arguments]
+)
+"""Protocols in which a call can be cut; elsewhere it is there whole, or not at all."""
 
 
 def user(*parts: str | Part) -> Message:
@@ -34,5 +39,7 @@ def passes_of(repaired: Repaired) -> set[str]:
     return {note.pass_name for note in repaired.notes}
 
 
-def signed(protocol: Protocol, model: str = "m") -> ProviderState:
-    return ProviderState(protocol, model, {"signature": "s", "encrypted_content": "e"})
+def signed(protocol: ProtocolName, model: str = "m") -> ProviderState:
+    return ProviderState(
+        protocol, model, {"signature": "s", "encrypted_content": "e", "thoughtSignature": "t"}
+    )

@@ -14,22 +14,22 @@ import msgspec
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade, Item
-from turnbuckle.server.asgi import Served, Server
-from turnbuckle.server.attendance import Attendance
-from turnbuckle.server.auth import Auth
-from turnbuckle.server.catalog import Catalog
-from turnbuckle.server.endpoints import Endpoint, with_document
-from turnbuckle.server.health import Readiness, health_endpoints
-from turnbuckle.server.http import Answer, Exchange, Streaming, json_answer
+from turnbuckle.server.api.health import Readiness, health_endpoints
+from turnbuckle.server.api.models_list import model_endpoints
+from turnbuckle.server.http.asgi import Served, Server
+from turnbuckle.server.http.auth import Auth
+from turnbuckle.server.http.endpoints import Endpoint, with_document
+from turnbuckle.server.http.exchange import Answer, Exchange, Streaming, json_answer
+from turnbuckle.server.http.openapi import Given, Operation, Parameter
+from turnbuckle.server.http.origins import Origins
+from turnbuckle.server.http.serving import Service, Stopper, serve
 from turnbuckle.server.keys import KeyFile
-from turnbuckle.server.limits import Rates, Slots
-from turnbuckle.server.models_list import model_endpoints
-from turnbuckle.server.openapi import Given, Operation, Parameter
-from turnbuckle.server.origins import Origins
-from turnbuckle.server.pulse import Pulse
-from turnbuckle.server.serving import Service, Stopper, serve
 from turnbuckle.server.settings import ServerSettings
-from turnbuckle.server.tailing import Tailing
+from turnbuckle.server.streaming.disconnect import DisconnectPolicy
+from turnbuckle.server.streaming.heartbeat import Heartbeat
+from turnbuckle.server.streaming.run_streamer import RunStreamer
+from turnbuckle.service.catalog import Catalog
+from turnbuckle.service.limits import Rates, Slots
 from turnbuckle.vocab.ids import RouteName, RunId
 
 RUN = RunId("r1")
@@ -94,8 +94,8 @@ class House:
 
     journal: MemoryJournal
     stopper: Stopper
-    pulse: Pulse
-    attendance: Attendance
+    pulse: Heartbeat
+    attendance: DisconnectPolicy
     slots: Slots
     port: int = 0
     stopped: list[tuple[str, str]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class House:
             assert isinstance(claim, Claim)
             self.claims[run] = (claim, claim.head)
         claim, head = self.claims[run]
-        head = await self.journal.append(run, items, after=head, epoch=claim.epoch, grade=Grade.SEEN)
+        head = await self.journal.append(run, items, after=head, epoch=claim.epoch, grade=Grade.FLUSHED)
         self.claims[run] = (claim, head)
 
     @asynccontextmanager
@@ -213,7 +213,7 @@ class Client:
         return seen
 
 
-def stage_endpoints(tailing: Callable[[], Tailing], dialect: Callable[[], Lines]) -> tuple[Endpoint, ...]:
+def stage_endpoints(tailing: Callable[[], RunStreamer], dialect: Callable[[], Lines]) -> tuple[Endpoint, ...]:
     """Endpoints that do in small what the real ones do."""
 
     async def read(exchange: Exchange) -> Streaming:
@@ -237,7 +237,9 @@ def stage_endpoints(tailing: Callable[[], Tailing], dialect: Callable[[], Lines]
     name = Parameter("run", "The run.", "path")
     events = {200: (Given("Events.", None, "text/event-stream"),)}
     return (
-        Endpoint("GET", "/runs/{run}/events", read, Operation("read", "Read", "stage", (name,), answers=events)),
+        Endpoint(
+            "GET", "/runs/{run}/events", read, Operation("read", "Read", "stage", (name,), answers=events)
+        ),
         Endpoint("GET", "/runs/{run}/whole", whole, Operation("whole", "Whole", "stage", (name,))),
         Endpoint("POST", "/echo", echo, Operation("echo", "Echo", "stage", body=Asked)),
         Endpoint("GET", "/fail", fail, Operation("fail", "Fail", "stage")),
@@ -272,9 +274,9 @@ def house_service(
 ) -> tuple[Service, House]:
     """All parts of a server, put together."""
     auth = Auth(keys, KeyFile(folder), settings.host)
-    pulse = Pulse(keepalive=settings.keepalive, noop=settings.noop, wall=lambda: 0.0)
+    pulse = Heartbeat(keepalive=settings.keepalive, noop=settings.noop, wall=lambda: 0.0)
     stopped: list[tuple[str, str]] = []
-    attendance = Attendance(lambda run, why: stopped.append((run, why)))
+    attendance = DisconnectPolicy(lambda run, why: stopped.append((run, why)))
     made = House(
         journal or MemoryJournal(),
         Stopper(at_once),
@@ -283,7 +285,7 @@ def house_service(
         Slots(settings.max_runs, settings.max_runs_per_owner),
         stopped=stopped,
     )
-    tailing = Tailing(made.journal, pulse, attendance)
+    tailing = RunStreamer(made.journal, pulse, attendance)
     readiness = Readiness(made.journal, lambda: made.slots.closing)
     rows = (
         *stage_endpoints(lambda: tailing, dialect),
@@ -296,7 +298,7 @@ def house_service(
         auth=auth,
         origins=Origins(settings.origins, settings.host, needs_key=auth.needs_key),
         rates=Rates(settings.requests_per_minute, asyncio.get_running_loop().time),
-        tailing=tailing,
+        streamer=tailing,
         max_body=settings.max_body,
         seen=made.served.append,
     )
@@ -306,7 +308,7 @@ def house_service(
         if leave is not None:
             await leave(made, seconds)
 
-    limits = (settings.host, settings.port, settings.send_timeout, settings.drain)
+    limits = (settings.host, settings.port, settings.send_timeout, settings.max_connections, settings.drain)
     return Service(app, pulse, made.slots, *limits, let_go), made
 
 

@@ -25,7 +25,7 @@ async def run(journal: SqliteJournal, stream: str) -> None:
     for number in range(1_000_000):
         first = next_seq(head, claim.epoch)
         items = [content(stream, first + at) for at in range(1 + number % 3)]
-        grade = Grade.SURE if number % 10 == 9 else Grade.SEEN
+        grade = Grade.SYNCED if number % 10 == 9 else Grade.FLUSHED
         head = await journal.append(stream, items, after=head, epoch=claim.epoch, grade=grade)
         os.write(1, f"{stream} {head}\n".encode())
         await asyncio.sleep(0)

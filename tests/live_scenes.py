@@ -7,7 +7,7 @@ from typing import Any
 
 from live_stage import door
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Reason, Say, ScriptItem, Stall, Status
 
 THOUGHT = "First a look at the screw."

@@ -21,10 +21,10 @@ from turnbuckle.hosting import open_server
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.provider import Provider, Received
 from turnbuckle.lab.script import Case, LabRequest, ScriptItem, Stall
+from turnbuckle.server.http.serving import Service, Stopper, serve
 from turnbuckle.server.keys import KeyFile
-from turnbuckle.server.serving import Service, Stopper, serve
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Far longer than anything here takes, so that what hangs is told as what it is."""
 _LOOK = 0.005
 _FIRST_DOOR = 1e6  # seconds; no script pauses for so long
@@ -129,7 +129,12 @@ def frames(body: bytes) -> list[Frame]:
         if lines:
             fields = {name.decode(): value for name, value in lines}
             made.append(
-                Frame(raw, fields.get("id", b"").decode(), fields.get("event", b"").decode(), fields.get("data", b""))
+                Frame(
+                    raw,
+                    fields.get("id", b"").decode(),
+                    fields.get("event", b"").decode(),
+                    fields.get("data", b""),
+                )
             )
     return made
 
@@ -325,7 +330,9 @@ async def served(folder: Path, behind: Behind, **settings: Any) -> AsyncIterator
         if serving.done():
             await serving
         try:
-            yield Stage(int(address.result().rpartition(":")[2]), behind=behind, folder=folder, service=service)
+            yield Stage(
+                int(address.result().rpartition(":")[2]), behind=behind, folder=folder, service=service
+            )
         finally:
             stopper.ask()
             await serving

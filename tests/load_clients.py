@@ -153,8 +153,12 @@ def _judge(kind: str, number: int, text: str, outcome: str, first: float, events
 
 
 def _difference(text: str, wanted: str) -> str:
-    same = next((at for at, (one, other) in enumerate(zip(text, wanted, strict=False)) if one != other), len(text))
-    return f"{text[max(same - 20, 0) : same + 40]!r} where {wanted[max(same - 20, 0) : same + 40]!r} should be"
+    same = next(
+        (at for at, (one, other) in enumerate(zip(text, wanted, strict=False)) if one != other), len(text)
+    )
+    return (
+        f"{text[max(same - 20, 0) : same + 40]!r} where {wanted[max(same - 20, 0) : same + 40]!r} should be"
+    )
 
 
 class _Reading:
@@ -242,7 +246,11 @@ async def run(address: Address, number: int) -> Result:
         reading._rest = b""
     numbers = [one["seq"] for one in seen]
     text = "".join(
-        event["text"] for one in seen if one["type"] == "streamed" for event in one["events"] if event["type"] == "text"
+        event["text"]
+        for one in seen
+        if one["type"] == "streamed"
+        for event in one["events"]
+        if event["type"] == "text"
     )
     outcome = seen[-1]["outcome"]["kind"] if seen[-1]["type"] == "run_ended" else ""
     if numbers != list(range(1, len(numbers) + 1)):

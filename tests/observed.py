@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from turnbuckle.lab.world.faults import NOTHING, Fault
-from turnbuckle.lab.world.scene import Scene, Task
 from turnbuckle.observe.metrics import Metrics
-from turnbuckle.observe.sight import Onlooker, Sight
+from turnbuckle.observe.run_observer import Observer, RunObserver
+from turnbuckle.testing.world.faults import NOTHING, Fault
+from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import Fact
 
 
-def shown(facts: Iterable[Fact], *onlookers: Onlooker, run: str = "r") -> Sight:
+def shown(facts: Iterable[Fact], *onlookers: Observer, run: str = "r") -> RunObserver:
     """Show a run's facts, one after the other, as the runtime does."""
-    sight = Sight(onlookers)
+    sight = RunObserver(onlookers)
     for fact in facts:
         sight(run, fact)
     return sight

@@ -9,7 +9,9 @@ def openai_client(body: bytes, content_type: str = "text/event-stream", status: 
     return openai.OpenAI(api_key="none", max_retries=0, http_client=_http(body, content_type, status))
 
 
-def anthropic_client(body: bytes, content_type: str = "text/event-stream", status: int = 200) -> anthropic.Anthropic:
+def anthropic_client(
+    body: bytes, content_type: str = "text/event-stream", status: int = 200
+) -> anthropic.Anthropic:
     return anthropic.Anthropic(api_key="none", max_retries=0, http_client=_http(body, content_type, status))
 
 

@@ -39,7 +39,11 @@ def blocks_of(page: Path) -> list[Block]:
 
 def tried(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Type the commands into a shell; the first that fails ends it."""
-    environment = {**ENVIRONMENT, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **more}
+    environment = {
+        **ENVIRONMENT,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        **more,
+    }
     return subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
         cwd=folder,
@@ -47,7 +51,7 @@ def tried(code: str, folder: Path, **more: str) -> subprocess.CompletedProcess[s
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
 

@@ -1,4 +1,4 @@
-"""What a page does wrong to those who can not see well, or not at all: axe's rules, in light and in dark.
+"""What a page does wrong to those who cannot see well, or not at all: axe's rules, in light and in dark.
 
 Axe takes the background of words from the boxes of the page and does not know what is drawn below them in a picture. So
 words in pictures are judged here, by the shapes that lie below their middle, or by their halo where they have one.
@@ -16,9 +16,7 @@ AXE = NODE_PACKAGES / "axe-core" / "axe.min.js"
 SCHEMES = ("light", "dark")
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _RULES = f"axe.run(document, {{runOnly: {_TAGS}, rules: {{'color-contrast': {{enabled: false}}}}, resultTypes: ['violations']}})"
-_CONTRAST = (
-    "axe.run({exclude: [['svg']]}, {runOnly: {type: 'rule', values: ['color-contrast']}, resultTypes: ['violations']})"
-)
+_CONTRAST = "axe.run({exclude: [['svg']]}, {runOnly: {type: 'rule', values: ['color-contrast']}, resultTypes: ['violations']})"
 _DRAWN = """() => {
   const parsed = (colour) => {
     const numbers = colour.match(/[\\d.]+/g).map(Number);
@@ -71,7 +69,9 @@ def judged(page: "Page") -> list[str]:
     complaints = []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
-        found = [violation for rules in (_RULES, _CONTRAST) for violation in page.evaluate(rules)["violations"]]
+        found = [
+            violation for rules in (_RULES, _CONTRAST) for violation in page.evaluate(rules)["violations"]
+        ]
         for violation in found:
             for node in violation["nodes"]:
                 why = " ".join(node["failureSummary"].split())

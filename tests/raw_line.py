@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-PATIENCE = 15.0
+PATIENCE = 100.0
 """Whoever has not answered or hung up by then hangs."""
 
 

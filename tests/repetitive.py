@@ -4,7 +4,9 @@ import json
 import random
 from collections.abc import Callable
 
-_WORDS = "the a wave boat rope wind shackle turns slack old new takes holds and of in under before harbour".split()
+_WORDS = (
+    "the a wave boat rope wind shackle turns slack old new takes holds and of in under before harbour".split()
+)
 
 
 def prose(rng: random.Random) -> str:
@@ -71,7 +73,9 @@ def csv(rng: random.Random) -> str:
 def json_list(rng: random.Random) -> str:
     items: list[object] = []
     while len(items) < 60:
-        items += [{"name": rng.choice(_WORDS), "value": rng.choice([0, 0, 1]), "tags": []}] * rng.choice([1, 1, 3])
+        items += [{"name": rng.choice(_WORDS), "value": rng.choice([0, 0, 1]), "tags": []}] * rng.choice(
+            [1, 1, 3]
+        )
     return json.dumps(items, indent=rng.choice([None, 2]))
 
 

@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 from turnbuckle.vocab.failure import Failure
 
 texts = st.text(min_size=1, max_size=12).filter(str.strip)
-_plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+_plain = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
 any_json = st.recursive(
-    _plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12
+    _plain,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
 )
 _DEEP = b"[" * 200 + b"]" * 200
 _ODD = (
-    st.sampled_from([None, "", " ", "function", "message", "data:,", 0, -1, 1e308, 10**30, True, [], {}, [[]], [{}]])
+    st.sampled_from(
+        [None, "", " ", "function", "message", "data:,", 0, -1, 1e308, 10**30, True, [], {}, [[]], [{}]]
+    )
     | st.just(_DEEP).map(msgspec.json.decode)
     | any_json
 )

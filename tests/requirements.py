@@ -78,6 +78,7 @@ REQUIREMENTS: dict[str, str] = {
     "E7": "The embedded journal needs no set-up; another engine fits behind the same port.",
     "E8": "A damaged journal is found, cut and reported.",
     "E10": "A store that fails, fills up, is damaged or gone is told to clients, readers and readyz, and no run is left without an end.",
+    "E9": "A run costs the journal what it adds, however long its conversation is.",
     "E11": "A listing, a page or a search costs what it shows.",
     "E12": "What changes several streams happens as a whole, also when it dies in the middle.",
     # The server
@@ -109,6 +110,19 @@ REQUIREMENTS: dict[str, str] = {
     "H3": "A web console over the live run.",
     "H4": "A lab that plays broken streams for any client, and grades servers.",
     "H5": "Metrics, traces and logs, with secrets removed.",
+    # Strangers
+    "R1": "Nothing that a client, page, model, file or archive sends holds the event loop for more than 250 ms.",
+    "R2": "What is another owner's is not readable by any way: import, fork, search, export, metrics.",
+    "R3": "Secrets of the settings reach no model, tool, log, trace, answer or tenant, whole or in part.",
+    "R4": "A revoked key ends its streams.",
+    "R5": "Settings, tool modules, hooks, .git and the data folder are out of the model's reach.",
+    "R6": "Consent rules judge what a call does, not how it is spelled.",
+    "R7": "Commands run in a sandbox where one exists, and what holds is said.",
+    "R8": "Requests that a model makes reach public addresses only, checked on the connection itself.",
+    "R9": "Other users of the machine are strangers.",
+    "R10": "A folder's settings are trusted by a person, once per content.",
+    "R11": "What is printed to a terminal cannot command it, and an approval shows all that it is for.",
+    "R12": "Every cap (bodies, connections, calls, output, archives) holds under attack, and everybody else is served meanwhile.",
 }
 
 DUE: frozenset[str] = frozenset(
@@ -116,8 +130,9 @@ DUE: frozenset[str] = frozenset(
     "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B15 B16 B17 "
     "C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C12 "
     "D1 D2 D3 D4 D5 D6 D7 D8 D9 D10 D11 "
-    "E1 E2 E3 E4 E5 E6 E8 E10 E11 E12 "
+    "E1 E2 E3 E4 E5 E6 E8 E9 E10 E11 E12 "
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
-    "H1 H2 H3 H4 H5".split()
+    "H1 H2 H3 H4 H5 "
+    "R1 R3 R5 R6 R8 R12".split()
 )

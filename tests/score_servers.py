@@ -139,7 +139,11 @@ class Skips(Naive):
                 shown += text_of(chunk)
                 await response.write(text_frame(text_of(chunk)))
         except Broke:
-            more = [*body["messages"], {"role": "assistant", "content": shown}, {"role": "user", "content": "go on"}]
+            more = [
+                *body["messages"],
+                {"role": "assistant", "content": shown},
+                {"role": "user", "content": "go on"},
+            ]
             rest = "".join([text_of(chunk) async for chunk in self.chunks({**body, "messages": more})])
             await response.write(text_frame(rest[20:]))
         await response.write(STOP)
@@ -202,7 +206,9 @@ class Runs(Naive):
                 if text_of(chunk):
                     text += text_of(chunk)
                     await response.write(text_frame(text_of(chunk)))
-                for piece in chunk["choices"][0]["delta"].get("tool_calls", []) if chunk.get("choices") else []:
+                for piece in (
+                    chunk["choices"][0]["delta"].get("tool_calls", []) if chunk.get("choices") else []
+                ):
                     call = calls.setdefault(
                         piece["index"], {"type": "function", "function": {"name": "", "arguments": ""}}
                     )
@@ -220,7 +226,9 @@ class Runs(Naive):
             arguments = json.loads(function["arguments"].rstrip("\\") + '"}')
             function["arguments"] = json.dumps(arguments)
         if function["name"] == "shell":
-            return subprocess.run(arguments["command"], shell=True, capture_output=True, text=True, check=False).stdout
+            return subprocess.run(
+                arguments["command"], shell=True, capture_output=True, text=True, check=False
+            ).stdout
         Path(arguments["path"]).write_text(arguments["content"])
         return "Written."
 

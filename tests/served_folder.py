@@ -8,7 +8,6 @@ live_stage) until the test opens it: so "in the middle of a stream" is a place, 
 import asyncio
 import signal
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -19,13 +18,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from commands import ENVIRONMENT, in_thread
+from commands import in_thread, start
 from live_stage import Doors, Model, settings_text
+from warm_start import WarmProcess
 
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Far longer than anything here takes, so that what hangs is told as what it is."""
 _LOOK = 0.05
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -59,7 +59,7 @@ class ServedFolder:
         self.key = key
         self.behind: Lab
         self._port = 0
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[str] | WarmProcess | None = None
         (folder / "turnbuckle.toml").write_text(settings or 'workspace = "work"\n')
 
     @property
@@ -73,15 +73,7 @@ class ServedFolder:
     def start(self, **environment: str) -> "ServedFolder":
         """Returns when it listens."""
         with (self.folder / "server.log").open("a") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "turnbuckle.cli.main", "serve", "--port", str(self._port)],
-                cwd=self.folder,
-                env={**ENVIRONMENT, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+            self._process = start(self.folder, "serve", "--port", str(self._port), stderr=log, **environment)
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("Turnbuckle listens on "):
@@ -100,7 +92,7 @@ class ServedFolder:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         self._process.communicate(timeout=PATIENCE)
-        return self._process.returncode
+        return self._process.wait()
 
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -190,7 +182,9 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., ServedFolder]]:
     """Start a server in the test's folder. It is gone when the test ends, after those who look at it."""
     with ExitStack() as stack:
 
-        def start(settings: str = "", *, model: Model | None = None, key: str = "", **more: Any) -> ServedFolder:
+        def start(
+            settings: str = "", *, model: Model | None = None, key: str = "", **more: Any
+        ) -> ServedFolder:
             """With a `model` there is a provider behind it that says what the model says, and `more` are settings; else
             `more` is the environment."""
             if model is None:

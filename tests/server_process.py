@@ -3,14 +3,15 @@ test's loop. It can be killed, asked to stop, and started again."""
 
 import asyncio
 import signal
-import sys
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from commands import ENVIRONMENT
+from commands import start
 from live_stage import PATIENCE, Address, Behind, Model, provider, run, settings_text
+from warm_start import WarmProcess
 
 
 class ServerProcess(Address):
@@ -22,7 +23,7 @@ class ServerProcess(Address):
         self.behind = behind
         self.work.mkdir()
         (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, **settings))
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[str] | WarmProcess | None = None
 
     @property
     def work(self) -> Path:
@@ -32,21 +33,16 @@ class ServerProcess(Address):
     def log(self) -> str:
         return (self.folder / "server.log").read_text()
 
-    async def start(self, **environment: str) -> None:
-        """Returns when it listens."""
+    async def start(self, *before: str, **environment: str) -> None:
+        """Returns when it listens. `before` are words in front of the command."""
         with (self.folder / "server.log").open("a") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "turnbuckle.cli.main", "serve", "--port", "0"),
-                cwd=self.folder,
-                env={**ENVIRONMENT, **environment},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
+            self._process = await asyncio.to_thread(
+                start, self.folder, "serve", "--port", "0", stderr=log, before=before, **environment
             )
-        assert self._process.stdout is not None
+        stdout = self._process.stdout
+        assert stdout is not None
         async with asyncio.timeout(PATIENCE):
-            line = (await self._process.stdout.readline()).decode()
+            line = await asyncio.to_thread(stdout.readline)
         assert line.startswith("Turnbuckle listens on http://127.0.0.1:"), self.log
         self.port = int(line.rpartition(":")[2])
 
@@ -67,8 +63,7 @@ class ServerProcess(Address):
     async def wait(self) -> int:
         """Its exit code, when it has one."""
         assert self._process is not None
-        async with asyncio.timeout(PATIENCE):
-            await self._process.communicate()
+        await asyncio.to_thread(self._process.communicate, timeout=PATIENCE)
         assert self._process.returncode is not None
         return self._process.returncode
 
@@ -78,7 +73,7 @@ class ServerProcess(Address):
         return await self.wait()
 
     async def close(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.poll() is None:
             await self.kill()
 
 
@@ -92,7 +87,9 @@ async def process(folder: Path, behind: Behind, **settings: Any) -> AsyncIterato
         await made.close()
 
 
-def lived(scene: Callable[[ServerProcess], Awaitable[Any]], folder: Path, model: Model, **settings: Any) -> Any:
+def lived(
+    scene: Callable[[ServerProcess], Awaitable[Any]], folder: Path, model: Model, **settings: Any
+) -> Any:
     """Play a scene with a server process that is not yet started, and give what the scene gives."""
 
     async def main() -> Any:

@@ -7,7 +7,7 @@ import sys
 from http_stage import house_service
 
 from turnbuckle.call.loop import run
-from turnbuckle.server.serving import Stopper, serve
+from turnbuckle.server.http.serving import Stopper, serve
 from turnbuckle.server.settings import ServerSettings
 
 

@@ -21,22 +21,34 @@ from turnbuckle.call.routes import Route
 from turnbuckle.call.transport import LINGER, Connections
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.lab.cases import CASES, find_case
-from turnbuckle.lab.clock import RealClock, VirtualClock
+from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.provider import CASE_HEADER, Provider, Received
 from turnbuckle.lab.script import Case
+from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.spec import Call, Denied, Tool, ToolContext, tool
-from turnbuckle.turn.facts import Decided, Fact, ModelAsked, RunEnded, Streamed, ToolFinished, ToolStarted, decode
+from turnbuckle.turn.facts import (
+    Decided,
+    Fact,
+    ModelAsked,
+    RunEnded,
+    RunStarted,
+    Streamed,
+    ToolFinished,
+    ToolStarted,
+    decode,
+)
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Limits, Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Event, ReasoningDelta, TextDelta
-from turnbuckle.vocab.ids import Protocol, RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 
 T = TypeVar("T")
@@ -123,7 +135,7 @@ class Story:
 class Setting:
     """How a stage is set up. Anything that is left out is as the program has it by default."""
 
-    protocol: Protocol = "openai_chat"
+    protocol: ProtocolName = "openai_chat"
     stall: StallSettings = FAST
     route: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -138,7 +150,9 @@ class Setting:
 class Stage:
     """What a scene has in its hands."""
 
-    def __init__(self, folder: Path, provider: Provider, connections: Connections, clock: Any, setting: Setting):
+    def __init__(
+        self, folder: Path, provider: Provider, connections: Connections, clock: Any, setting: Setting
+    ):
         self.provider = provider
         self.clock = clock
         self.call_clock = _Suspended(clock)
@@ -171,7 +185,9 @@ class Stage:
             )
             for name, case in cases.items()
         )
-        usual = {one.name: one for one in (*BUILT_IN, get_weather, get_time, *setting.tools, *setting.instead)}
+        usual = {
+            one.name: one for one in (*BUILT_IN, get_weather, get_time, *setting.tools, *setting.instead)
+        }
         dispatcher = Dispatcher(Registry(usual.values()))
         self.specs = dispatcher.registry.specs
         facts = tuple(route.facts for route in routes)
@@ -226,6 +242,8 @@ class Stage:
     async def story(self, run: RunId) -> "Story":
         facts = await self.facts(run)
         fold = TurnFold(self.policy)
+        if facts and isinstance(facts[0], RunStarted):
+            fold.base = await Conversations(self.journal, self.policy).before(facts[0])
         for fact in facts:
             fold.take(fact)
         return Story(facts, fold.turn, list(self.provider.requests), self.workspace, self.clock.now())

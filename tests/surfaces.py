@@ -14,20 +14,20 @@ from told_responses import events as response_events
 from told_responses import response
 from told_runs import RUN, frames, whole
 
-from turnbuckle.agent import events as told_to_programs
-from turnbuckle.agent.events import Cursor, Telling
+from turnbuckle.agent.events import Cursor, EventRenderer
 from turnbuckle.agent.result import result_of
-from turnbuckle.cli.chat_story import ChatStory
+from turnbuckle.cli.chat.renderer import ChatRunRenderer
 from turnbuckle.cli.exits import EXIT_CODES
 from turnbuckle.cli.follow import json_line
+from turnbuckle.cli.pieces import Line, PieceRenderer, Words
 from turnbuckle.cli.screen import Screen
-from turnbuckle.cli.story import Line, Story, Text
 from turnbuckle.journal.port import Item, StreamRow
-from turnbuckle.server.dialects.events import EventsDialect
-from turnbuckle.server.run_view import RunFold
+from turnbuckle.narrate.fold import gap
+from turnbuckle.narrate.told import Notice, RunOver, Text, ToolEnded
+from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.service.run_view import RunFold
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
-from turnbuckle.turn.telling import gap
 from turnbuckle.vocab.ids import RouteName
 
 NODE = Path(sys.executable).parent / "node"
@@ -44,6 +44,8 @@ class Told(Struct, frozen=True):
     outcome: str
     why: str
     notices: tuple[str, ...]
+    tools: tuple[tuple[str, str], ...] | None = None
+    """Name and end of each call that began, where the surface tells of them."""
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -62,10 +64,17 @@ def without_note(text: str) -> str:
 
 def chat_streamed(run: Run) -> Told:
     data = whole(chat(), run)
-    own = next(body["turnbuckle"] for _, body in frames(data) if body and "outcome" in body.get("turnbuckle", ()))
+    own = next(
+        body["turnbuckle"] for _, body in frames(data) if body and "outcome" in body.get("turnbuckle", ())
+    )
     text = joined((without_note("".join(deltas(data, "content"))), "".join(deltas(data, "refusal"))))
     notices = [one for one in asides(data, "notice") if not one.startswith("waiting ")]
-    return Told(text.rstrip("\n"), own["outcome"], own["why"], tuple(notices))
+    ends = [
+        (tool["tool"], tool["status"].replace("completed", "finished"))
+        for tool in asides(data, "tool")
+        if tool["status"] != "running"
+    ]
+    return Told(text.rstrip("\n"), own["outcome"], own["why"], tuple(notices), tuple(ends))
 
 
 def chat_plain(run: Run) -> Told:
@@ -90,8 +99,13 @@ def responses_streamed(run: Run) -> Told:
             places.setdefault(event["output_index"], []).append(event["delta"])
     text = joined(["".join(places[place]) for place in sorted(places)])
     own = seen[-1]["response"]["turnbuckle"]
+    ends = [
+        (event["item"]["name"], "finished" if event["item"]["status"] == "completed" else "")
+        for event in seen
+        if event["type"] == "response.output_item.done" and event["item"]["type"] == "mcp_call"
+    ]
     notices = [event["turnbuckle"]["notice"] for event in seen if "notice" in event.get("turnbuckle", ())]
-    return Told(without_note(text), own["outcome"], own["why"], tuple(notices))
+    return Told(without_note(text), own["outcome"], own["why"], tuple(notices), tuple(ends))
 
 
 def responses_plain(run: Run) -> Told:
@@ -121,17 +135,19 @@ def agent_result(run: Run) -> Told:
 
 
 def agent_events(run: Run) -> Told:
-    telling = Telling(RUN, Cursor())
-    told = [event for item in run for event in telling.take(item)]
-    text = "".join(event.text for event in told if isinstance(event, told_to_programs.Text))
-    notices = tuple(event.text for event in told if isinstance(event, told_to_programs.Notice))
-    last = told[-1]
-    assert isinstance(last, told_to_programs.Ended)
-    return Told(text.rstrip("\n"), last.outcome, last.why, notices)
+    renderer = EventRenderer(RUN, Cursor())
+    events = [event for item in run for event in renderer.take(item)]
+    text = "".join(event.text for event in events if isinstance(event, Text))
+    notices = tuple(event.text for event in events if isinstance(event, Notice))
+    last = events[-1]
+    assert isinstance(last, RunOver)
+    ends = [(event.tool, event.status) for event in events if isinstance(event, ToolEnded) and event.began]
+    return Told(text.rstrip("\n"), last.outcome, last.why, notices, tuple(ends))
 
 
 def _by_lines(facts: Sequence[Fact], lines: Sequence[str], text: str) -> Told:
     """The last line says how it ended; of the others those count that are no tool's and no person's."""
+    lines = [line for line in lines if not line.startswith(("wasted: ", "draft kept: "))]
     kind, _, why = lines[-1].partition(" after ")
     quiet = tuple(line for line in lines[:-1] if line[:2] not in ("→ ", "✓ ", "✗ ", "? ", "  "))
     assert kind in EXIT_CODES
@@ -140,11 +156,11 @@ def _by_lines(facts: Sequence[Fact], lines: Sequence[str], text: str) -> Told:
 
 def cli_plain(run: Run) -> Told:
     """As it is in a pipe: the text on the one side, everything else on the other."""
-    out, err, story = io.StringIO(), io.StringIO(), Story()
+    out, err, renderer = io.StringIO(), io.StringIO(), PieceRenderer()
     screen = Screen(out, err)
     facts = [decode(item.data) for item in run]
     for fact in facts:
-        screen.show(story.take(fact))
+        screen.show(renderer.take(fact))
     return _by_lines(facts, err.getvalue().splitlines(), out.getvalue())
 
 
@@ -153,17 +169,25 @@ def cli_json(run: Run) -> Told:
     lines = b"".join(json_line(item) for item in run).splitlines()
     read = [msgspec.json.decode(line) for line in lines]
     facts = [
-        Item(one["seq"], msgspec.json.encode({"type": one.pop("type"), **{k: v for k, v in one.items() if k != "seq"}}))
+        Item(
+            one["seq"],
+            msgspec.json.encode({"type": one.pop("type"), **{k: v for k, v in one.items() if k != "seq"}}),
+        )
         for one in read
     ]
     return runs_view(facts)
 
 
 def chat_cli(run: Run) -> Told:
-    story = ChatStory()
+    renderer = ChatRunRenderer()
     facts = [decode(item.data) for item in run]
-    pieces = [piece for fact in facts for piece in story.take(fact) if not _is_answer(fact)]
-    text = "".join(f"{piece.apart}{piece.text}" for piece in pieces if isinstance(piece, Text))
+    pieces = [
+        piece
+        for number, fact in enumerate(facts)
+        for piece in renderer.take(number, fact)
+        if not _is_answer(fact)
+    ]
+    text = "".join(f"{piece.apart}{piece.text}" for piece in pieces if isinstance(piece, Words))
     return _by_lines(facts, [piece.text for piece in pieces if isinstance(piece, Line)], text)
 
 
@@ -188,15 +212,27 @@ SURFACES: dict[str, Callable[[Run], Told]] = {
 def console(runs: dict[str, Run]) -> dict[str, tuple[Told, str]]:
     """What the page's fold makes of the events of many runs, and the texts that it draws."""
     sent = {
-        name: [body for _, body in frames(EventsDialect(RUN).take(run)) if body["type"] != "heartbeat"]
+        name: [
+            body
+            for _, body in frames(EventsRenderer(RUN, told=True).take(run))
+            if body["type"] != "heartbeat"
+        ]
         for name, run in runs.items()
     }
     script = Path(__file__).parent / "one_story.mjs"
-    done = subprocess.run([NODE, script], input=msgspec.json.encode(sent), capture_output=True, timeout=120, check=True)
+    done = subprocess.run(
+        [NODE, script], input=msgspec.json.encode(sent), capture_output=True, timeout=120, check=True
+    )
     made = msgspec.json.decode(done.stdout)
     return {
         name: (
-            Told(one["text"].rstrip("\n"), one["outcome"], one["why"], tuple(one["notices"])),
+            Told(
+                one["text"].rstrip("\n"),
+                one["outcome"],
+                one["why"],
+                tuple(one["notices"]),
+                tuple((name, end) for name, end in one["tools"]),
+            ),
             joined(one["drawn"]).rstrip("\n"),
         )
         for name, one in made.items()

@@ -29,8 +29,12 @@ class Terminal:
         self._raw = record / f"{self._name}.raw"
         self._code = record / f"{self._name}.code"
         # What a test terminal inherits would otherwise tell the program that it sits in another one.
-        kept = {name: value for name, value in ENVIRONMENT.items() if name not in ("TMUX", "TMUX_PANE", "COLUMNS")}
-        self._sockets = tempfile.TemporaryDirectory(prefix="tmux-")  # short: the address of a socket has 108 bytes
+        kept = {
+            name: value for name, value in ENVIRONMENT.items() if name not in ("TMUX", "TMUX_PANE", "COLUMNS")
+        }
+        self._sockets = tempfile.TemporaryDirectory(
+            prefix="tmux-"
+        )  # short: the address of a socket has 108 bytes
         self._environment = {**kept, "LC_ALL": "C.UTF-8", "TMUX_TMPDIR": self._sockets.name, **environment}
         self._variables = environment
 
@@ -43,9 +47,7 @@ class Terminal:
         term = [f"TERM={self._variables['TERM']}"] if "TERM" in self._variables else []
         words = shlex.join(["env", *term, *command])
         # Ctrl-C goes to everybody in the terminal; the shell must outlive it.
-        script = (
-            f"trap : INT; tmux wait-for begin; {words}; echo $? >{shlex.quote(str(self._code))}; exec tmux wait-for end"
-        )
+        script = f"trap : INT; tmux wait-for begin; {words}; echo $? >{shlex.quote(str(self._code))}; exec tmux wait-for end"
         self._tmux(
             *("-u", "-f", "/dev/null", "start-server", ";", "set-option", "-g", "status", "off", ";"),
             *("set-option", "-g", "history-limit", "20000", ";"),
@@ -107,7 +109,9 @@ class Terminal:
         return int(self._code.read_text())
 
     def close(self) -> None:
-        subprocess.run([*self._command(), "kill-server"], env=self._environment, capture_output=True, check=False)
+        subprocess.run(
+            [*self._command(), "kill-server"], env=self._environment, capture_output=True, check=False
+        )
         self._sockets.cleanup()
 
     def _command(self) -> list[str]:

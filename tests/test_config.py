@@ -30,7 +30,9 @@ silence = "auto"
 """
 
 
-def _load(folder: Path, text: str | None = None, environment: dict[str, str] | None = None, **changes: Any) -> Any:
+def _load(
+    folder: Path, text: str | None = None, environment: dict[str, str] | None = None, **changes: Any
+) -> Any:
     if text is not None:
         (folder / "turnbuckle.toml").write_text(text)
     return load(folder=folder, environment=environment or {}, changes=changes)
@@ -117,7 +119,10 @@ def test_a_table_tells_the_source_of_what_stands_in_it(tmp_path: Path) -> None:
             '[[routes]]\nmodel = "a"\n[[routes]]\nmodle = "b"\n',
             "line 4: routes.1.modle is not known; did you mean model?",
         ),
-        ("[[routes]]\n[routes.quirks]\nthnk = 'off'\n", "routes.0.quirks.thnk is not known; did you mean think?"),
+        (
+            "[[routes]]\n[routes.quirks]\nthnk = 'off'\n",
+            "routes.0.quirks.thnk is not known; did you mean think?",
+        ),
         (
             "[server]\nport = 'x'\n",
             "server.port: a whole number is wanted, and this is a text (turnbuckle.toml, line 2)",
@@ -152,14 +157,18 @@ def test_a_mistake_in_the_file_is_named_with_its_place(text: str, words: str, tm
         ("TURNBUCKLE_ROUTES__3__MODEL", "x", "there is no number 3 yet: the next one is 0"),
     ],
 )
-def test_a_mistake_in_the_environment_names_the_variable(variable: str, value: str, words: str, tmp_path: Path) -> None:
+def test_a_mistake_in_the_environment_names_the_variable(
+    variable: str, value: str, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError) as caught:
         _load(tmp_path, "", {variable: value})
     assert words in str(caught.value)
 
 
 def test_variables_of_our_name_that_are_no_settings_are_left_alone(tmp_path: Path) -> None:
-    assert _load(tmp_path, "", {"TURNBUCKLE_API_KEY": "k", "TURNBUCKLE_FAULT": "x"}).settings.server.port == 8765
+    assert (
+        _load(tmp_path, "", {"TURNBUCKLE_API_KEY": "k", "TURNBUCKLE_FAULT": "x"}).settings.server.port == 8765
+    )
 
 
 def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
@@ -169,7 +178,8 @@ def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
 
 def test_secrets_are_looked_up_late_and_never_shown(tmp_path: Path) -> None:
     text = (
-        FILE + '[[routes]]\npreset = "openai"\nmodel = "x"\napi_key = "sk-written-down"\nheaders = { X-Key = "abc" }\n'
+        FILE
+        + '[[routes]]\npreset = "openai"\nmodel = "x"\napi_key = "sk-written-down"\nheaders = { X-Key = "abc" }\n'
     )
     loaded = _load(tmp_path, text)
     shown = repr(loaded) + str(loaded.settings) + "".join(map(str, loaded.explain()))

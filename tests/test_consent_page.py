@@ -25,7 +25,9 @@ def example():
     "tool, subject, value, rule",
     [
         ("shell", "command", "make", "ask"),
-        ("shell", "command", "git log -3", "allow"),
+        ("shell", "command", "git status", "allow"),
+        ("shell", "command", "git log --oneline main", "allow"),
+        ("shell", "command", "git log --oneline --output=x", "ask"),
         ("shell", "command", "git log; rm -rf .", "ask"),
         ("shell", "command", "cd x && git push", "deny"),
         ("write_file", "path", "x/../docs/a", "allow"),
@@ -45,7 +47,7 @@ def test_the_example_decides_as_it_says(tool, subject, value, rule):
 @pytest.mark.requirement("D8")
 def test_the_example_is_accepted_as_it_stands(tmp_path):
     (tmp_path / "turnbuckle.toml").write_text(f"[tools.approval]\n{_toml(example()['approval'])}")
-    assert len(consent_of(load(folder=tmp_path, environment={}).settings)) == 7
+    assert len(consent_of(load(folder=tmp_path, environment={}).settings)) == 8
 
 
 def _toml(table):

@@ -42,7 +42,9 @@ def examples(page: Path) -> list[Example]:
     found = []
     for (kind, code, at), (next_kind, output, _) in pairwise([*blocks, ("", "", 0)]):
         if kind == "python":
-            found.append(Example(page, text.count("\n", 0, at) + 2, code, output if next_kind == "text" else None))
+            found.append(
+                Example(page, text.count("\n", 0, at) + 2, code, output if next_kind == "text" else None)
+            )
     return found
 
 
@@ -82,7 +84,9 @@ def test_every_file_that_the_architecture_names_exists():
 
 
 def test_the_page_of_quirks_has_every_quirk_with_its_default():
-    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \|", (ROOT / "docs/quirks.md").read_text("utf-8"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(.*?)` \|", (ROOT / "docs/quirks.md").read_text("utf-8"), re.MULTILINE
+    )
     assert rows == [(field.name, repr(field.default)) for field in fields(Quirks)]
 
 
@@ -111,7 +115,11 @@ def test_the_page_of_the_settings_has_every_setting_with_its_default():
     tables = {**plain, "routes": msgspec.structs.asdict(RouteSettings())}
     defaults = {}
     for key, value in tables.items():
-        inside = {f"{key}.{name}": inner for name, inner in value.items()} if isinstance(value, dict) else {key: value}
+        inside = (
+            {f"{key}.{name}": inner for name, inner in value.items()}
+            if isinstance(value, dict)
+            else {key: value}
+        )
         defaults.update({name: msgspec.json.encode(inner).decode() for name, inner in inside.items()})
     assert rows == defaults
 

@@ -12,7 +12,9 @@ from tidy import ROOT
 
 from turnbuckle.lab.cases import CASES
 
-PAGES = [page for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))] if blocks_of(page)]
+PAGES = [
+    page for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))] if blocks_of(page)
+]
 
 
 def test_the_page_of_operations_has_commands_that_can_be_tried():
@@ -33,7 +35,9 @@ def test_the_commands_of_a_page_do_what_it_says(page: Path, tmp_path: Path):
                 server = None
             ran = tried(block.code, tmp_path, **({"AT": server.url} if server else {}))
             assert ran.returncode == 0, f"{page.name}:{block.line}: {ran.stderr}"
-            assert block.output is None or fits(block.output, ran.stdout), f"{page.name}:{block.line}: {ran.stdout}"
+            assert block.output is None or fits(block.output, ran.stdout), (
+                f"{page.name}:{block.line}: {ran.stdout}"
+            )
 
 
 @pytest.mark.process
@@ -61,7 +65,9 @@ def test_a_restored_backup_has_what_was_there(tmp_path: Path):
 @pytest.mark.realtime
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_recording_is_still_what_a_terminal_shows(name: str):
-    assert alike(recorded(RECORDINGS[name])) == alike((FOLDER / f"{name}.txt").read_text("utf-8")), "make recordings"
+    assert alike(recorded(RECORDINGS[name])) == alike((FOLDER / f"{name}.txt").read_text("utf-8")), (
+        "make recordings"
+    )
 
 
 @pytest.mark.parametrize("group", scorecard.GROUPS)

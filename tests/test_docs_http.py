@@ -31,7 +31,9 @@ def test_every_request_with_a_body_shows_one():
 
 def test_what_the_page_says_of_any_request_is_what_every_endpoint_may_answer():
     said = {"400", "401", "403", "421", "429", "431", "500", "503"}
-    shared = set.intersection(*(set(told["responses"]) for _, _, told in operations() if told["security"] != [{}]))
+    shared = set.intersection(
+        *(set(told["responses"]) for _, _, told in operations() if told["security"] != [{}])
+    )
     assert shared == said
     assert all(f" {status}" in PAGE.partition("<!-- made")[0] for status in said)
     assert set(DOCUMENT["components"]["responses"]) == {
@@ -63,7 +65,9 @@ def test_every_line_of_the_page_works(tmp_path):
         waiting = server.begin("run ls")
         until(lambda: server.get(f"/v1/runs/{waiting}/approvals")["data"])
         (approval,) = server.get(f"/v1/runs/{waiting}/approvals")["data"]
-        response = server.ask("POST", "/v1/responses", {"model": "agent", "input": "list files", "background": True})
+        response = server.ask(
+            "POST", "/v1/responses", {"model": "agent", "input": "list files", "background": True}
+        )
         names = {
             "AT": server.url,
             "RUN": run,
@@ -77,7 +81,15 @@ def test_every_line_of_the_page_works(tmp_path):
             "PROCESS": "p0",
         }
         exported = subprocess.run(
-            ["curl", "-s", "--noproxy", "*", f"{server.url}/v1/sessions/work/export", "-o", tmp_path / "work.jsonl"],
+            [
+                "curl",
+                "-s",
+                "--noproxy",
+                "*",
+                f"{server.url}/v1/sessions/work/export",
+                "-o",
+                tmp_path / "work.jsonl",
+            ],
             check=True,
         )
         assert exported.returncode == 0

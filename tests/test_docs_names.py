@@ -15,7 +15,9 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`")
 PLACE = re.compile(r"`((?:\w+/)+(?:\w+\.py)?)`")
 LINK = re.compile(r"\]\(([^)\s]*)#([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-METRIC = re.compile(r"\b(turnbuckle_[a-z_]+(?:_total|_seconds|_active|_readers|_dropped)|turnbuckle_readers)\b")
+METRIC = re.compile(
+    r"\b(turnbuckle_[a-z_]+(?:_total|_seconds|_active|_readers|_dropped)|turnbuckle_readers)\b"
+)
 SHOWN = re.compile(r"^(?: {4}|`)?\$? ?(?:\S*/bin/)?turnbuckle ([a-z]+)\b", re.MULTILINE)
 
 
@@ -33,7 +35,11 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_link_into_a_page_leads_to_a_heading(page: Path):
     links = LINK.findall(FENCE.sub("", page.read_text("utf-8")))
-    lost = [f"{file}#{anchor}" for file, anchor in links if anchor not in anchors(page.parent / file if file else page)]
+    lost = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in anchors(page.parent / file if file else page)
+    ]
     assert lost == []
 
 
@@ -41,7 +47,9 @@ def test_every_link_into_a_page_leads_to_a_heading(page: Path):
 def test_every_test_that_a_page_names_exists(page: Path):
     for file, name in TEST.findall(page.read_text("utf-8")):
         tree = ast.parse((ROOT / file).read_text("utf-8"))
-        there = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        there = {
+            node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
         assert not name or name in there, f"{file}::{name}"
 
 
@@ -60,12 +68,15 @@ def test_every_promise_has_a_place_in_the_code_and_a_proof():
 
 @pytest.mark.parametrize("page", ["docs/operations.md", "docs/survival.md", "docs/security.md"])
 def test_every_metric_that_a_page_names_is_one(page: str):
-    known = set(re.findall(r"^\| `(turnbuckle_\w+)` \|", (ROOT / "docs/metrics.md").read_text("utf-8"), re.MULTILINE))
+    known = set(
+        re.findall(r"^\| `(turnbuckle_\w+)` \|", (ROOT / "docs/metrics.md").read_text("utf-8"), re.MULTILINE)
+    )
     assert set(METRIC.findall((ROOT / page).read_text("utf-8"))) - known == set()
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/operations.md", "docs/survival.md", "docs/security.md", "docs/concepts.md", "docs/sessions.md"]
+    "page",
+    ["docs/operations.md", "docs/survival.md", "docs/security.md", "docs/concepts.md", "docs/sessions.md"],
 )
 def test_every_setting_that_a_page_names_is_one(page: str):
     reference = (ROOT / "docs/configuration.md").read_text("utf-8")

@@ -3,7 +3,7 @@
 import pytest
 
 from turnbuckle.app import new_name
-from turnbuckle.server.names import run_id
+from turnbuckle.service.owners import run_id
 
 
 @pytest.mark.requirement("F6")

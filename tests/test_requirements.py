@@ -14,13 +14,18 @@ def named_ids(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.requirement":
+                if (
+                    isinstance(decorator, ast.Call)
+                    and ast.unparse(decorator.func) == "pytest.mark.requirement"
+                ):
                     yield from (ast.literal_eval(argument) for argument in decorator.args)
 
 
 def ids_by_file() -> dict[str, set[str]]:
     files = sorted(TESTS.rglob("test_*.py"))
-    return {str(file.relative_to(TESTS)): set(named_ids(ast.parse(file.read_text("utf-8")))) for file in files}
+    return {
+        str(file.relative_to(TESTS)): set(named_ids(ast.parse(file.read_text("utf-8")))) for file in files
+    }
 
 
 def test_every_due_requirement_is_named_by_a_test():
@@ -30,7 +35,9 @@ def test_every_due_requirement_is_named_by_a_test():
 
 def test_every_id_that_a_test_names_is_a_requirement():
     unknown = {
-        file: sorted(ids - REQUIREMENTS.keys()) for file, ids in ids_by_file().items() if ids - REQUIREMENTS.keys()
+        file: sorted(ids - REQUIREMENTS.keys())
+        for file, ids in ids_by_file().items()
+        if ids - REQUIREMENTS.keys()
     }
     assert unknown == {}
 

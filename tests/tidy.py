@@ -7,7 +7,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parent.parent
@@ -17,26 +17,71 @@ MAX_FILE = 500
 # From the top down; names in one row never import each other.
 LAYERS = (
     ("cli",),
+    ("testing",),
     ("lab",),
+    ("asgi",),
     ("hosting", "agent"),
     ("app",),
     ("config",),
     ("settings",),
-    ("server", "gateway", "console"),
+    ("server", "gateway", "acp", "console"),
+    ("service",),
     ("runtime",),
-    ("call", "tools", "journal", "observe", "session"),
+    ("call", "tools", "journal", "observe"),
+    ("narrate", "session"),
     ("turn",),
     ("reply", "wire"),
     ("vocab",),
     ("errors",),
 )
+NEVER = {"agent": ("server", "hosting")}
+"""What an embedded library must not bring along, though it stands below."""
 DEPTH = {name: depth for depth, row in enumerate(LAYERS) for name in row}
-MAY_IMPORT_ROOT = ("cli", "lab", "hosting", "app", "server")  # for the version and the public names
-PURE = ("vocab", "wire", "reply", "turn", "session")
-NETWORK = {"aiohttp", "http.client", "http.server", "httpx", "httpx2", "requests", "socket", "ssl", "urllib.request"}
-WAITING = {"anyio", "asyncio", "concurrent", "multiprocessing", "select", "selectors", "threading", "trio", "uvloop"}
+MAY_IMPORT_ROOT = (
+    "asgi",
+    "cli",
+    "testing",
+    "lab",
+    "hosting",
+    "app",
+    "server",
+)  # for the version and the public names
+PURE = ("vocab", "wire", "reply", "turn", "session", "narrate")
+NETWORK = {
+    "aiohttp",
+    "http.client",
+    "http.server",
+    "httpx",
+    "httpx2",
+    "requests",
+    "socket",
+    "ssl",
+    "urllib.request",
+}
+WAITING = {
+    "anyio",
+    "asyncio",
+    "concurrent",
+    "multiprocessing",
+    "select",
+    "selectors",
+    "threading",
+    "trio",
+    "uvloop",
+}
 CHANCE = {"random", "sched", "secrets", "time", "uuid"}
-MACHINE = {"io", "logging", "os", "pathlib", "shutil", "signal", "sqlite3", "subprocess", "tempfile", "warnings"}
+MACHINE = {
+    "io",
+    "logging",
+    "os",
+    "pathlib",
+    "shutil",
+    "signal",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "warnings",
+}
 IMPURE_MODULES = NETWORK | WAITING | CHANCE | MACHINE
 IMPURE_CALLS = frozenset({"now", "utcnow", "today"})
 IMPURE_NAMES = frozenset({"open", "input", "print"})
@@ -45,7 +90,9 @@ UNFINISHED = re.compile(
     r"\b(?:TODO|FIXME|XXX|HACK|placeholder|not implemented|for now)\b|\bstub(?:bed)?\b", re.IGNORECASE
 )
 MACHINE_PATH = re.compile(r"(?<![\w.*])/(?:work|root|Users/\w+|home/\w+|opt|mnt)/\w")
-PACKAGE_HOST = re.compile(r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|debian\.org|conda\.anaconda\.org)\b")
+PACKAGE_HOST = re.compile(
+    r"\b(?:pypi\.org|pythonhosted\.org|npmjs\.(?:com|org)|debian\.org|conda\.anaconda\.org)\b"
+)
 ADDRESS = re.compile(r"https?://\[?([\w.-]+)")
 OWN_HOSTS = frozenset({"127.0.0.1", "localhost"})
 MADE = frozenset({"__pycache__", "node_modules"})
@@ -76,6 +123,7 @@ class Source:
 Rule = Callable[[Source], Iterator[str]]
 
 
+@cache
 def python_files() -> list[Source]:
     return [
         _source(file)
@@ -85,6 +133,7 @@ def python_files() -> list[Source]:
     ]
 
 
+@cache
 def all_files() -> list[Source]:
     """Every text that is part of the project, found without asking git, so that an unpacked archive is checked too."""
     folders = ("src", "tests", "benchmarks", "docs", "scripts", ".ci")
@@ -130,6 +179,8 @@ def imports_go_down(source: Source) -> Iterator[str]:
         if target[1] not in DEPTH:
             if source.layer not in MAY_IMPORT_ROOT:
                 yield source.at(node, f"{source.layer} imports the package's own root")
+        elif target[1] in NEVER.get(source.layer, ()):
+            yield source.at(node, f"{source.layer} imports {target[1]}, which it must do without")
         elif DEPTH[target[1]] <= DEPTH[source.layer]:
             yield source.at(node, f"{source.layer} imports {target[1]}, which is not below it")
 

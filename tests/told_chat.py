@@ -2,17 +2,17 @@
 
 from told_runs import RUN, frames, run_named, whole
 
-from turnbuckle.server.dialects.chat import ChatDialect, PlainChat
+from turnbuckle.server.faces.chat.renderer import ChatRenderer, WholeChatRenderer
 
 CREATED = 1_790_000_000
 
 
 def chat(**options):
-    return ChatDialect(RUN, model="agent", created=CREATED, **options)
+    return ChatRenderer(RUN, model="agent", created=CREATED, **options)
 
 
 def plain(run, **options):
-    page = PlainChat(RUN, model="agent", created=CREATED, **options)
+    page = WholeChatRenderer(RUN, model="agent", created=CREATED, **options)
     assert page.take(run) == b""
     return page.answer()
 
@@ -22,7 +22,12 @@ def chunks(data):
 
 
 def deltas(data, key):
-    return [choice["delta"][key] for chunk in chunks(data) for choice in chunk["choices"] if choice["delta"].get(key)]
+    return [
+        choice["delta"][key]
+        for chunk in chunks(data)
+        for choice in chunk["choices"]
+        if choice["delta"].get(key)
+    ]
 
 
 def asides(data, what):
@@ -30,7 +35,12 @@ def asides(data, what):
 
 
 def finishes(data):
-    return [choice["finish_reason"] for chunk in chunks(data) for choice in chunk["choices"] if choice["finish_reason"]]
+    return [
+        choice["finish_reason"]
+        for chunk in chunks(data)
+        for choice in chunk["choices"]
+        if choice["finish_reason"]
+    ]
 
 
 def told(name, **options):

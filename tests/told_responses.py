@@ -2,13 +2,13 @@
 
 from told_runs import RUN, frames, run_named, whole
 
-from turnbuckle.server.dialects.responses import ResponsesDialect
+from turnbuckle.server.faces.responses.renderer import ResponsesRenderer
 
 CREATED = 1_790_000_000
 
 
 def response(**options):
-    return ResponsesDialect(RUN, model="agent", created=CREATED, **options)
+    return ResponsesRenderer(RUN, model="agent", created=CREATED, **options)
 
 
 def told(name, **options):

@@ -9,9 +9,9 @@ from turn_facts import MAIN, OTHER, START, USER, ask, burst, called, said
 from world_tasks import TASKS
 
 from turnbuckle.journal.port import Item
-from turnbuckle.lab.world.campaign import faults_of
-from turnbuckle.lab.world.faults import NOTHING
-from turnbuckle.lab.world.scene import Scene
+from turnbuckle.testing.world.campaign import faults_of
+from turnbuckle.testing.world.faults import NOTHING
+from turnbuckle.testing.world.scene import Scene
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -22,6 +22,7 @@ from turnbuckle.turn.facts import (
     GiveUp,
     HandedCall,
     ModelAsked,
+    Noticed,
     Retry,
     RunClaimed,
     RunEnded,
@@ -50,12 +51,13 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import DraftId, RunId, SessionId
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
 from turnbuckle.wire.sse import SseDecoder
 
-KEPT = Path(__file__).parent / "journals" / "v1" / "runs"
+KEPT = Path(__file__).parent / "recorded_runs"
 RUN = RunId("r")
 TASK = {task.name: task for task in TASKS}
 BIG = msgspec.json.encode({"path": "big.txt", "content": "0123456789abcde\n" * 1900}).decode()
@@ -92,12 +94,12 @@ def ended(kind, why="", failed=None, drafts=()):
     return RunEnded(99.5, Outcome(kind, why, failed, drafts))
 
 
-def begin(**wishes):
-    return RunStarted(1.5, RUN, SessionId("s"), START.messages, wishes=Wishes(**wishes))
+def begin(**options):
+    return RunStarted(1.5, RUN, SessionId("s"), START.messages, options=RunOptions(**options))
 
 
 NOTICE = "Fresh start: the last run was stopped."
-FRESH = RunStarted(1.5, RUN, SessionId("s"), START.messages, asked={"surface": "chat", "notice": NOTICE, "notice_why": "stopped"})  # fmt: skip
+FRESH = RunStarted(1.5, RUN, SessionId("s"), START.messages, origin=Origin("chat", notice=NOTICE, notice_why="stopped"))  # fmt: skip
 
 
 def decided(decision, attempt=1, verdict="cut_by_transport", **more):
@@ -232,8 +234,29 @@ def frames(data):
 def shown(facts, kind=TextDelta):
     """All words of a kind that the model said."""
     return "".join(
-        event.text for fact in facts if isinstance(fact, Streamed) for event in fact.events if isinstance(event, kind)
+        event.text
+        for fact in facts
+        if isinstance(fact, Streamed)
+        for event in fact.events
+        if isinstance(event, kind)
     )
+
+
+def notices_of(facts):
+    """The quiet lines that a run has, in order."""
+    lines, left = [], False
+    for fact in facts:
+        if isinstance(fact, RunStarted | Decided | Noticed):
+            lines += [fact.notice] if fact.notice else []
+        elif isinstance(fact, StopAsked):
+            lines.append("stopping")
+        elif isinstance(fact, RunLeft):
+            left = True
+            lines.append(f"Let go of: {fact.why}. It is kept, and can be resumed.")
+        elif isinstance(fact, RunClaimed):
+            lines.append(f"taken up again after {'a restart' if left else 'its process died'}")
+            left = False
+    return lines
 
 
 def tools_started(facts):

@@ -13,7 +13,7 @@ from typing import Any
 
 from live_stage import PATIENCE, Address, Stage, provider, run, served
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Reason, Say, ScriptItem, Status
 from turnbuckle.server.keys import KeyFile
 
@@ -123,9 +123,15 @@ class Town:
         at, ids = self.at(owner), self.things[owner].ids
         paths = ["/v1/approvals", *(f"/v1/sessions/{name}" for name in ids["session"])]
         paths += [
-            f"/v1/sessions/{name}/{what}" for name in ids["session"] for what in ("messages", "inbox", "processes")
+            f"/v1/sessions/{name}/{what}"
+            for name in ids["session"]
+            for what in ("messages", "inbox", "processes")
         ]
-        paths += [f"/v1/runs/{name}{what}" for name in ids["run"] for what in ("", "/approvals", "/drafts", "/ledger")]
+        paths += [
+            f"/v1/runs/{name}{what}"
+            for name in ids["run"]
+            for what in ("", "/approvals", "/drafts", "/ledger")
+        ]
         paths += [f"/v1/responses/{name}" for name in ids["response"]]
         return {path: (await at.get(path)).body for path in paths}
 
@@ -179,7 +185,12 @@ async def _runs(at: Address, mark: str, number: int, made: Things) -> None:
 
 
 async def _responses(at: Address, mark: str, session: str, made: Things) -> None:
-    body = {"model": "agent", "input": f"hello {mark}", "metadata": {"mark": mark}, "instructions": f"Serve {mark}."}
+    body = {
+        "model": "agent",
+        "input": f"hello {mark}",
+        "metadata": {"mark": mark},
+        "instructions": f"Serve {mark}.",
+    }
     whole = await at.post("/v1/responses", body)
     assert whole.status == 200, whole.body
     late = await at.post("/v1/responses", {**body, "input": f"question {mark}", "background": True})
@@ -214,7 +225,9 @@ async def _pending(at: Address, run: str) -> str:
 
 
 @contextmanager
-def town(folder: Path, owners: tuple[str, ...] = OWNERS, *, furnished: bool = True, **settings: Any) -> Iterator[Town]:
+def town(
+    folder: Path, owners: tuple[str, ...] = OWNERS, *, furnished: bool = True, **settings: Any
+) -> Iterator[Town]:
     """A town until the block ends. Each owner has a key, except the one of a server without keys, and things already."""
     kept = KeyFile(folder / "data")
     keys = {owner: kept.create(owner, owner, 0.0)[1] for owner in owners if owner != LOCAL}

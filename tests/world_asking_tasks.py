@@ -2,9 +2,9 @@
 
 from world_tasks import DONE, END, LINES, READ, SHELL, WRITE, task
 
-from turnbuckle.lab.world.brains import Round, Wanted, planned
-from turnbuckle.lab.world.people import Says, always
-from turnbuckle.lab.world.scene import Task
+from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.people import Says, always
+from turnbuckle.testing.world.scene import Task
 
 PUSH = Wanted("shell", {"command": "git push"})
 ERASE = Wanted("shell", {"command": "make all && rm -rf ."})
@@ -38,7 +38,7 @@ ASKING_TASKS: tuple[Task, ...] = (
     task("a question that nobody answers", planned(Round("", (QUESTION,)), END), answer_seconds=60.0),
     task("a question, a read and a command", planned(Round("", (QUESTION, READ, SHELL)), END), approval=ASK_SHELL, person=answers),
     task("patterns", planned(Round("", (SHELL, PUSH, ERASE, Wanted("read_file", {"path": "x/../b.txt"}))), END, pieces=40), approval=PATTERNS, person=always("allowed")),
-    task("consent to a call that can not run", planned(Round("", (Wanted("shell", {"order": "x"}), Wanted("rm_all", {}))), END), approval={"*": "ask"}),
+    task("consent to a call that cannot run", planned(Round("", (Wanted("shell", {"order": "x"}), Wanted("rm_all", {}))), END), approval={"*": "ask"}),
 )  # fmt: skip
 
 __all__ = ["ASKING_TASKS", "DONE"]

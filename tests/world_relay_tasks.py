@@ -1,14 +1,14 @@
-"""Tasks for the simulated world whose caller has wishes of its own: tools that it runs itself, a route, a limit."""
+"""Tasks for the simulated world whose caller has options of its own: tools that it runs itself, a route, a limit."""
 
 from world_tasks import DONE, DOWN, END, LINES, LONG, READ, SHELL, WRITE, always, once, task
 
 from turnbuckle.lab.script import Call, Finish, Reason, Say
-from turnbuckle.lab.world.brains import Round, Wanted, look, planned
-from turnbuckle.lab.world.people import always as person
-from turnbuckle.lab.world.scene import Task
+from turnbuckle.testing.world.brains import Round, Wanted, look, planned
+from turnbuckle.testing.world.people import always as person
+from turnbuckle.testing.world.scene import Task
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.vocab.ids import RouteName
-from turnbuckle.vocab.request import NamedTool, ToolSpec, Wishes
+from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
 
 PAGE = "\n".join(f"<li>{number} and {number * 17}</li>" for number in range(1, 45))
 EDIT = Wanted("edit_page", {"page": "home", "text": PAGE})
@@ -18,8 +18,8 @@ TURNED = Wanted("edit_page", {"page": "turned", "text": SHEET[::-1]})
 FIND = Wanted("find", {"what": "the page"})
 MINE = Wanted("shell", {"command": "their own shell"})
 TOOLS = tuple(ToolSpec(name, "The caller's own.") for name in ("find", "edit_page"))
-RELAY = Wishes(own_tools=False, tools=TOOLS)
-AGENT = Wishes(tools=TOOLS)
+RELAY = RunOptions(own_tools=False, tools=TOOLS)
+AGENT = RunOptions(tools=TOOLS)
 BEYOND = [Call("shell", {"command": "make all"}), Finish()]
 
 
@@ -27,8 +27,8 @@ def handed(*calls):
     return tuple((call.name, call.arguments) for call in calls)
 
 
-def relay(name, *brains, calls=(), wishes=RELAY, answer="", **more):
-    return task(name, *brains, answer=answer, wishes=wishes, handed=handed(*calls), **more)
+def relay(name, *brains, calls=(), options=RELAY, answer="", **more):
+    return task(name, *brains, answer=answer, options=options, handed=handed(*calls), **more)
 
 
 def reaches_beyond(request, number):
@@ -51,7 +51,11 @@ def obeys_its_choice(request, number):
 def finishes_twice(request, number):
     """It finishes its draft by two equal calls in one reply."""
     steps = planned(Round("", (EDIT,)), pieces=90)(request, number)
-    return [part for step in steps for part in ([step, step] if getattr(step, "name", "") == "finish_call" else [step])]
+    return [
+        part
+        for step in steps
+        for part in ([step, step] if getattr(step, "name", "") == "finish_call" else [step])
+    ]
 
 
 RELAY_TASKS: tuple[Task, ...] = (
@@ -61,23 +65,23 @@ RELAY_TASKS: tuple[Task, ...] = (
     relay("a short call in front of a long one", planned(Round("", (FIND, EDIT)), pieces=90), calls=(FIND, EDIT), kill_after=WORTH_A_DRAFT + 200),
     relay("a long call in front of a short one", planned(Round("", (FILL, FIND)), pieces=90), calls=(FILL, FIND)),
     relay("two long calls for the caller", planned(Round("", (FILL, TURNED)), pieces=150), calls=(FILL, TURNED)),
-    relay("ours and the caller's in one cut reply", planned(Round("", (WRITE, EDIT)), pieces=90), calls=(EDIT,), wishes=AGENT, files={"a.txt": LINES}, kill_after=WORTH_A_DRAFT + 400),
+    relay("ours and the caller's in one cut reply", planned(Round("", (WRITE, EDIT)), pieces=90), calls=(EDIT,), options=AGENT, files={"a.txt": LINES}, kill_after=WORTH_A_DRAFT + 400),
     relay("a call without arguments", planned(Round("", (Wanted("find", {}),))), calls=(Wanted("find", {}),)),
     relay("no call at all", planned(END), answer=DONE),
-    relay("ours first, then the caller's", planned(Round("", (WRITE, FIND, READ)), pieces=60), calls=(FIND,), wishes=AGENT, files={"a.txt": LINES}),
-    relay("a round of ours, then the caller's", planned(Round("", (WRITE,)), Round("Now you.", (FIND,)), pieces=60), calls=(FIND,), wishes=AGENT, files={"a.txt": LINES}),
-    relay("the caller's tool hides ours", planned(Round("", (MINE,))), calls=(MINE,), wishes=Wishes(tools=(ToolSpec("shell"),)), files={}),
+    relay("ours first, then the caller's", planned(Round("", (WRITE, FIND, READ)), pieces=60), calls=(FIND,), options=AGENT, files={"a.txt": LINES}),
+    relay("a round of ours, then the caller's", planned(Round("", (WRITE,)), Round("Now you.", (FIND,)), pieces=60), calls=(FIND,), options=AGENT, files={"a.txt": LINES}),
+    relay("the caller's tool hides ours", planned(Round("", (MINE,))), calls=(MINE,), options=RunOptions(tools=(ToolSpec("shell"),)), files={}),
     relay("a relay that reaches for ours", reaches_beyond, calls=(FIND,), files={}),
-    relay("an agent that calls what is not there", planned(Round("", (Wanted("rm_all", {}),)), Round("", (FIND,))), calls=(FIND,), wishes=AGENT),
+    relay("an agent that calls what is not there", planned(Round("", (Wanted("rm_all", {}),)), Round("", (FIND,))), calls=(FIND,), options=AGENT),
     relay("a long call for the caller", planned(Round("", (EDIT,)), pieces=60), calls=(EDIT,), kill_after=WORTH_A_DRAFT + 200),
     relay("a long call for the caller, in pieces", planned(Round("", (EDIT,)), pieces=60, rest=300), calls=(EDIT,), kill_after=WORTH_A_DRAFT + 200),
     relay("a draft for the caller, finished twice", finishes_twice, calls=(EDIT,), kill_after=800),
-    relay("a forced call that becomes a draft", obeys_its_choice, calls=(EDIT,), wishes=Wishes(own_tools=False, tools=TOOLS, tool_choice=NamedTool("edit_page")), kill_after=700),
+    relay("a forced call that becomes a draft", obeys_its_choice, calls=(EDIT,), options=RunOptions(own_tools=False, tools=TOOLS, tool_choice=NamedTool("edit_page")), kill_after=700),
     relay("bad JSON for the caller, then good", once([Call("find", '{"what": nope}'), Finish()], planned(Round("", (FIND,))), "could not be read"), calls=(FIND,)),
-    relay("consent for ours, then the caller's", planned(Round("", (SHELL, FIND))), calls=(FIND,), wishes=AGENT, approval={"shell": "ask", "find": "deny"}, person=person("allowed")),
-    relay("the second route is wanted", always(DOWN), planned(Round("", (FIND,))), calls=(FIND,), wishes=Wishes(RouteName("route1"), tools=TOOLS)),
-    relay("the wanted route is down", planned(Round("", (FIND,))), always(DOWN), calls=(FIND,), wishes=Wishes(RouteName("route1"), tools=TOOLS)),
-    relay("the caller's own limit", runs_into_the_limit, ends="partial", answer=LONG[:80], wishes=Wishes(max_output_tokens=30), steady=False),
-    relay("the caller's limit cuts a call", lambda r, n: [Call("find", '{"what": "th', closed=False), Finish("length")], ends="partial", wishes=Wishes(max_output_tokens=30, tools=TOOLS), steady=False),
-    relay("the caller's limit is thought away", always(Reason("hm " * 9), Finish("length")), ends="partial", wishes=Wishes(max_output_tokens=30), steady=False),
+    relay("consent for ours, then the caller's", planned(Round("", (SHELL, FIND))), calls=(FIND,), options=AGENT, approval={"shell": "ask", "find": "deny"}, person=person("allowed")),
+    relay("the second route is wanted", always(DOWN), planned(Round("", (FIND,))), calls=(FIND,), options=RunOptions(RouteName("route1"), tools=TOOLS)),
+    relay("the wanted route is down", planned(Round("", (FIND,))), always(DOWN), calls=(FIND,), options=RunOptions(RouteName("route1"), tools=TOOLS)),
+    relay("the caller's own limit", runs_into_the_limit, ends="partial", answer=LONG[:80], options=RunOptions(max_output_tokens=30), steady=False),
+    relay("the caller's limit cuts a call", lambda r, n: [Call("find", '{"what": "th', closed=False), Finish("length")], ends="partial", options=RunOptions(max_output_tokens=30, tools=TOOLS), steady=False),
+    relay("the caller's limit is thought away", always(Reason("hm " * 9), Finish("length")), ends="partial", options=RunOptions(max_output_tokens=30), steady=False),
 )  # fmt: skip

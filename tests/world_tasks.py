@@ -3,9 +3,9 @@
 import msgspec
 
 from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
-from turnbuckle.lab.world.brains import Round, Wanted, look, planned
-from turnbuckle.lab.world.model import Fails
-from turnbuckle.lab.world.scene import Task
+from turnbuckle.testing.world.brains import Round, Wanted, look, planned
+from turnbuckle.testing.world.model import Fails
+from turnbuckle.testing.world.scene import Task
 from turnbuckle.turn.policy import Limits
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.messages import CallPart, text_of
@@ -67,7 +67,10 @@ def call_runs_into_the_cap(request, number):
     """The first reply with a long call is cut by the cap; the pieces that follow are short enough."""
     seen = look(request.messages)
     if seen.rounds == 0 and seen.draft is None:
-        return [Call("write_file", msgspec.json.encode(WRITE.arguments).decode()[:120], closed=False), Finish("length")]
+        return [
+            Call("write_file", msgspec.json.encode(WRITE.arguments).decode()[:120], closed=False),
+            Finish("length"),
+        ]
     return planned(Round("", (WRITE,)), END)(request, number)
 
 
@@ -86,12 +89,16 @@ def anchors_wrongly_first(request, number):
 
 
 def never_anchors(request, number):
-    return [_misquoted(step, number) for step in planned(Round("", (WRITE,)), END, pieces=30)(request, number)]
+    return [
+        _misquoted(step, number) for step in planned(Round("", (WRITE,)), END, pieces=30)(request, number)
+    ]
 
 
 def _misquoted(step, number=0):
     if isinstance(step, Call) and step.name == "finish_call":
-        return Call(step.name, {**step.arguments, "after": f"something that was never there {number}"}, step.pieces)
+        return Call(
+            step.name, {**step.arguments, "after": f"something that was never there {number}"}, step.pieces
+        )
     return step
 
 
@@ -107,13 +114,19 @@ def makes_smaller_calls(request, number, piece=40):
         return [Say(DONE), Finish()]
     small = bool(written) or noted(request, "smaller")
     text = LINES[len(written) :][: piece if small else None]
-    return [Call("append_file" if written else "write_file", {"path": "a.txt", "content": text}, 24), Finish()]
+    return [
+        Call("append_file" if written else "write_file", {"path": "a.txt", "content": text}, 24),
+        Finish(),
+    ]
 
 
 def same_ids_each_round(request, number):
-    steps = planned(Round("", (WRITE,)), Round("", (READ, READ)), Round("", (SHELL,)), END, pieces=40)(request, number)
+    steps = planned(Round("", (WRITE,)), Round("", (READ, READ)), Round("", (SHELL,)), END, pieces=40)(
+        request, number
+    )
     return [
-        Call(step.name, step.arguments, step.pieces, "call_0") if isinstance(step, Call) else step for step in steps
+        Call(step.name, step.arguments, step.pieces, "call_0") if isinstance(step, Call) else step
+        for step in steps
     ]
 
 

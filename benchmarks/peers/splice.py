@@ -57,7 +57,9 @@ class End(asyncio.Protocol):
 
 
 async def main(port: int, provider: int) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: End(provider), "127.0.0.1", port, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: End(provider), "127.0.0.1", port, backlog=4096
+    )
     await server.serve_forever()
 
 

@@ -1,1 +1,2 @@
-"""The parts of `server.py`: provider and load, each in a process of its own, the servers, and what is measured."""
+"""The parts of `server.py`: provider and load, each in a process of its own, the servers, and what is
+measured."""

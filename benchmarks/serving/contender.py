@@ -23,7 +23,9 @@ class Contender(NamedTuple):
     pid: int
 
     def body(self, script: Script) -> str:
-        return json.dumps({"model": self.model, "stream": True, "messages": [{"role": "user", "content": str(script)}]})
+        return json.dumps(
+            {"model": self.model, "stream": True, "messages": [{"role": "user", "content": str(script)}]}
+        )
 
     def request(self, script: Script) -> bytes:
         return posted(self.port, CHAT, self.body(script))
@@ -31,7 +33,10 @@ class Contender(NamedTuple):
 
 def posted(port: int, path: str, body: str) -> bytes:
     """A request whose answer ends the connection."""
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer "
+        f"{KEY}\r\nconnection: close\r\n"
+    )
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
 
 

@@ -1,16 +1,17 @@
-"""The load: many cheap readers in one process of their own, without a framework and without parsing what they read.
+"""The load: many cheap readers in one process of their own, without a framework and without parsing what they
+read.
 
     cd benchmarks && python -m serving.load
 
 One job as a line of JSON on stdin, one result as a line of JSON on stdout. Modes:
 
 - sequence: so many streams, one after the other. crowd: all at once.
-- hold: so many streams are opened and kept; the result comes when each has brought its first bytes of a body, and the
-  streams stay until stdin is closed.
+- hold: so many streams are opened and kept; the result comes when each has brought its first bytes of a body,
+  and the streams stay until stdin is closed.
 - unread: the request is sent, and nothing is ever read. text: one stream, whose text is put together.
 
-A stream is whole if its status was 200, and `[DONE]` and the end of the body came. The first text is the first chunk
-whose content is not empty.
+A stream is whole if its status was 200, and `[DONE]` and the end of the body came. The first text is the
+first chunk whose content is not empty.
 """
 
 import asyncio
@@ -144,7 +145,8 @@ async def streams_of(job: Job) -> list[Stream]:
 
 
 def text_of(received: bytes) -> str:
-    """The text of a kept stream; for the proof that a server hands on all of it, never while something is measured."""
+    """The text of a kept stream; for the proof that a server hands on all of it, never while something is
+    measured."""
     head, _, body = received.partition(b"\r\n\r\n")
     if b"transfer-encoding: chunked" in head.lower():
         bare, rest = [], body

@@ -37,7 +37,9 @@ def proof(contender: Contender) -> None:
     direct = "".join(streams.words(BURST.chunks))
     told = told_by(contender, BURST, mode="text")
     if not told["whole"] or told["text"] != direct:
-        raise Broken(f"text of {len(told['text'])} characters instead of {len(direct)}: {told['begin'][:300]!r}")
+        raise Broken(
+            f"text of {len(told['text'])} characters instead of {len(direct)}: {told['begin'][:300]!r}"
+        )
 
 
 def _checked(told: dict[str, Any], wanted: int) -> dict[str, Any]:
@@ -84,8 +86,8 @@ def idle(contender: Contender) -> Numbers:
 
 
 def _each(contender: Contender, script: Script | None, path: str) -> float:
-    """Kilobytes for each further stream that is held open. As many are open before, so that growth that comes only
-    once is not counted."""
+    """Kilobytes for each further stream that is held open. As many are open before, so that growth that comes
+    only once is not counted."""
     half = READERS // 2
     with closing(Load(contender, script, mode="hold", streams=half, path=path)) as first:
         _begun(first, half)
@@ -108,7 +110,9 @@ def held_chats(contender: Contender) -> Numbers:
 
 def held_events(contender: Contender) -> Numbers:
     """Readers of one run's events, the run waiting for the provider."""
-    made = said(contender.port, posted(contender.port, "/v1/runs", json.dumps({"model": MODEL, "input": str(HELD)})))
+    made = said(
+        contender.port, posted(contender.port, "/v1/runs", json.dumps({"model": MODEL, "input": str(HELD)}))
+    )
     run = json.loads(made.partition(b"\r\n\r\n")[2])["id"]
     try:
         return {"events": _each(contender, None, f"/v1/runs/{run}/events")}

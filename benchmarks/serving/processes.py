@@ -33,11 +33,14 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time so far of all threads, ended ones too, to the nanosecond; `/proc` counts in hundredths."""
+    """User and system time so far of all threads, ended ones too, to the nanosecond; `/proc` counts in
+    hundredths."""
     spent = 0.0
     for member in family(pid):
         try:
-            spent += time.clock_gettime(~member << 3 | 2)  # the kernel's number for the CPU clock of a process
+            spent += time.clock_gettime(
+                ~member << 3 | 2
+            )  # the kernel's number for the CPU clock of a process
         except OSError:
             continue
     return spent

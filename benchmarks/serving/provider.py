@@ -1,9 +1,11 @@
-"""A Chat Completions provider that costs little: bytes made beforehand, one timer for each paced chunk, no framework.
+"""A Chat Completions provider that costs little: bytes made beforehand, one timer for each paced chunk, no
+framework.
 
     cd benchmarks && python -m serving.provider
 
-It prints its port and plays what `script.py` says until it is killed. Every stream keeps its own time from its own
-start, so that the streams of a crowd are spread as real ones are, and a late chunk does not make all later ones late.
+It prints its port and plays what `script.py` says until it is killed. Every stream keeps its own time from
+its own start, so that the streams of a crowd are spread as real ones are, and a late chunk does not make all
+later ones late.
 """
 
 import asyncio

@@ -1,8 +1,10 @@
-"""What the provider shall play, as words inside the user's message, because these are what every server hands on.
+"""What the provider shall play, as words inside the user's message, because these are what every server hands
+on.
 
     play:<chunks>:<milliseconds between two>:<end|hold>
 
-With a gap of 0 all chunks come at once. `hold` says nothing more after the last chunk and keeps the stream open.
+With a gap of 0 all chunks come at once. `hold` says nothing more after the last chunk and keeps the stream
+open.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The servers under test: how each is started, and who takes part.
 
 Every server gets a folder of its own, a port, and the same provider. Each peer has a venv of its own below
-`.venv-peers`, as their versions of one package do not agree; one that is not installed is left out with a word why.
-Settings are the kindest to the peer: one worker, logs and telemetry off, no limits on streams.
+`.venv-peers`, as their versions of one package do not agree; one that is not installed is left out with a
+word why. Settings are the kindest to the peer: one worker, logs and telemetry off, no limits on streams.
 """
 
 import json
@@ -30,7 +30,7 @@ class Start(NamedTuple):
 
 
 class NotRunning(Exception):
-    """The server can not take part; the words say why."""
+    """The server cannot take part; the words say why."""
 
 
 class Recipe(NamedTuple):
@@ -54,7 +54,15 @@ def litellm(python: Path, folder: Path, port: int, provider: int) -> Start:
         "litellm_settings": {"telemetry": False, "num_retries": 0},
     }
     (folder / "config.yaml").write_text(json.dumps(settings))  # JSON is YAML
-    command = [str(python.parent / "litellm"), "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    command = [
+        str(python.parent / "litellm"),
+        "--config",
+        "config.yaml",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
     quiet = {"LITELLM_LOG": "ERROR", "LITELLM_TELEMETRY": "False", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     quiet |= {"AIOHTTP_CONNECTOR_LIMIT": "5000", "AIOHTTP_CONNECTOR_LIMIT_PER_HOST": "5000"}
     quiet["LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"] = "true"
@@ -101,7 +109,7 @@ RECIPES = {
 
 
 def why_not(name: str) -> str:
-    """Why it can not take part; empty if it can. The reason of a failed set-up lies beside the venv."""
+    """Why it cannot take part; empty if it can. The reason of a failed set-up lies beside the venv."""
     if RECIPES[name].python.exists():
         return ""
     reason = PEERS / f"{name}.reason"
@@ -113,7 +121,9 @@ def version(name: str) -> str:
     if recipe.distribution is None:
         return ""
     code = f"import importlib.metadata as m; print(m.version({recipe.distribution!r}))"
-    return subprocess.run([recipe.python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        [recipe.python, "-c", code], capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def said(port: int, request: bytes) -> bytes:

@@ -1,5 +1,5 @@
-"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does next
-follows from the seed and its own name alone; only how it meets the others is left to the machine."""
+"""Who does something in a campaign: clients of all kinds, and the hand that breaks the server. What each does
+next follows from the seed and its own name alone; only how it meets the others is left to the machine."""
 
 import asyncio
 import random
@@ -96,7 +96,9 @@ class Speaker(Actor):
         self.world.knows(run, session)
         if self.dice.random() < 0.3:  # the same request again is the same run
             again = await self._sent(path, body, headers)
-            moved = busy == "steer"  # words for a turn that ended before it could be told begin a run of their own
+            moved = (
+                busy == "steer"
+            )  # words for a turn that ended before it could be told begin a run of their own
             if again not in ("", REFUSED, run) and session not in self.world.deleted and not moved:
                 raise Broken(f"one key began {run} and {again}")
 

@@ -1,10 +1,11 @@
-"""The provider of a campaign: a model that does what it is told, under another number each time, on a bad line."""
+"""The provider of a campaign: a model that does what it is told, under another number each time, on a bad
+line."""
 
 import random
 import re
 from collections.abc import Iterable
 
-from turnbuckle.lab.asked import brings_results, last_user_text
+from turnbuckle.lab.received import brings_results, last_user_text
 from turnbuckle.lab.script import (
     Call,
     Cut,
@@ -25,7 +26,8 @@ _LONG = " ".join(f"word{number}" for number in range(60))
 
 
 class CampaignModel:
-    """Effects get numbers of their own: the number of the request makes each call another one, whoever repeats it."""
+    """Effects get numbers of their own: the number of the request makes each call another one, whoever
+    repeats it."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(f"{seed}:provider")
@@ -44,7 +46,8 @@ class CampaignModel:
             return [Pace(9, 0.004), Reason("Let me see. "), Say(f"It is done now. {_LONG}"), Finish()]
         nonce = f"{task['nonce']}.{self._asked}"
         calls = [
-            Call("shell", {"command": f"echo {nonce}.{place} >> effects.txt; sleep 0.{place}"}) for place in (1, 2)
+            Call("shell", {"command": f"echo {nonce}.{place} >> effects.txt; sleep 0.{place}"})
+            for place in (1, 2)
         ]
         kept = calls[: self._random.randint(1, 2)]
         return [Pace(7, 0.004), Say("I do it. "), *kept, Finish()]

@@ -1,11 +1,13 @@
-"""A random campaign with real processes: a server that is killed, stopped, paused and robbed of its disk, in front of a
-provider that breaks, under clients that speak, steer, stop, fork, delete, export, read and come back.
+"""A random campaign with real processes: a server that is killed, stopped, paused and robbed of its disk, in
+front of a provider that breaks, under clients that speak, steer, stop, fork, delete, export, read and come
+back.
 
     scripts/campaign --minutes 5 --seed 7
 
-At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any reader saw
-stands in the journal under the same number with the same bytes; no effect was done twice; every effect that was
-reported is there, and every effect that is there was meant; every session takes another message and answers it.
+At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any
+reader saw stands in the journal under the same number with the same bytes; no effect was done twice; every
+effect that was reported is there, and every effect that is there was meant; every session takes another
+message and answers it.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from campaigning.world import AGAIN, Broken, World, facts, outcome_of
 SETTINGS = {
     "gap": 1.0,
     "first_event": 2.0,
-    "server": "drain = 0\nkeepalive = 1",
+    "server": "drain = 0\nkeepalive = 1\nrequests_per_minute = 0",
     "tools": 'enable = ["files", "shell"]\napproval = { shell = "allow" }',
 }
 CALM = 90.0
@@ -57,7 +59,9 @@ async def campaign(seed: int, seconds: float, folder: Path) -> World:
 
 async def _played(world: World, seconds: float) -> None:
     actors = [Breaker(world, "breaker")]
-    actors += [kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)]
+    actors += [
+        kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)
+    ]
     actors += [Meddler(world, f"meddler{place}") for place in range(2)]
     async with asyncio.TaskGroup() as group:
         for actor in actors:
@@ -104,7 +108,9 @@ async def _ended(world: World, name: str) -> list[Frame]:
             async with asyncio.timeout(CALM / 2):
                 frames = [frame for frame in await world.server.events(name) if frame.id]
         except TimeoutError:
-            raise Broken(f"{name} has no end: {reply.json['status']}, waits for {reply.json['waiting_on']}") from None
+            raise Broken(
+                f"{name} has no end: {reply.json['status']}, waits for {reply.json['waiting_on']}"
+            ) from None
         if outcome_of(frames):
             return frames
         await asyncio.sleep(AGAIN)
@@ -126,7 +132,11 @@ def _check_effects(world: World, whole: dict[str, list[Frame]]) -> None:
         raise Broken(f"done twice: {sorted(twice)}")
     meant: set[str] = set()
     for name, frames in whole.items():
-        started = {one["call_id"]: one["arguments"] for one in facts(frames, "tool_started") if one["name"] == "shell"}
+        started = {
+            one["call_id"]: one["arguments"]
+            for one in facts(frames, "tool_started")
+            if one["name"] == "shell"
+        }
         nonces = {call: given["command"].split()[1] for call, given in started.items()}
         meant |= set(nonces.values())
         for one in facts(frames, "tool_finished"):

@@ -14,7 +14,7 @@ from server_process import ServerProcess
 AWAY = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, AssertionError, OSError, EOFError)
 """What a client sees of a server that dies, hangs or is not there."""
 LATER = (429, 503, 507)
-"""What a server answers that is up and can not do it now."""
+"""What a server answers that is up and cannot do it now."""
 AGAIN = 0.05
 """Seconds before a client tries again."""
 
@@ -74,7 +74,8 @@ class World:
         self.deleted |= self.runs_of.get(session, set())
 
     async def persist(self, ask: Callable[[], Awaitable[Reply]]) -> Reply | None:
-        """Ask until there is an answer that does not say "later". None if the campaign is over before that."""
+        """Ask until there is an answer that does not say "later". None if the campaign is over before
+        that."""
         while not self.over:
             try:
                 reply = await ask()

@@ -1,4 +1,5 @@
-"""Write every made part of every page again. `--check` only says which pages differ, and leaves with 1 if any does."""
+"""Write every made part of every page again. `--check` only says which pages differ, and leaves with 1 if any
+does."""
 
 import sys
 from pathlib import Path
@@ -28,7 +29,9 @@ def parts() -> dict[str, str]:
 def main(*, check: bool, root: Path = ROOT) -> int:
     """Write the pages, or only compare them."""
     made = parts()
-    changed = [page for page in pages(root) if filled(page.read_text("utf-8"), made) != page.read_text("utf-8")]
+    changed = [
+        page for page in pages(root) if filled(page.read_text("utf-8"), made) != page.read_text("utf-8")
+    ]
     for page in changed:
         if check:
             print(f"{page.relative_to(root)} is not what the code says: make reference")

@@ -1,7 +1,7 @@
 """Every endpoint of the server, as a page made from the OpenAPI document.
 
-What holds for any request is said once, by hand, at the top of the page. Bodies are told where they are sent; the
-shapes of answers stand together at the end, each once.
+What holds for any request is said once, by hand, at the top of the page. Bodies are told where they are sent;
+the shapes of answers stand together at the end, each once.
 """
 
 import re
@@ -17,7 +17,8 @@ EVERYWHERE = frozenset({"400", "401", "403", "421", "429", "431", "500", "503"})
 """What any request may be answered with; the page says so once."""
 RUN_EVENTS = "RunStreamEvent"
 
-# A body that works with the rehearsal model; `test_docs_http.py` sends every line of the page to a real server.
+# A body that works with the rehearsal model; `test_docs_http.py` sends every line of the page to a real
+# server.
 BODIES = {
     "createChatCompletion": '{"model": "agent", "messages": [{"role": "user", "content": "list files"}]}',
     "createResponse": '{"model": "agent", "input": "list files"}',
@@ -40,7 +41,9 @@ def page(document: dict[str, Any]) -> str:
     for tag in document["tags"]:
         made.append(f"## {tag['name'].capitalize()}\n\n{tag.get('description', '')}")
         made += [
-            _operation(method, path, told, words) for method, path, told in operations if tag["name"] in told["tags"]
+            _operation(method, path, told, words)
+            for method, path, told in operations
+            if tag["name"] in told["tags"]
         ]
     made.append(_shapes(words))
     return "\n\n".join(made)
@@ -74,7 +77,9 @@ def _contents(document: dict[str, Any], operations: list[tuple[str, str, dict[st
     for tag in document["tags"]:
         for method, path, told in operations:
             if tag["name"] in told["tags"]:
-                lines.append(f"| {method.upper()} | [`{path}`](#{_anchor(method, path)}) | {told['summary']} |")
+                lines.append(
+                    f"| {method.upper()} | [`{path}`](#{_anchor(method, path)}) | {told['summary']} |"
+                )
     return "\n".join(lines)
 
 
@@ -88,7 +93,9 @@ def _operation(method: str, path: str, told: dict[str, Any], words: Words) -> st
     if "description" in told:
         made.append(told["description"])
     made.append(f"```sh\n{curl(method, path, told)}\n```")
-    if parameters := [each for each in told["parameters"] if each["in"] != "path" or each["description"] != "Its id."]:
+    if parameters := [
+        each for each in told["parameters"] if each["in"] != "path" or each["description"] != "Its id."
+    ]:
         rows = [
             f"| `{each['name']}` | {each['in']} | {words.kind(each['schema'])} | {each['description']} |"
             for each in parameters
@@ -115,12 +122,19 @@ def _answers(told: dict[str, Any], words: Words) -> str:
     for status, answer in responses.items():
         if "$ref" in answer:
             continue
-        kinds = [f"{_content(kind, content['schema'], words)}" for kind, content in answer.get("content", {}).items()]
+        kinds = [
+            f"{_content(kind, content['schema'], words)}"
+            for kind, content in answer.get("content", {}).items()
+        ]
         headers = [f"`{name}`" for name in answer.get("headers", {}) if name != "x-request-id"]
         more = f" Headers: {', '.join(headers)}." if headers else ""
-        about = "" if answer["description"] == told["summary"] and kinds else answer["description"].rstrip(".")
+        about = (
+            "" if answer["description"] == told["summary"] and kinds else answer["description"].rstrip(".")
+        )
         lines.append(f"- **{status}** {about}{': ' if about and kinds else ''}{', or '.join(kinds)}.{more}")
-    if errors := [status for status, answer in responses.items() if "$ref" in answer and status not in EVERYWHERE]:
+    if errors := [
+        status for status, answer in responses.items() if "$ref" in answer and status not in EVERYWHERE
+    ]:
         lines.append(f"- Errors: {', '.join(errors)}")
     return "\n".join(lines)
 
@@ -145,10 +159,18 @@ def _events(words: Words) -> str:
     schema = words.schemas[RUN_EVENTS]
     data = schema["properties"]["data"]["contentSchema"]["anyOf"]
     kinds = [kind for each in data for kind in words.choices(each)]
-    lines = ["| event | what happened | fields besides `seq` and `at` |", "|---|---|---|"]
+    told = next(kind for kind in kinds if "told" in kind["properties"])
+    facts = _rows(words, "event", [kind for kind in kinds if kind is not told])
+    meanings = _rows(words, "told", list(words.choices(told["properties"]["told"]["items"])))
+    number = schema["properties"]["id"]["description"]
+    return "\n\n".join([schema["description"], facts, number, words.sentence(told), meanings])
+
+
+def _rows(words: Words, head: str, kinds: list[dict[str, Any]]) -> str:
+    lines = [f"| {head} | what happened | fields besides `seq` and `at` |", "|---|---|---|"]
     for kind in kinds:
         fields = kind["properties"]
         mark = fields["type"].get("const") or fields["type"]["enum"][0]
-        names = ", ".join(f"`{name}`" for name in fields if name not in ("type", "seq", "at"))
+        names = ", ".join(f"`{name}`" for name in fields if name not in ("type", "seq", "at", "cursor"))
         lines.append(f"| `{mark}` | {words.sentence(kind)} | {names} |")
-    return "\n\n".join([schema["description"], "\n".join(lines), schema["properties"]["id"]["description"]])
+    return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Recorded terminal sessions: commands typed into a real terminal, and what could be read there afterwards.
 
-Each recording runs in a folder of its own with the rehearsal model, so it needs no key and no network. What differs
-from one time to the next (ids, seconds, guesses at tokens) is not compared, and a recording that differs in nothing
-else is left as it is. The scorecard is recorded with them, since it takes seconds, too.
+Each recording runs in a folder of its own with the rehearsal model, so it needs no key and no network. What
+differs from one time to the next (ids, seconds, guesses at tokens) is not compared, and a recording that
+differs in nothing else is left as it is. The scorecard is recorded with them, since it takes seconds, too.
 """
 
 import fcntl
@@ -41,7 +41,8 @@ _CONTROL = re.compile(r"\x1b\[(?P<number>\d*)(?P<what>[A-Za-z])|(?P<char>[\r\n\b
 
 
 class Paper:
-    """What a terminal shows in the end: just enough of one for a command that writes lines and takes some back."""
+    """What a terminal shows in the end: just enough of one for a command that writes lines and takes some
+    back."""
 
     def __init__(self) -> None:
         self._lines = [""]
@@ -113,7 +114,9 @@ def recorded(commands: Iterable[str]) -> str:
 
 def alike(text: str) -> str:
     """A recording without what is different each time."""
-    return _TOKENS.sub("about 0 tokens", _SECONDS.sub("0.0 s", _RUN.sub("r20260101-090000-0123456789ab", text)))
+    return _TOKENS.sub(
+        "about 0 tokens", _SECONDS.sub("0.0 s", _RUN.sub("r20260101-090000-0123456789ab", text))
+    )
 
 
 def main() -> None:

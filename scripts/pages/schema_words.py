@@ -77,7 +77,10 @@ class Words:
     def answer(self, schema: dict[str, Any]) -> str:
         """The fields of an answer: a table if there is something to say of them, else a row of names."""
         fields = schema["properties"]
-        told = {name: self.kind(inner) + (" or null" if _may_be_null(inner) else "") for name, inner in fields.items()}
+        told = {
+            name: self.kind(inner) + (" or null" if _may_be_null(inner) else "")
+            for name, inner in fields.items()
+        }
         if not any(map(self.sentence, fields.values())):
             return ", ".join(f"`{name}` ({kind})" for name, kind in told.items()) + "."
         rows = [f"| `{name}` | {kind} | {self.sentence(fields[name])} |" for name, kind in told.items()]
@@ -123,7 +126,10 @@ class Words:
 
 def _page_of(schema: dict[str, Any]) -> dict[str, Any]:
     """Any page, of whatever it is."""
-    return {**schema, "properties": {**schema["properties"], "data": {"type": "array", "items": {"type": "object"}}}}
+    return {
+        **schema,
+        "properties": {**schema["properties"], "data": {"type": "array", "items": {"type": "object"}}},
+    }
 
 
 def _listed(types: Any) -> list[str]:

@@ -1,8 +1,9 @@
 """The scorecard: every case of the lab, played to the whole runtime, and what came of it.
 
-The lab's provider answers over real sockets; time is virtual, so that silent hours take a moment; the settings are the
-defaults. Each case is played twice: with one route, which breaks, and with a second one behind it, which works.
-Everything here follows from the code alone, so the table can be compared to the character.
+The lab's provider answers over real sockets; time is virtual, so that silent hours take a moment; the
+settings are the defaults. Each case is played twice: with one route, which breaks, and with a second one
+behind it, which works. Everything here follows from the code alone, so the table can be compared to the
+character.
 """
 
 import tempfile
@@ -52,7 +53,8 @@ SHOWN = (
 
 
 class End(Struct, frozen=True):
-    """How one run went: its outcome, the model calls and seconds it took, and the characters of all arguments."""
+    """How one run went: its outcome, the model calls and seconds it took, and the characters of all
+    arguments."""
 
     outcome: str
     calls: int
@@ -76,7 +78,9 @@ class Row(Struct, frozen=True):
 def rows_of(group: str) -> list[Row]:
     """Each case of a group, played both ways."""
     return [
-        Row(group, case.name, case.summary, _played({MAIN: case}), _played({MAIN: case, "elsewhere": "happy"}))
+        Row(
+            group, case.name, case.summary, _played({MAIN: case}), _played({MAIN: case, "elsewhere": "happy"})
+        )
         for case in GROUPS[group]
     ]
 
@@ -97,7 +101,8 @@ def tables(rows: list[Row]) -> str:
     drafted = by_name["long-write-by-drafts"].alone
     more = f"{drafted.arguments / SIZE - 1:.0%}"
     words = (
-        f"The file of {SIZE:,} characters in `long-write-by-drafts` is written once and whole. The arguments of all\n"
+        f"The file of {SIZE:,} characters in `long-write-by-drafts` is written once and whole. The "
+        "arguments of all\n"
         f"its calls together are {more} longer than the file: that is what the checked seams cost."
     )
     every = f"<details><summary>Every case</summary>\n\n{_listed(rows)}\n\n</details>"
@@ -113,7 +118,10 @@ def _played(cases: dict[str, Case | str]) -> End:
 
 def _totals(rows: list[Row]) -> str:
     made = [
-        "| what the provider does | cases | one route: completed, partial, failed | with a second route: the same |",
+        (
+            "| what the provider does | cases | one route: completed, partial, failed | with a second route: "
+            "the same |"
+        ),
         "|---|---|---|---|",
     ]
     groups = {name: [row for row in rows if row.group == name] for name in GROUPS}

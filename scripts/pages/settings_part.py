@@ -42,11 +42,16 @@ def _sections() -> Iterator[tuple[str, str, list[Row]]]:
     for (name, _, _), kind in fields:
         if kind is not None:
             head, prefix = (f"[[{name}]]", f"{name}.0") if kind is RouteSettings else (f"[{name}]", name)
-            yield head, f"{inspect.getdoc(kind)}\n\n", [_row(prefix, *field) for field in _fields(kind)]
+            yield (
+                head,
+                " ".join((inspect.getdoc(kind) or "").split()) + "\n\n",
+                [_row(prefix, *field) for field in _fields(kind)],
+            )
 
 
 def presets() -> str:
-    """Every provider that has a name of its own. Addresses stand there without their scheme, as nobody opens them."""
+    """Every provider that has a name of its own. Addresses stand there without their scheme, as nobody opens
+    them."""
     lines = ["| preset | speaks | where | key |", "|---|---|---|---|"]
     for name, preset in PRESETS.items():
         where = preset.base_url.partition("://")[2] or "give `base_url`"
@@ -57,7 +62,9 @@ def presets() -> str:
 
 def _drawn(rows: list[Row]) -> str:
     head = ["| key, and its variable | default | may be | what it is |", "|---|---|---|---|"]
-    lines = (f"| `{row.key}`<br>`{row.variable}` | `{row.default}` | {row.kind} | {row.about} |" for row in rows)
+    lines = (
+        f"| `{row.key}`<br>`{row.variable}` | `{row.default}` | {row.kind} | {row.about} |" for row in rows
+    )
     return "\n".join([*head, *lines])
 
 

@@ -10,8 +10,8 @@
     with Agent("rehearsal", tools=[word_count]) as agent:
         print(agent.run_sync("write hello.txt").text)
 
-What is named here is meant for other programs, and keeps its meaning. It is loaded when it is first used, so that to
-import the package costs nothing. `docs/embedding.md` and `docs/tools.md` tell more.
+What is named here is meant for other programs, and keeps its meaning. It is loaded when it is first used, so
+that to import the package costs nothing. `docs/embedding.md` and `docs/tools.md` tell more.
 """
 
 import importlib
@@ -21,35 +21,37 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from turnbuckle.agent.agent import Agent
-    from turnbuckle.agent.events import (
-        ApprovalAnswered,
-        ApprovalAsked,
-        Begun,
-        Ended,
-        Event,
-        Notice,
-        Reasoning,
-        Text,
-        ToolFinished,
-        ToolSaid,
-        ToolStarted,
-        Waiting,
-    )
+    from turnbuckle.agent.events import Event
     from turnbuckle.agent.result import Result
     from turnbuckle.agent.sessions import SessionLine
     from turnbuckle.errors import (
         ClaimLost,
         ConfigError,
         CursorGone,
+        InvalidValue,
         KeyReused,
         RunHeld,
         RunUnfinished,
         RunUnknown,
         SessionBusy,
+        SessionExists,
         SessionUnknown,
         TurnbuckleError,
     )
     from turnbuckle.journal.port import InUse, JournalError
+    from turnbuckle.narrate.told import (
+        Notice,
+        QuestionAnswered,
+        QuestionAsked,
+        Reasoning,
+        RunBegun,
+        RunOver,
+        Text,
+        ToolBegun,
+        ToolEnded,
+        ToolPrinted,
+        Waiting,
+    )
     from turnbuckle.tools.spec import Tool, ToolContext, ToolError, foreign_tool, tool
     from turnbuckle.tools.workspace import read_text, was_written, write_text
     from turnbuckle.vocab.messages import FilePart, ImagePart, Message, TextPart
@@ -57,17 +59,18 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "agent.agent": "Agent",
-    "agent.events": (
-        "ApprovalAnswered ApprovalAsked Begun Ended Event Notice Reasoning Text ToolFinished ToolSaid ToolStarted"
-        " Waiting"
-    ),
+    "agent.events": "Event",
     "agent.result": "Result",
     "agent.sessions": "SessionLine",
     "errors": (
-        "ClaimLost ConfigError CursorGone KeyReused RunHeld RunUnfinished RunUnknown SessionBusy SessionUnknown"
-        " TurnbuckleError"
+        "ClaimLost ConfigError CursorGone InvalidValue KeyReused RunHeld RunUnfinished RunUnknown "
+        "SessionBusy SessionExists SessionUnknown TurnbuckleError"
     ),
     "journal.port": "InUse JournalError",
+    "narrate.told": (
+        "Notice QuestionAnswered QuestionAsked Reasoning RunBegun RunOver Text ToolBegun ToolEnded"
+        " ToolPrinted Waiting"
+    ),
     "tools.spec": "Tool ToolContext ToolError foreign_tool tool",
     "tools.workspace": "read_text was_written write_text",
     "vocab.messages": "FilePart ImagePart Message TextPart",
@@ -77,38 +80,40 @@ _PLACE = {name: place for place, names in _PLACES.items() for name in names.spli
 
 __all__ = [
     "Agent",
-    "ApprovalAnswered",
-    "ApprovalAsked",
-    "Begun",
     "ClaimLost",
     "ConfigError",
     "CursorGone",
-    "Ended",
     "Event",
     "FilePart",
     "ImagePart",
     "InUse",
+    "InvalidValue",
     "JournalError",
     "KeyReused",
     "Message",
     "Notice",
+    "QuestionAnswered",
+    "QuestionAsked",
     "Reasoning",
     "Result",
+    "RunBegun",
     "RunHeld",
+    "RunOver",
     "RunUnfinished",
     "RunUnknown",
     "SessionBusy",
+    "SessionExists",
     "SessionLine",
     "SessionUnknown",
     "Text",
     "TextPart",
     "Tool",
+    "ToolBegun",
     "ToolContext",
+    "ToolEnded",
     "ToolError",
-    "ToolFinished",
     "ToolOutcome",
-    "ToolSaid",
-    "ToolStarted",
+    "ToolPrinted",
     "TurnbuckleError",
     "Waiting",
     "__version__",

@@ -6,7 +6,7 @@ import difflib
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -19,34 +19,35 @@ from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.transport import Connections
-from turnbuckle.config import Loaded, rehearses, route_name, routes_of
+from turnbuckle.config import Loaded, rehearses, route_name, routes_of, secrets_of
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import Journal, Wanted
+from turnbuckle.journal.port import Journal, StreamQuery
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import LOCK, holds_journal
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.runtime.context import opening
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
-from turnbuckle.runtime.lanes import Lanes
+from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
-from turnbuckle.runtime.once import Once
-from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.ports import Model, Sleep, Tools
 from turnbuckle.runtime.price import load, price_of
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
-from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import Runs
-from turnbuckle.runtime.saying import LaneRules
+from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.service.limits import Slots
+from turnbuckle.service.services import Services, make_services
 from turnbuckle.session.reset import ResetRule
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.background import Process, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
-from turnbuckle.tools.modules import registry_of
+from turnbuckle.tools.modules import files_of, registry_of
 from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
@@ -65,8 +66,7 @@ class App(Struct, frozen=True):
     journal: Journal
     policy: Policy
     runs: Runs
-    owner: str
-    """What this process calls itself in its claims."""
+    environment: Environment
     opening: tuple[Message, ...]
     price: Price | None
 
@@ -81,66 +81,96 @@ async def open_app(
     tools: Sequence[Tool] = (),
     journal_given: Journal | None = None,
 ) -> AsyncIterator[App]:
-    """Put everything together over the journal in the data folder, and take it apart again. Raises ConfigError, and
-    InUse if another process has the journal. `attended`: somebody is there who can answer what a run asks. `tools`
-    come behind those of the settings; `journal_given` takes the place of the one in the data folder."""
+    """Put everything together over the journal in the data folder, and take it apart again. Raises
+    ConfigError, and InUse if another process has the journal. `attended`: somebody is there who can answer
+    what a run asks. `tools` come behind those of the settings; `journal_given` takes the place of the one in
+    the data folder."""
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
     routes = routes_of(settings, environment)
     dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools))
     policy = replace(policy_of(settings, environment, facts_of(dispatcher)), attended=attended)
-    # Keys that stand in the file are kept from tools and results as those of the environment are.
-    in_file = {f"TURNBUCKLE_ROUTE_KEY_{number}": route.api_key.reveal() for number, route in enumerate(routes)}
     clock = SystemClock()
     price: Price | None = None
     if policy.limits.money is not None:
         load()
         price = price_of
 
-    def toolbox(run: RunId) -> Tools:
-        async def session() -> str:
-            rows = await journal.streams(Wanted(kind=RUN, name=run), limit=1)
-            return rows[0].parent if rows else ""
-
-        context = ToolContext(
-            workspace=Path(settings.workspace),
-            data=Path(settings.data),
-            clock=clock,
-            run=run,
-            session=session,
-            environment={**environment, **in_file},
-            allow_private_addresses=settings.tools.private_addresses,
-        )
-        made = Toolbox(dispatcher, context)
-        return made if fault is None else FaultyTools(made, fault)
-
     store: Journal = SqliteJournal(Path(settings.data)) if journal_given is None else journal_given
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
+    contexts = _ToolContexts(loaded, environment, policy, journal, clock)
+
+    def toolbox(run: RunId) -> Tools:
+        made = Toolbox(dispatcher, contexts.of(run))
+        return made if fault is None else FaultyTools(made, fault)
+
     try:
         async with Connections() as connections:
             live = Models(routes, connections, clock, HealthBook())
-            owner, first = owner_name(str(os.getpid())) + secrets.token_hex(4), opening(settings.workspace)
+            process, first = process_environment(clock.sleep), opening(settings.workspace)
             rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
-            embedded = {RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)}
+            embedded = {
+                RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)
+            }
             runs = Runs(
                 journal,
                 policy,
                 RoutedModels(live, embedded),
                 toolbox,
-                owner=owner,
-                wall=time.time,
-                sleep=clock.sleep,
-                new_name=new_name,
+                owner=process.owner,
+                wall=process.wall,
+                sleep=process.sleep,
+                new_name=process.new_name,
                 opening=first,
                 price=price,
                 watch=watch,
                 background=Processes(Path(settings.data), clock),
                 elapsed=time.monotonic,
             )
-            yield App(settings, journal, policy, runs, owner, first, price)
+            yield App(settings, journal, policy, runs, process, first, price)
     finally:
         await journal.close()
+
+
+class _ToolContexts:
+    """What the tools of a run are given. What is the same for all runs is found out once."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        environment: Mapping[str, str],
+        policy: Policy,
+        journal: Journal,
+        clock: SystemClock,
+    ) -> None:
+        own_files = (*filter(None, [loaded.file]), *files_of(loaded.settings.tools.modules))
+        self._settings = loaded.settings
+        self._environment = environment
+        self._policy = policy
+        self._journal = journal
+        self._clock = clock
+        self._secret = secrets_of(loaded.settings, environment)
+        self._protected = frozenset(os.path.realpath(file) for file in own_files)
+
+    def of(self, run: RunId) -> ToolContext:
+        async def session() -> str:
+            rows = await self._journal.streams(StreamQuery(kind=RUN, name=run), limit=1)
+            return rows[0].parent if rows else ""
+
+        return ToolContext(
+            workspace=Path(self._settings.workspace),
+            data=Path(self._settings.data),
+            clock=self._clock,
+            run=run,
+            session=session,
+            environment=self._environment,
+            consent=self._policy.consent,
+            protected=self._protected,
+            secrets=self._secret.values,
+            secret_variables=self._secret.variables,
+            allow_private_addresses=self._settings.tools.private_addresses,
+        )
 
 
 @asynccontextmanager
@@ -169,7 +199,7 @@ def mend_journal(loaded: Loaded) -> doctor.Report | None:
     return doctor.mend(folder) if holds_journal(folder) else None
 
 
-def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
+def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRules:
     """The rules of every session. Raises ConfigError for a time zone that nobody knows."""
     session = settings.session
     try:
@@ -177,20 +207,14 @@ def lane_rules(settings: Settings, opening: tuple[Message, ...]) -> LaneRules:
     except (ZoneInfoNotFoundError, ValueError):
         raise ConfigError(f"session.time_zone: there is no time zone {session.time_zone!r}") from None
     rule = ResetRule(session.reset, session.idle_minutes, session.daily_hour)
-    return LaneRules(session.busy, rule, zone, opening, session.quiet)
+    return SessionRules(session.busy, rule, zone, opening, session.quiet)
 
 
-def lanes_of(opened: App, began: Callable[[Running, str], None]) -> Lanes:
-    """The sessions that this process works on. `began` is told of every run that one of them begins."""
-    return Lanes(
-        opened.journal,
-        opened.runs,
-        lane_rules(opened.settings, opened.opening),
-        owner=opened.owner,
-        wall=time.time,
-        sleep=asyncio.sleep,
-        new_name=new_name,
-        began=began,
+def services_of(opened: App, slots: Slots | None = None) -> Services:
+    """What every surface asks for runs and sessions. Without `slots` there may be any number at once."""
+    rules = session_rules(opened.settings, opened.opening)
+    return make_services(
+        opened.journal, opened.runs, rules, opened.environment, slots=slots, price=opened.price
     )
 
 
@@ -203,8 +227,8 @@ class Compacted(Struct, frozen=True):
 
 
 async def compact_journal(loaded: Loaded) -> Compacted | None:
-    """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises InUse
-    beside a living process, and StorageError."""
+    """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises
+    InUse beside a living process, and StorageError."""
     folder = Path(loaded.settings.data)
     if not holds_journal(folder):
         return None
@@ -221,7 +245,10 @@ async def compact_journal(loaded: Loaded) -> Compacted | None:
 def retention_of(settings: Settings, journal: Journal) -> Retention:
     """What is kept, and for how long."""
     session = settings.session
-    once = Once(journal, owner_name(str(os.getpid())) + secrets.token_hex(4), time.time, lambda: RunId(new_name("r")))
+    environment = process_environment(asyncio.sleep)
+    once = IdempotencyStore(
+        journal, environment.owner, environment.wall, lambda: RunId(environment.new_name("r"))
+    )
     keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
     return Retention(journal, keeping, Path(settings.data) / "kept", wall=time.time, deleted=once.deleted)
 
@@ -275,8 +302,8 @@ def policy_of(
 
 
 def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule, ...]:
-    """The rules of consent. `own` names tools beside the built-in ones. Raises ConfigError for a rule that names no
-    tool: it would protect nothing."""
+    """The rules of consent. `own` names tools beside the built-in ones. Raises ConfigError for a rule that
+    names no tool: it would protect nothing."""
     rules = written(settings.tools.approval)
     known = list(dict.fromkeys((*(tool.name for family in FAMILIES.values() for tool in family), *own)))
     for rule in rules:
@@ -290,6 +317,11 @@ def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule
 def owner_name(process: str) -> str:
     """How a process begins to call itself in its claims."""
     return f"process {process} "
+
+
+def process_environment(sleep: Sleep) -> Environment:
+    """What this process is called, and its clocks."""
+    return Environment(owner_name(str(os.getpid())) + secrets.token_hex(4), time.time, sleep, new_name)
 
 
 def writer_of(folder: Path) -> str:

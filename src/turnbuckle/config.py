@@ -1,9 +1,9 @@
-"""The settings: a TOML file, then the environment, then the command line. They are checked once, and each value knows
-where it comes from.
+"""The settings: a TOML file, then the environment, then the command line. They are checked once, and each
+value knows where it comes from.
 
-`TURNBUCKLE_SERVER__PORT=9000` sets `port` in `[server]`, `TURNBUCKLE_ROUTES__0__MODEL=x` the model of the first route.
-A key that nobody knows is an error that names the nearest one. Secrets are written as `env:NAME` and looked up only
-when a route is made, and no print of the settings can show one.
+`TURNBUCKLE_SERVER__PORT=9000` sets `port` in `[server]`, `TURNBUCKLE_ROUTES__0__MODEL=x` the model of the
+first route. A key that nobody knows is an error that names the nearest one. Secrets are written as `env:NAME`
+and looked up only when a route is made, and no print of the settings can show one.
 """
 
 import difflib
@@ -20,18 +20,29 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.call.limits import StallSettings
+from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.redaction import (
+    is_secret_name,
+    secrets_in,
+    secrets_in_headers,
+    secrets_in_url,
+    without_secrets_in_url,
+)
 
 FILE = "turnbuckle.toml"
 PREFIX = "TURNBUCKLE_"
 REHEARSAL = "rehearsal"
+_ENV = "env:"
 
 Where = tuple[str | int, ...]
 
-_EXPECTED = re.compile(r"Expected `(?P<kinds>[^`]+)`(?: (?P<sign>[<>]=?) (?P<limit>\S+))?(?:, got `(?P<got>[^`]+)`)?$")
+_EXPECTED = re.compile(
+    r"Expected `(?P<kinds>[^`]+)`(?: (?P<sign>[<>]=?) (?P<limit>\S+))?(?:, got `(?P<got>[^`]+)`)?$"
+)
 _LIMITS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 _KINDS = {
     "int": "a whole number",
@@ -65,12 +76,15 @@ class Loaded(Struct, frozen=True):
     def explain(self) -> tuple[Value, ...]:
         """Every effective value with its source."""
         return tuple(
-            Value(_dotted(where), _shown(where, value), self._source(where)) for where, value in _leaves(self.settings)
+            Value(_dotted(where), _shown(where, value), self._source(where))
+            for where, value in _leaves(self.settings)
         )
 
     def _source(self, where: Where) -> str:
         inherited = (self.sources.get(where[:length]) for length in range(len(where), 0, -1))
-        within = (source for place, source in self.sources.items() if place[: len(where)] == where)  # parts of a table
+        within = (
+            source for place, source in self.sources.items() if place[: len(where)] == where
+        )  # parts of a table
         return next((source for source in (*inherited, *within) if source), DEFAULT)
 
 
@@ -82,8 +96,9 @@ def load(
     changes: Mapping[str, Any] | None = None,
     changed_by: str = "command line",
 ) -> Loaded:
-    """Read the settings. `file` must be there if it is given; else `turnbuckle.toml` in `folder` is taken, if it is
-    there. `changes` are dotted keys with values from a command line, or from elsewhere. Raises ConfigError."""
+    """Read the settings. `file` must be there if it is given; else `turnbuckle.toml` in `folder` is taken, if
+    it is there. `changes` are dotted keys with values from a command line, or from elsewhere. Raises
+    ConfigError."""
     folder = folder or Path.cwd()
     environment = os.environ if environment is None else environment
     path = file or folder / FILE
@@ -126,6 +141,45 @@ def api_keys_of(settings: Settings, environment: Mapping[str, str]) -> tuple[str
     return tuple(found)
 
 
+class Secrets(Struct, frozen=True):
+    """What must not leave: values, and the names of variables that hold one."""
+
+    values: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+
+
+def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
+    """All secrets that the settings and the environment hold, for logs, tools, errors and prints alike."""
+    written = [value for value in _texts(msgspec.to_builtins(settings)) if value.startswith(_ENV)]
+    presets = [PRESETS[route.preset].key for route in settings.routes if route.preset in PRESETS]
+    variables = {*presets, *(value.removeprefix(_ENV) for value in written)} - {""}
+    values = {environment[name].strip() for name in variables if environment.get(name)}
+    values |= secrets_in(environment) | {key for key in settings.server.api_keys if not key.startswith(_ENV)}
+    for route in settings.routes:
+        bare = {name: text for name, text in route.headers.items() if not text.startswith(_ENV)}
+        key = route.api_key or ""
+        values |= (
+            secrets_in_headers(bare) | secrets_in_url(route.base_url) | {"" if key.startswith(_ENV) else key}
+        )
+        values |= {text for name, text in _named_texts(route.extra) if is_secret_name(name)}
+    return Secrets(frozenset(values - {""}), frozenset(variables))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    return (text for _, text in _named_texts(value))
+
+
+def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _named_texts(inner, str(key))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _named_texts(inner, name)
+
+
 def rehearses(route: RouteSettings) -> bool:
     """Whether this is the embedded model, which needs no key and no network."""
     return route.protocol == REHEARSAL
@@ -152,7 +206,7 @@ def _text_of(path: Path, *, must: bool) -> str:
             raise ConfigError(f"there is no file {path}") from None
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} can not be read: {error}") from None
+        raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
@@ -174,7 +228,9 @@ def _line_of(text: str, where: Where) -> int:
             seen += line.strip().startswith("[[") and here == header
             if ".".join(here) == ".".join([*header, wanted]):
                 return at
-        elif here == header and seen in (-1, number) and re.match(rf'\s*"?{re.escape(wanted)}"?\s*[=.]', line):
+        elif (
+            here == header and seen in (-1, number) and re.match(rf'\s*"?{re.escape(wanted)}"?\s*[=.]', line)
+        ):
             return at
     return _line_of(text, where[:-1]) if tables else 1
 
@@ -220,7 +276,9 @@ def _from_text(variable: str, where: Where, raw: str) -> Any:
         try:
             return tomllib.loads(f"value = {raw}")["value"]
         except tomllib.TOMLDecodeError:
-            raise ConfigError(f"the environment variable {variable}: {_plainly(str(problem), kind)}") from None
+            raise ConfigError(
+                f"the environment variable {variable}: {_plainly(str(problem), kind)}"
+            ) from None
 
 
 def _set(given: dict[str, Any], where: Where, value: Any) -> None:
@@ -307,7 +365,9 @@ def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
         words, _, at = str(error).partition(" - at ")
         key = at.strip("`").removeprefix("$.").replace("[", ".").replace("]", "")
         where = _where(key) if key and "..." not in key else ()
-        source = next((sources[where[:size]] for size in range(len(where), 0, -1) if where[:size] in sources), "")
+        source = next(
+            (sources[where[:size]] for size in range(len(where), 0, -1) if where[:size] in sources), ""
+        )
         told = _plainly(words, _type_at(where))
         raise ConfigError(f"{key or 'settings'}: {told}{f' ({source})' if source else ''}") from None
 
@@ -369,13 +429,17 @@ def _shown(where: Where, value: Any) -> str:
         return _without_secret(value)
     if where[-1] == "api_keys":
         return ", ".join(map(_without_secret, value)) or "none"
+    if where[-1] == "base_url":
+        return msgspec.json.encode(without_secrets_in_url(value)).decode()
+    if where[-1] == "extra":
+        return ", ".join(f"{name}: (hidden)" for name in value) or "none"
     if where[-1] == "headers":
         return ", ".join(f"{name}: {_without_secret(text)}" for name, text in value.items()) or "none"
     return msgspec.json.encode(value).decode()
 
 
 def _without_secret(written: str) -> str:
-    return written if written.startswith("env:") else "(hidden)"
+    return written if written.startswith(_ENV) else "(hidden)"
 
 
 def _dotted(where: Where) -> str:

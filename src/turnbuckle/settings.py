@@ -1,7 +1,8 @@
-"""What can be set, apart from the server and the clocks of a call, which have their own files. `config.py` reads it.
+"""What can be set, apart from the server and the clocks of a call, which have their own files. `config.py`
+reads it.
 
-Every field has one sentence that says what it is; `docs/configuration.md` is made from them by `make reference`, so a
-setting without a sentence is a setting that nobody can look up.
+Every field has one sentence that says what it is; `docs/configuration.md` is made from them by `make
+reference`, so a setting without a sentence is a setting that nobody can look up.
 """
 
 from typing import Annotated, Any, Literal
@@ -12,20 +13,25 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
 from turnbuckle.turn.consent import Rule
+from turnbuckle.vocab.ids import ProtocolName
 
-RouteProtocol = Literal["openai_chat", "openai_responses", "anthropic", "rehearsal"]
+RouteProtocol = ProtocolName | Literal["rehearsal"]
 Family = Literal["files", "shell", "web", "ask"]
 Count = Annotated[int, Meta(ge=1)]
 Money = Annotated[float, Meta(gt=0)]
 
 
 class RouteSettings(Struct, frozen=True, omit_defaults=True):
-    """One way to one model. `[[routes]]` may stand there several times: the first is the usual one, the others are its
-    fallbacks, in this order."""
+    """One way to one model. `[[routes]]` may stand there several times: the first is the usual one, the
+    others are its fallbacks, in this order."""
 
     name: Annotated[str, Meta(description="What the route is called; its preset or model if left out.")] = ""
-    preset: Annotated[str, Meta(description="A known provider: where it is, what it speaks, where its key lies.")] = ""
-    protocol: Annotated[RouteProtocol | None, Meta(description="What it speaks, if there is no preset.")] = None
+    preset: Annotated[
+        str, Meta(description="A known provider: where it is, what it speaks, where its key lies.")
+    ] = ""
+    protocol: Annotated[RouteProtocol | None, Meta(description="What it speaks, if there is no preset.")] = (
+        None
+    )
     base_url: Annotated[str, Meta(description="Where it is, if there is no preset or it is elsewhere.")] = ""
     api_key: Annotated[
         str | None, Meta(description="The key, best as `env:NAME`; the preset's own variable if left out.")
@@ -40,7 +46,9 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
     quirks: Annotated[
         dict[str, Any], Meta(description="How it differs from its protocol, see [quirks](quirks.md).")
     ] = {}
-    stall: Annotated[dict[str, Any], Meta(description="Clocks of this route alone, named as in `[stall]`.")] = {}
+    stall: Annotated[
+        dict[str, Any], Meta(description="Clocks of this route alone, named as in `[stall]`.")
+    ] = {}
     extra: Annotated[dict[str, Any], Meta(description="More fields of the request.")] = {}
     local: Annotated[
         bool | None,
@@ -53,18 +61,22 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
 
 
 class RecoverySettings(Struct, frozen=True):
-    """How often something broken is taken up again. A try that brought new text or arguments starts the count anew."""
+    """How often something broken is taken up again. A try that brought new text or arguments starts the count
+    again."""
 
     stream_retries: Annotated[int, Meta(ge=0, description="Silent tries more, while nothing was shown.")] = 2
     patience: Annotated[
         float,
         Meta(
             ge=0,
-            description="Seconds for which a route that is down (refused, 503, too many requests) is waited for where "
+            description="Seconds for which a route that is down (refused, 503, too many requests) is "
+            "waited for where "
             "there is no other, while nothing was shown.",
         ),
     ] = 75.0
-    continuations: Annotated[int, Meta(ge=0, description="Tries in a row without progress before the turn ends.")] = 3
+    continuations: Annotated[
+        int, Meta(ge=0, description="Tries in a row without progress before the turn ends.")
+    ] = 3
     max_recoveries: Annotated[
         int, Meta(ge=0, description="Comebacks after a crash without progress before the run ends.")
     ] = 2
@@ -84,12 +96,15 @@ class TurnSettings(Struct, frozen=True):
 
 
 class SessionSettings(Struct, frozen=True):
-    """How conversations go on, begin anew, and what is kept of them. See [sessions](sessions.md)."""
+    """How conversations go on, start fresh, and what is kept of them. See [sessions](sessions.md)."""
 
     reset: Annotated[
-        Literal["none", "idle", "daily", "both"], Meta(description="When a conversation begins anew by itself.")
+        Literal["none", "idle", "daily", "both"],
+        Meta(description="When a conversation starts fresh by itself."),
     ] = "none"
-    idle_minutes: Annotated[float, Meta(gt=0, description="After so many minutes of silence, for `idle`.")] = 1440.0
+    idle_minutes: Annotated[
+        float, Meta(gt=0, description="After so many minutes of silence, for `idle`.")
+    ] = 1440.0
     daily_hour: Annotated[int, Meta(ge=0, le=23, description="At this hour of the day, for `daily`.")] = 4
     busy: Annotated[
         Literal["queue", "steer", "interrupt", "refuse"],
@@ -99,7 +114,10 @@ class SessionSettings(Struct, frozen=True):
         Literal["resume", "suspend"], Meta(description="What a start does with runs that have no end.")
     ] = "resume"
     stale_after: Annotated[
-        float, Meta(ge=0, description="Seconds after which such a run waits for somebody to ask for it; 0 is never.")
+        float,
+        Meta(
+            ge=0, description="Seconds after which such a run waits for somebody to ask for it; 0 is never."
+        ),
     ] = 43_200.0
     time_zone: Annotated[
         str,
@@ -116,14 +134,17 @@ class SessionSettings(Struct, frozen=True):
         float,
         Meta(
             ge=0,
-            description="Days after a run's end until its bursts are merged; its facts and its text stay; 0 is never.",
+            description=(
+                "Days after a run's end until its bursts are merged; its facts and its text stay; 0 is never."
+            ),
         ),
     ] = 0.0
     keep_relays_hours: Annotated[
         float,
         Meta(
             ge=0,
-            description="Hours until answers that were not to be stored, and relays without a session, are deleted; "
+            description="Hours until answers that were not to be stored, and relays without a session, "
+            "are deleted; "
             "0 is never.",
         ),
     ] = 24.0
@@ -132,9 +153,15 @@ class SessionSettings(Struct, frozen=True):
 class ToolSettings(Struct, frozen=True):
     """What the model may do. See [consent](#consent)."""
 
-    enable: Annotated[tuple[Family, ...], Meta(description="Families of tools.")] = ("files", "shell", "web", "ask")
+    enable: Annotated[tuple[Family, ...], Meta(description="Families of tools.")] = (
+        "files",
+        "shell",
+        "web",
+        "ask",
+    )
     approval: Annotated[
-        dict[str, Rule], Meta(description="The rule by the name of a tool and a pattern, see [below](#consent).")
+        dict[str, Rule],
+        Meta(description="The rule by the name of a tool and a pattern, see [below](#consent)."),
     ] = {}
     answer_seconds: Annotated[
         float,
@@ -144,16 +171,18 @@ class ToolSettings(Struct, frozen=True):
         tuple[str, ...],
         Meta(description="Files (`my_tools.py`) and modules with [own tools](tools.md), loaded at start-up."),
     ] = ()
-    private_addresses: Annotated[bool, Meta(description="Whether `fetch_url` may visit private networks.")] = False
+    private_addresses: Annotated[
+        bool, Meta(description="Whether `fetch_url` may visit private networks.")
+    ] = False
 
 
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 
     workspace: Annotated[str, Meta(description="The folder in which file and shell tools act.")] = "."
-    data: Annotated[str, Meta(description="The journal and kept outputs; one process writes there at a time.")] = (
-        ".turnbuckle"
-    )
+    data: Annotated[
+        str, Meta(description="The journal and kept outputs; one process writes there at a time.")
+    ] = ".turnbuckle"
     server: ServerSettings = ServerSettings()
     routes: tuple[RouteSettings, ...] = ()
     stall: StallSettings = StallSettings()

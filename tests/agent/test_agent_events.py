@@ -3,21 +3,27 @@
 import msgspec
 import pytest
 
-from turnbuckle.agent import events
-from turnbuckle.agent.events import Cursor, Event, Telling, read_cursor, told
+from turnbuckle.agent.events import Cursor, Event, EventRenderer, read_cursor
 from turnbuckle.errors import CursorGone
 from turnbuckle.journal.port import Item
 from turnbuckle.turn import facts
 from turnbuckle.vocab.events import CallArgs, ReasoningDelta, RefusalDelta, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import ToolOutcome
 
 RUN = RunId("r1")
-BURST = (ReasoningDelta(0, "hm "), ReasoningDelta(0, "yes"), TextDelta(1, "Hel"), CallArgs(2, "{"), TextDelta(1, "lo"))
+BURST = (
+    ReasoningDelta(0, "hm "),
+    ReasoningDelta(0, "yes"),
+    TextDelta(1, "Hel"),
+    CallArgs(2, "{"),
+    TextDelta(1, "lo"),
+)
 FACTS: list[facts.Fact] = [
-    facts.RunStarted(1.0, RUN, SessionId("s1"), (), asked={"notice": "A new conversation."}),
+    facts.RunStarted(1.0, RUN, SessionId("s1"), (), origin=Origin(notice="A new conversation.")),
     facts.ModelAsked(2.0, 1, RouteName("main"), "openai_chat", "m", "first"),
     facts.Streamed(3.0, 1, BURST),
     facts.Streamed(3.5, 1, (CallArgs(2, "}"),)),
@@ -41,14 +47,14 @@ ITEMS = [Item(number, facts.encode(fact)) for number, fact in enumerate(FACTS, 1
 
 def tell(items: list[Item], after: str | int = "") -> list[Event]:
     cursor = read_cursor(after)
-    telling = Telling(RUN, cursor)
-    return [event for item in items for event in telling.take(item)]
+    renderer = EventRenderer(RUN, cursor)
+    return [event for item in items for event in renderer.take(item)]
 
 
 def test_every_fact_that_concerns_a_program_is_told_once_and_in_order():
     assert [type(event).__name__ for event in tell(ITEMS)] == [
-        "Begun", "Notice", "Waiting", "Reasoning", "Text", "Notice", "Waiting", "ApprovalAsked", "ApprovalAnswered",
-        "ToolStarted", "ToolSaid", "ToolFinished", "Notice", "Notice", "Text", "Notice", "Ended",
+        "RunBegun", "Notice", "Waiting", "Reasoning", "Text", "Notice", "Waiting", "QuestionAsked", "QuestionAnswered",
+        "ToolBegun", "ToolPrinted", "ToolEnded", "Notice", "Notice", "Text", "Notice", "RunOver",
     ]  # fmt: skip
 
 
@@ -69,8 +75,12 @@ def test_whoever_comes_back_with_the_cursor_of_any_event_gets_exactly_those_behi
 
 
 @pytest.mark.requirement("E4")
-@pytest.mark.parametrize("after, gone", [("2", False), ("3", True), ("4.0", True), ("5.0", True), ("5", False)])
-def test_a_cursor_into_events_that_were_merged_is_refused_and_never_answered_with_a_gap(after: str, gone: bool):
+@pytest.mark.parametrize(
+    "after, gone", [("2", False), ("3", True), ("4.0", True), ("5.0", True), ("5", False)]
+)
+def test_a_cursor_into_events_that_were_merged_is_refused_and_never_answered_with_a_gap(
+    after: str, gone: bool
+):
     merged = Item(5, facts.encode(facts.Streamed(5.0, 1, (TextDelta(0, "abc"),), merged=3)))  # for 3, 4 and 5
     if gone:
         with pytest.raises(CursorGone, match="from the start"):
@@ -81,7 +91,7 @@ def test_a_cursor_into_events_that_were_merged_is_refused_and_never_answered_wit
 
 @pytest.mark.parametrize("written", ["x", "-1", "1.x", "1.-2", "1 "])
 def test_what_is_no_cursor_is_refused(written: str):
-    with pytest.raises(ValueError, match="is no cursor"):
+    with pytest.raises(ValueError, match="is not a cursor"):
         read_cursor(written)
 
 
@@ -93,11 +103,7 @@ def test_events_are_plain_values_that_survive_a_trip_through_json():
 
 
 def test_every_kind_of_event_has_a_fact_that_leads_to_it():
-    kinds = {type(event) for fact in FACTS for event in told(RUN, fact)}
-    assert kinds == set(Event.__args__)
-    assert {kind.__name__ for kind in kinds} == {
-        name for name, value in vars(events).items() if isinstance(value, type) and issubclass(value, events._Event)
-    } - {"_Event"}
+    assert {type(event) for event in tell(ITEMS)} == set(Event.__args__)
 
 
 def test_a_cursor_behind_a_part_of_an_item_reads_that_item_again():

@@ -14,21 +14,23 @@ import turnbuckle
 from turnbuckle import (
     Agent,
     ConfigError,
-    Ended,
     ImagePart,
     InUse,
     KeyReused,
     Notice,
+    RunOver,
     RunUnfinished,
     RunUnknown,
     SessionBusy,
+    SessionExists,
     SessionUnknown,
     TextPart,
-    ToolFinished,
-    ToolSaid,
-    ToolStarted,
+    ToolBegun,
+    ToolEnded,
+    ToolPrinted,
     tool,
 )
+from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of as text_in
 
 
@@ -73,9 +75,9 @@ def test_a_stream_tells_what_happens_and_its_text_is_that_of_the_result(tmp_path
     assert (events[0].session, result.session) == ("work", "work")
     assert outcome_of(events) == result.outcome == "completed"
     assert text_of(events).endswith(result.text)
-    (started,) = [event for event in events if isinstance(event, ToolStarted)]
-    (said,) = [event for event in events if isinstance(event, ToolSaid)]
-    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    (started,) = [event for event in events if isinstance(event, ToolBegun)]
+    (said,) = [event for event in events if isinstance(event, ToolPrinted)]
+    (finished,) = [event for event in events if isinstance(event, ToolEnded)]
     assert (started.tool, started.arguments) == ("shell", {"command": "echo hello"})
     assert (said.text, finished.text, finished.status) == ("hello\n", "hello\n", "finished")
     assert started.call == said.call == finished.call
@@ -135,7 +137,10 @@ def test_a_session_goes_on_and_its_messages_can_be_read(tmp_path: Path):
         await opened.run("say hello", session="work")
         second = await opened.run("say bye", session="work")
         told = await opened.sessions.messages("work")
-        assert [text_in(one.message.parts) for one in told if one.message.role == "user"] == ["say hello", "say bye"]
+        assert [text_in(one.message.parts) for one in told if one.message.role == "user"] == [
+            "say hello",
+            "say bye",
+        ]
         assert [text_in(one.parts) for one in second.messages if one.role == "user"] == ["say bye"]
         assert [(line.name, line.running) for line in await opened.sessions.list()] == [("work", "")]
 
@@ -151,12 +156,14 @@ def test_sessions_can_be_searched_renamed_forked_undone_begun_anew_and_deleted(t
         assert [line.title for line in await sessions.search("marmalade")] == ["breakfast"]
         await sessions.fork("work", "copy")
         assert len(await sessions.messages("copy")) == len(await sessions.messages("work"))
-        with pytest.raises(SessionBusy, match="already"):
+        with pytest.raises(SessionExists, match="already"):
             await sessions.fork("work", "copy")
         assert await sessions.undo("work") == first.run
         assert await sessions.messages("work") == ()
         await sessions.renew("copy")
-        notices = [event async for event in opened.stream("say hello", session="copy") if isinstance(event, Notice)]
+        notices = [
+            event async for event in opened.stream("say hello", session="copy") if isinstance(event, Notice)
+        ]
         assert notices
         assert (await sessions.stop("copy")).run is None
         keyed = await opened.run("say once", session="copy", key="k")
@@ -189,7 +196,9 @@ def test_a_message_that_steers_is_answered_by_the_run_that_is_under_way(tmp_path
         run = await opened.start("tell a story with 30 lines", session="work")
         steered = await opened.run("say something else", session="work", busy="steer")
         assert (steered.run, steered.outcome) == (run, "completed")
-        assert [text_in(one.parts) for one in steered.messages if one.role == "user"][-1] == "say something else"
+        assert [text_in(one.parts) for one in steered.messages if one.role == "user"][
+            -1
+        ] == "say something else"
 
     played(tmp_path, scene)
 
@@ -199,15 +208,17 @@ def test_a_stop_ends_a_run_and_says_what_it_ended(tmp_path: Path):
     async def scene(opened: Agent):
         run = await opened.start("run sleep 600", session="work")
         async for event in opened.follow(run):
-            if isinstance(event, ToolStarted):
+            if isinstance(event, ToolBegun):
                 break
         receipt = await opened.stop(run, by="me")
         assert (receipt.stopped, receipt.by, [tool.name for tool in receipt.tools]) == (True, "me", ["shell"])
         assert (await opened.wait(run)).outcome == "cancelled"
         late = await opened.stop(run)
         assert (late.stopped, late.outcome.kind) == (False, "cancelled")
-        notices = [event async for event in opened.stream("say hi", session="work") if isinstance(event, Notice)]
-        assert len(notices) == 1  # the conversation begins anew, and the user is told why
+        notices = [
+            event async for event in opened.stream("say hi", session="work") if isinstance(event, Notice)
+        ]
+        assert len(notices) == 1  # the conversation starts fresh, and the user is told why
 
     played(tmp_path, scene)
 
@@ -227,7 +238,9 @@ def test_a_message_that_waits_for_its_turn_can_be_taken_back(tmp_path: Path):
 @pytest.mark.requirement("F6")
 def test_a_task_with_a_key_runs_once_however_often_it_is_given(tmp_path: Path):
     async def scene(opened: Agent):
-        first, second = await asyncio.gather(*(opened.run("run echo x >> a.txt", key="job 1") for _ in range(2)))
+        first, second = await asyncio.gather(
+            *(opened.run("run echo x >> a.txt", key="job 1") for _ in range(2))
+        )
         third = await opened.run("run echo x >> a.txt", key="job 1")
         assert first == second == third
         assert (await opened.run("run echo x >> a.txt", key="job 2")).run != first.run
@@ -241,7 +254,9 @@ def test_a_task_with_a_key_runs_once_however_often_it_is_given(tmp_path: Path):
 
 
 @pytest.mark.requirement("G6", "E2")
-def test_a_run_that_was_started_is_kept_when_the_agent_closes_and_goes_on_when_the_next_resumes(tmp_path: Path):
+def test_a_run_that_was_started_is_kept_when_the_agent_closes_and_goes_on_when_the_next_resumes(
+    tmp_path: Path,
+):
     async def main():
         async with agent(tmp_path, data=tmp_path / "data") as first:
             run = await first.start("write a.txt with 400 lines", session="work")
@@ -337,8 +352,8 @@ def test_a_task_may_hold_a_picture(tmp_path: Path):
 def test_instructions_stand_in_front_of_every_conversation(tmp_path: Path):
     async def scene(opened: Agent):
         result = await opened.run("say hello")
-        first = (await opened._here().journal.read(result.run, 0, 1))[0]
-        assert b"Speak like a sailor." in first.data
+        first = await opened._here().runs.started(RunId(result.run))
+        assert "Speak like a sailor." in "".join(text_in(message.parts) for message in first.messages)
         assert all(message.role != "system" for message in result.messages)
 
     played(tmp_path, scene, instructions="Speak like a sailor.")
@@ -354,7 +369,9 @@ def test_settings_come_from_the_file_the_environment_and_the_program_which_wins(
     made = Agent(config=file, environment=environment, settings={"turn.same_call": 900})
     turn = made._loaded.settings.turn
     assert (turn.max_calls, turn.max_tool_calls, turn.same_call) == (7, 80, 900)
-    assert [value.source for value in made._loaded.explain() if value.key == "turn.same_call"] == ["keyword argument"]
+    assert [value.source for value in made._loaded.explain() if value.key == "turn.same_call"] == [
+        "keyword argument"
+    ]
     assert made._loaded.settings.workspace == str(tmp_path)
     none = Agent(config=None, environment=environment)
     assert none._loaded.settings.turn.max_tool_calls == 300
@@ -381,7 +398,9 @@ def test_a_model_is_a_route_of_the_file_a_preset_with_a_name_or_the_rehearsal(tm
 
 
 def test_any_compatible_server_is_a_model_by_its_address():
-    made = Agent("big", base_url="http://localhost:9/v1", api_key="env:K", config=None, environment={"K": "secret"})
+    made = Agent(
+        "big", base_url="http://localhost:9/v1", api_key="env:K", config=None, environment={"K": "secret"}
+    )
     (route,) = made._loaded.settings.routes
     assert (route.model, route.protocol, route.base_url) == ("big", "openai_chat", "http://localhost:9/v1")
     assert "secret" not in repr(made._loaded.explain())
@@ -395,10 +414,13 @@ def test_any_compatible_server_is_a_model_by_its_address():
         ({"base_url": "http://localhost:9"}, "base_url needs one model"),
         ({"model": ["a", "b"], "base_url": "http://localhost:9"}, "base_url needs one model"),
         ({"api_key": "k"}, "whose key"),
-        ({"settings": {"turn.max_cals": 3}}, "keyword argument: turn.max_cals is not known; did you mean max_calls"),
+        (
+            {"settings": {"turn.max_cals": 3}},
+            "keyword argument: turn.max_cals is not known; did you mean max_calls",
+        ),
         ({"settings": {"turn.max_calls": "many"}}, "turn.max_calls"),
         ({"enable": ["filez"]}, "tools.enable"),
-        ({"workspace": "nowhere"}, "is no folder"),
+        ({"workspace": "nowhere"}, "is not a folder"),
         ({"config": "nowhere.toml"}, "there is no file"),
         ({"tools": [len]}, "is no tool"),
         ({"tools": [word_count, same_name]}, "has a tool word_count"),
@@ -411,7 +433,9 @@ def test_what_an_agent_can_not_be_made_of_is_said_when_it_is_made(given, words: 
 
 
 def test_a_rule_for_an_own_tool_is_known_and_one_for_nobody_is_refused(tmp_path: Path):
-    result = played(tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_count": "deny"})
+    result = played(
+        tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_count": "deny"}
+    )
     assert "do not allow" in result.text
     with pytest.raises(ConfigError, match="did you mean word_count"):
         played(tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_counts": "deny"})
@@ -434,7 +458,9 @@ def test_every_public_name_can_be_imported_and_has_words_that_explain_it():
 @pytest.mark.process
 def test_to_import_the_package_loads_nothing_but_its_names():
     code = "import sys, turnbuckle; print(*(name for name in sys.modules if name.startswith('turnbuckle')))"
-    ran = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
     assert ran.stdout.split() == ["turnbuckle"]
 
 
@@ -447,5 +473,5 @@ def test_the_last_event_says_how_it_ended(tmp_path: Path):
         return [event async for event in opened.stream("say hello and refuse")]
 
     last = played(tmp_path, scene)[-1]
-    assert isinstance(last, Ended)
+    assert isinstance(last, RunOver)
     assert (last.outcome in ("failed", "partial"), bool(last.why)) == (True, True)

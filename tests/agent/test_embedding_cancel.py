@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from agent_stage import agent, outcome_of, played
 
-from turnbuckle import Agent, ApprovalAsked, Event, ToolFinished, ToolStarted, Waiting
+from turnbuckle import Agent, Event, QuestionAsked, ToolBegun, ToolEnded, Waiting
+from turnbuckle.session.state import SessionState
 
 TASKS = {
     "text": ("tell a story with 4 lines", {}),
@@ -57,8 +58,8 @@ async def left_behind(opened: Agent, seen: list[Event]) -> str:
     assert stored[: len(seen)] == seen  # nothing that was told is lost
     outcome = outcome_of(stored)
     assert outcome in ("cancelled", "completed")
-    starts = [event.call for event in stored if isinstance(event, ToolStarted)]
-    ends = [event.call for event in stored if isinstance(event, ToolFinished)]
+    starts = [event.call for event in stored if isinstance(event, ToolBegun)]
+    ends = [event.call for event in stored if isinstance(event, ToolEnded)]
     assert set(starts) <= set(ends)
     assert len(ends) == len(set(ends))
     assert await opened.approvals() == ()
@@ -68,7 +69,9 @@ async def left_behind(opened: Agent, seen: list[Event]) -> str:
 
 
 def is_pause(event: Event) -> bool:
-    return isinstance(event, ApprovalAsked) or (isinstance(event, Waiting) and event.kind in ("retry", "rate_limit"))
+    return isinstance(event, QuestionAsked) or (
+        isinstance(event, Waiting) and event.kind in ("retry", "rate_limit")
+    )
 
 
 @pytest.mark.requirement("E1", "F7", "G2")
@@ -83,7 +86,7 @@ def test_a_caller_that_goes_behind_any_event_ends_the_run_and_nothing_it_showed_
         events: list[Event] = []
         async for event in opened.stream(task):
             events.append(event)
-            if isinstance(event, ApprovalAsked):
+            if isinstance(event, QuestionAsked):
                 assert await opened.answer(event, True)
         return events
 
@@ -122,16 +125,21 @@ def test_a_caller_that_is_cancelled_at_any_step_of_the_beginning_leaves_no_run_w
     assert len(told) > 1  # some were cancelled before anything was stored, and some behind it
 
 
+async def state_of(opened: Agent) -> SessionState:
+    sessions = opened._here().sessions
+    return await sessions.state(await sessions.row("work"))
+
+
 @pytest.mark.requirement("F7")
 def test_a_caller_that_is_cancelled_while_its_message_waits_takes_it_back(tmp_path: Path):
     async def scene(opened: Agent) -> None:
         first = await opened.start("run sleep 600", session="work")
         waiting = asyncio.create_task(opened.run("run echo one > effects.txt", session="work"))
-        while len((await opened._here().sessions.state("work")).waiting) < 1:
+        while len((await state_of(opened)).waiting) < 1:
             await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
-        assert (await opened._here().sessions.state("work")).waiting == ()
+        assert (await state_of(opened)).waiting == ()
         await opened.stop(first)
 
     played(tmp_path, scene)
@@ -147,7 +155,7 @@ def test_a_second_cancellation_does_not_break_the_end_off(tmp_path: Path):
             async def consume() -> None:
                 async for event in opened.stream("run sleep 600"):
                     seen.append(event)
-                    if isinstance(event, ToolStarted):
+                    if isinstance(event, ToolBegun):
                         consuming.cancel()
 
             consuming = asyncio.create_task(consume())
@@ -167,7 +175,7 @@ def test_a_second_cancellation_does_not_break_the_end_off(tmp_path: Path):
 def test_a_loop_that_is_left_without_closing_its_stream_ends_the_run_too(tmp_path: Path):
     async def scene(opened: Agent) -> str:
         async for event in opened.stream("run sleep 600"):
-            if isinstance(event, ToolStarted):
+            if isinstance(event, ToolBegun):
                 break
         (line,) = await opened.sessions.list()
         return (await opened.wait(line.running or (await opened.sessions.messages(line.name))[0].run)).outcome

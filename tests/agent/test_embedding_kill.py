@@ -11,7 +11,7 @@ import pytest
 from agent_stage import outcome_of
 from commands import ENVIRONMENT
 
-from turnbuckle import Notice, ToolFinished, ToolStarted
+from turnbuckle import Notice, ToolBegun, ToolEnded
 
 PROGRAM = Path(__file__).with_name("killed_program.py")
 _spec = importlib.util.spec_from_file_location("killed_program", PROGRAM)
@@ -23,7 +23,12 @@ def killed(folder: Path, task: str, fault: str) -> None:
     """The first life of the program."""
     command = [sys.executable, str(PROGRAM), str(folder), task]
     ended = subprocess.run(
-        command, env={**ENVIRONMENT, "TURNBUCKLE_FAULT": fault}, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={**ENVIRONMENT, "TURNBUCKLE_FAULT": fault},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
@@ -51,8 +56,8 @@ def test_a_program_that_died_in_a_tool_resumes_and_tells_the_truth_about_it(
 
     events = asyncio.run(second_life())
     assert outcome_of(events) == "completed"
-    assert [event.tool for event in events if isinstance(event, ToolStarted)][:1] == [tool]
-    assert [event.status for event in events if isinstance(event, ToolFinished)] == [status]
+    assert [event.tool for event in events if isinstance(event, ToolBegun)][:1] == [tool]
+    assert [event.status for event in events if isinstance(event, ToolEnded)] == [status]
     assert any(isinstance(event, Notice) and "process died" in event.text for event in events)
     for effect in ("bell.txt", "saves.txt"):
         file = tmp_path / effect

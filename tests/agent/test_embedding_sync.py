@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from agent_stage import agent, outcome_of
 
-from turnbuckle import Agent, ToolContext, ToolStarted, tool
+from turnbuckle import Agent, ToolBegun, ToolContext, tool
 
 
 def test_a_script_runs_tasks_and_streams_without_any_event_loop(tmp_path: Path):
@@ -64,12 +64,15 @@ def test_leaving_a_stream_early_stops_its_run(tmp_path: Path):
     with agent(tmp_path) as opened:
         events = opened.stream_sync("run sleep 600")
         run = next(events).run
-        events.close()
+        events.close()  # type: ignore[attr-defined]
         assert opened.sync(opened.wait(run)).outcome == "cancelled"
 
 
 def test_a_mistake_at_opening_is_raised_and_leaves_no_thread(tmp_path: Path):
-    with pytest.raises(Exception, match="there is no module"), agent(tmp_path, settings={"tools.modules": ["nobody"]}):
+    with (
+        pytest.raises(Exception, match="there is no module"),
+        agent(tmp_path, settings={"tools.modules": ["nobody"]}),
+    ):
         pass
     assert not [one for one in threading.enumerate() if one.name == "turnbuckle-agent"]
 
@@ -107,5 +110,5 @@ def test_a_tool_may_use_the_agent_that_it_belongs_to_from_its_thread(tmp_path: P
 
     with agent(tmp_path, tools=[delegate]) as opened:
         events = list(opened.stream_sync("call delegate with {}"))
-        assert [event.tool for event in events if isinstance(event, ToolStarted)] == ["delegate"]
+        assert [event.tool for event in events if isinstance(event, ToolBegun)] == ["delegate"]
         assert "from inside" in opened.sync(opened.wait(events[0].run)).text

@@ -11,28 +11,33 @@ from agent_stage import agent, lab, played
 
 from turnbuckle import (
     Agent,
-    ApprovalAnswered,
-    ApprovalAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    ToolBegun,
     ToolContext,
+    ToolEnded,
     ToolError,
-    ToolFinished,
     ToolOutcome,
-    ToolSaid,
-    ToolStarted,
+    ToolPrinted,
     foreign_tool,
     read_text,
     tool,
     was_written,
     write_text,
 )
-from turnbuckle.lab.asked import brings_results, last_user_text, shown_draft
+from turnbuckle.lab.received import brings_results, last_user_text, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
 
 NOTE = "".join(f"{number:03} of the long note\n" for number in range(160))
 ASK = {"approval": {"save_note": "ask"}}
 
 
-@tool(effect="write", draftable="text", subject="path", probe=lambda arguments, context: was_written(context, "n.txt"))
+@tool(
+    effect="write",
+    draftable="text",
+    subject="path",
+    probe=lambda arguments, context: was_written(context, "n.txt"),
+)
 def save_note(path: str, text: Annotated[str, "All of it."], context: ToolContext) -> str:
     """Save a note."""
     write_text(context, path, text)
@@ -69,7 +74,7 @@ def test_a_long_argument_of_an_own_tool_survives_every_cut_and_the_tool_runs_onc
     events, result = asyncio.run(main())
     assert (result.outcome, result.text) == ("completed", "Saved.")
     assert result.wasted.times >= 3
-    assert [event.arguments["text"] == NOTE for event in events if isinstance(event, ToolStarted)] == [True]
+    assert [event.arguments["text"] == NOTE for event in events if isinstance(event, ToolBegun)] == [True]
     assert (tmp_path / "n.txt").read_text() == NOTE
 
 
@@ -79,16 +84,18 @@ def test_a_long_argument_of_an_own_tool_survives_every_cut_and_the_tool_runs_onc
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("answer, runs, verdict", [(True, True, "allowed"), (False, False, "denied")])
 @pytest.mark.parametrize("plain", [True, False])
-def test_a_function_of_the_program_gives_consent_or_not(tmp_path: Path, answer: bool, runs: bool, verdict, plain: bool):
-    asked: list[ApprovalAsked] = []
+def test_a_function_of_the_program_gives_consent_or_not(
+    tmp_path: Path, answer: bool, runs: bool, verdict, plain: bool
+):
+    asked: list[QuestionAsked] = []
     threads: list[threading.Thread] = []
 
-    def ask(question: ApprovalAsked) -> bool:
+    def ask(question: QuestionAsked) -> bool:
         asked.append(question)
         threads.append(threading.current_thread())
         return answer
 
-    async def later(question: ApprovalAsked) -> bool:
+    async def later(question: QuestionAsked) -> bool:
         return ask(question)
 
     async def scene(opened: Agent):
@@ -102,13 +109,13 @@ def test_a_function_of_the_program_gives_consent_or_not(tmp_path: Path, answer: 
         {"path": "n.txt", "text": "hello"},
     )
     assert (threads[0] is threading.main_thread()) != plain  # a plain one may wait for a person
-    assert [event.verdict for event in events if isinstance(event, ApprovalAnswered)] == [verdict]
+    assert [event.verdict for event in events if isinstance(event, QuestionAnswered)] == [verdict]
     assert (tmp_path / "n.txt").exists() == runs
 
 
 @pytest.mark.requirement("D8")
 def test_a_function_that_fails_has_given_no_consent(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    def ask(question: ApprovalAsked) -> bool:
+    def ask(question: QuestionAsked) -> bool:
         raise OSError("no terminal")
 
     result = played(tmp_path, lambda agent: agent.run(saves()), tools=[save_note], ask=ask, **ASK)
@@ -118,23 +125,27 @@ def test_a_function_that_fails_has_given_no_consent(tmp_path: Path, caplog: pyte
 
 
 @pytest.mark.requirement("D8")
-def test_a_question_that_the_function_leaves_open_can_be_answered_by_anybody_else_and_counts_once(tmp_path: Path):
+def test_a_question_that_the_function_leaves_open_can_be_answered_by_anybody_else_and_counts_once(
+    tmp_path: Path,
+):
     async def scene(opened: Agent):
         verdicts = []
         async for event in opened.stream(saves()):
-            if isinstance(event, ApprovalAsked):
+            if isinstance(event, QuestionAsked):
                 (waiting,) = await opened.approvals()
                 assert waiting == event
                 with pytest.raises(ValueError, match="True or False"):
                     await opened.answer(event, "yes")
                 assert await opened.answer(event, True, by="anna")
                 assert not await opened.answer(event, False)
-            elif isinstance(event, ApprovalAnswered):
+            elif isinstance(event, QuestionAnswered):
                 verdicts.append((event.verdict, event.by))
         assert await opened.approvals() == ()
         return verdicts
 
-    assert played(tmp_path, scene, tools=[save_note], ask=lambda question: None, **ASK) == [("allowed", "anna")]
+    assert played(tmp_path, scene, tools=[save_note], ask=lambda question: None, **ASK) == [
+        ("allowed", "anna")
+    ]
     assert (tmp_path / "n.txt").read_text() == "hello"
 
 
@@ -143,7 +154,7 @@ def test_a_function_that_still_thinks_is_left_alone_when_somebody_else_answers(t
     asked = asyncio.Event()
     ends: list[str] = []
 
-    async def ask(question: ApprovalAsked) -> bool:
+    async def ask(question: QuestionAsked) -> bool:
         asked.set()
         try:
             await asyncio.Event().wait()
@@ -178,8 +189,8 @@ def test_where_nobody_could_answer_nobody_is_asked(tmp_path: Path):
         return [event async for event in opened.stream(saves())]
 
     events = played(tmp_path, scene, tools=[save_note], **ASK)
-    assert not [event for event in events if isinstance(event, ApprovalAsked)]
-    assert [event.status for event in events if isinstance(event, ToolFinished)] == ["denied"]
+    assert not [event for event in events if isinstance(event, QuestionAsked)]
+    assert [event.status for event in events if isinstance(event, ToolEnded)] == ["denied"]
 
 
 @pytest.mark.requirement("D8")
@@ -220,22 +231,27 @@ def fails(how: str) -> str:
 @tool(effect="read")
 def shapes(kind: str) -> Any:
     """Give something."""
-    return {"text": "plain", "value": {"a": [1, 2]}, "none": None, "outcome": ToolOutcome("failed", "it says no")}[kind]
+    return {
+        "text": "plain",
+        "value": {"a": [1, 2]},
+        "none": None,
+        "outcome": ToolOutcome("failed", "it says no"),
+    }[kind]
 
 
-def finished(folder: Path, task: str, *tools: Any) -> tuple[list[Any], ToolFinished]:
+def finished(folder: Path, task: str, *tools: Any) -> tuple[list[Any], ToolEnded]:
     async def scene(opened: Agent):
         return [event async for event in opened.stream(task)]
 
     events = played(folder, scene, tools=tools)
-    (end,) = [event for event in events if isinstance(event, ToolFinished)]
+    (end,) = [event for event in events if isinstance(event, ToolEnded)]
     return events, end
 
 
 @pytest.mark.requirement("D5")
 def test_a_tool_that_takes_too_long_is_ended_and_what_it_printed_is_kept(tmp_path: Path):
     events, end = finished(tmp_path, "call hangs with {}", hangs)
-    assert [event.text for event in events if isinstance(event, ToolSaid)] == ["I begin\n"]
+    assert [event.text for event in events if isinstance(event, ToolPrinted)] == ["I begin\n"]
     assert (end.status, end.text) == ("timed_out", "I begin\n")
 
 
@@ -244,7 +260,7 @@ def test_a_plain_tool_is_told_to_stop_and_may_end_well(tmp_path: Path):
     async def scene(opened: Agent):
         run = await opened.start("call waits with {}")
         async for event in opened.follow(run):
-            if isinstance(event, ToolSaid):
+            if isinstance(event, ToolPrinted):
                 break
         receipt = await opened.stop(run)
         return receipt.tools[0].status
@@ -264,7 +280,9 @@ def test_a_plain_tool_is_told_to_stop_and_may_end_well(tmp_path: Path):
         ('call shapes with {"kind": "outcome"}', "failed", "it says no"),
     ],
 )
-def test_what_a_tool_gives_or_raises_becomes_its_one_outcome(tmp_path: Path, task: str, status: str, text: str):
+def test_what_a_tool_gives_or_raises_becomes_its_one_outcome(
+    tmp_path: Path, task: str, status: str, text: str
+):
     _, end = finished(tmp_path, task, fails, shapes)
     assert (end.status, end.text[: len(text)]) == (status, text)
 

@@ -140,7 +140,9 @@ def test_a_screen_reader_finds_nothing_wrong_with_a_run_at_any_time(visit, serve
     def model(request):
         if any(message["role"] == "tool" for message in request.body["messages"]):
             return (
-                Say("# Done\n\nIt **is** [so](http://127.0.0.1/).\n\n- one\n- two\n\n```python\nx = 1\n```\n"),
+                Say(
+                    "# Done\n\nIt **is** [so](http://127.0.0.1/).\n\n- one\n- two\n\n```python\nx = 1\n```\n"
+                ),
                 door(1),
                 Finish(),
             )

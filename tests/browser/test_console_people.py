@@ -128,7 +128,11 @@ def test_the_settings_in_effect_are_shown_with_where_they_come_from(visit, serve
         "server.port": "command line",
         "server.keepalive": "default",
     }.items():
-        row = page.locator("main tr, main li, main dl > div").filter(has=page.get_by_text(key, exact=True)).first
+        row = (
+            page.locator("main tr, main li, main dl > div")
+            .filter(has=page.get_by_text(key, exact=True))
+            .first
+        )
         shown(row)
         assert source in row.inner_text(), row.inner_text()
     keep_picture(page, "settings")
@@ -147,7 +151,9 @@ def test_a_server_with_a_key_asks_for_it_and_keeps_it_out_of_every_address(visit
     keep_picture(page, "login")
     key.fill("not-the-key")
     page.get_by_role("button", name="Log in").click()
-    until(lambda: "key" in page.get_by_role("alert").inner_text().lower(), page.get_by_role("dialog").inner_text)
+    until(
+        lambda: "key" in page.get_by_role("alert").inner_text().lower(), page.get_by_role("dialog").inner_text
+    )
     key.fill(KEY)
     page.get_by_role("button", name="Log in").click()
     gone(key)

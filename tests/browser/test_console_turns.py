@@ -6,7 +6,7 @@ import pytest
 from browser_stage import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
 from live_stage import door
 
-from turnbuckle.lab.asked import brings_results
+from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Finish, Say, Stall
 
 pytestmark = pytest.mark.process
@@ -176,7 +176,10 @@ def test_a_message_sent_while_the_server_is_away_is_said_once_when_it_is_back(vi
     server.start()
     shown(page.locator("article.run"), 2)
     reaches(last_run(page), "completed")
-    assert [run["title"] for run in server.get("/v1/runs")["data"]] == ["write once.txt with 2 lines", "list files"]
+    assert [run["title"] for run in server.get("/v1/runs")["data"]] == [
+        "write once.txt with 2 lines",
+        "list files",
+    ]
     assert len((server.work / "once.txt").read_text().splitlines()) == 2
 
 
@@ -198,7 +201,11 @@ def test_a_run_with_tools_that_broke_on_the_way_tells_what_was_wasted_and_why(vi
     def model(request):
         if brings_results(request):
             return (Say("Done."), Finish())
-        return (Say("Half of it"), Stall("forever")) if request.number == 1 else (Say(" and the rest."), Finish())
+        return (
+            (Say("Half of it"), Stall("forever"))
+            if request.number == 1
+            else (Say(" and the rest."), Finish())
+        )
 
     server = serve(model=model, gap=0.5)
     page = visit(server.url).open()

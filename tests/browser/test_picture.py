@@ -29,7 +29,9 @@ def _words(folder):
 @pytest.mark.realtime
 @pytest.mark.requirement("H3")
 def test_the_picture_taken_again_shows_what_the_committed_one_shows(tmp_path):
-    ran = subprocess.run([ROOT / "scripts" / "picture", tmp_path], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [ROOT / "scripts" / "picture", tmp_path], capture_output=True, text=True, check=False
+    )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert _words(tmp_path) == _words(PICTURES)
     assert any("stall" in step for step in _words(tmp_path))

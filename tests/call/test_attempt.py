@@ -9,22 +9,23 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.stall import Activity
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.lab.script import Call, Case, Comments, Cut, Finish, More, Open, Reason, Say, Stall, Status
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Event, TextDelta
 from turnbuckle.vocab.failure import FailureKind
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.wire.failures import from_response
+from turnbuckle.wire.registry import PROTOCOLS
 
 HALF = ANSWER[:44]
 FAST = StallSettings(connect=5, first_event=20, gap=10, gap_in_call=30, thinking=60, silence=8)
 
 
 @pytest.mark.requirement("A10")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "plain"])
-def test_a_whole_reply_comes_through_in_every_protocol(protocol: Protocol, stream: bool):
+def test_a_whole_reply_comes_through_in_every_protocol(protocol: ProtocolName, stream: bool):
     async def scene(stage: Stage):
         return await stage.run(protocol, request=request_of(stream=stream))
 
@@ -34,22 +35,26 @@ def test_a_whole_reply_comes_through_in_every_protocol(protocol: Protocol, strea
 
 
 @pytest.mark.requirement("A5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "plain"])
 @pytest.mark.parametrize("case, times", [("slow-drip", 1), ("plain-answer", 1), ("tool", 1), ("says-nothing", 0), ("server-error", 0)])  # fmt: skip
-def test_the_first_delta_is_announced_exactly_once(protocol: Protocol, stream: bool, case: str, times: int):
+def test_the_first_delta_is_announced_exactly_once(
+    protocol: ProtocolName, stream: bool, case: str, times: int
+):
     announced: list[str] = []
 
     async def scene(stage: Stage):
-        return await stage.run(protocol, request=request_of(stream=stream), first_delta=lambda: announced.append("x"))
+        return await stage.run(
+            protocol, request=request_of(stream=stream), first_delta=lambda: announced.append("x")
+        )
 
     reply_of(on_stage(case, scene))
     assert len(announced) == times
 
 
 @pytest.mark.requirement("A5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_event_refreshes_the_activity_time_and_deltas_come_in_order(protocol: Protocol):
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_every_event_refreshes_the_activity_time_and_deltas_come_in_order(protocol: ProtocolName):
     async def scene(stage: Stage):
         attempt = stage.attempt(protocol)
         seen = []
@@ -83,8 +88,10 @@ def test_every_event_refreshes_the_activity_time_and_deltas_come_in_order(protoc
         ("silent", "stalled"),
     ],
 )
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_failure_is_one_attempt_one_request_and_one_last_word(protocol: Protocol, case: str, kind: FailureKind):
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_failure_is_one_attempt_one_request_and_one_last_word(
+    protocol: ProtocolName, case: str, kind: FailureKind
+):
     """P34: nothing below the turn tries again."""
 
     async def scene(stage: Stage):
@@ -95,9 +102,9 @@ def test_a_failure_is_one_attempt_one_request_and_one_last_word(protocol: Protoc
     assert (failure_of(batches).kind, requests) == (kind, 1)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "plain"])
-def test_every_case_of_the_lab_ends_with_exactly_one_last_word(protocol: Protocol, stream: bool):
+def test_every_case_of_the_lab_ends_with_exactly_one_last_word(protocol: ProtocolName, stream: bool):
     async def scene(stage: Stage):
         replies = []
         for case in CASES:
@@ -110,7 +117,7 @@ def test_every_case_of_the_lab_ends_with_exactly_one_last_word(protocol: Protoco
 
 
 @pytest.mark.requirement("B10")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize(
     "steps, clock, seconds",
     [
@@ -120,12 +127,18 @@ def test_every_case_of_the_lab_ends_with_exactly_one_last_word(protocol: Protoco
         pytest.param((Open(), Comments("forever", 1.0)), "gap", 10, id="P5 only comments from the start"),
         pytest.param((Open(), Comments("forever", 1.0, "ping")), "gap", 60, id="P5 only pings"),
         pytest.param((Say(HALF), Stall("forever")), "silence", 8, id="P7 as if half open"),
-        pytest.param((Call("f", '{"a', closed=False), Comments("forever", 1.0)), "gap", 30, id="P6 in a call"),
+        pytest.param(
+            (Call("f", '{"a', closed=False), Comments("forever", 1.0)), "gap", 30, id="P6 in a call"
+        ),
     ],
 )
-def test_a_stall_is_cut_by_the_right_clock_and_the_socket_is_closed(protocol: Protocol, steps, clock, seconds):
+def test_a_stall_is_cut_by_the_right_clock_and_the_socket_is_closed(
+    protocol: ProtocolName, steps, clock, seconds
+):
     if seconds == 60 and protocol != "anthropic":
         seconds = 10  # these have no pings, only comments, which count for nothing
+    if seconds == 30 and not PROTOCOLS[protocol].streams_arguments:
+        seconds = 10  # nobody sees that a call is being made
 
     async def scene(stage: Stage):
         begun = stage.clock.now()
@@ -151,15 +164,16 @@ def test_comments_before_the_first_event_do_not_move_the_first_event_clock():
     assert (failure_of(batches).clock, round(taken)) == ("first_event", 20)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("case", ["thinks-behind-pings", "stalls-in-arguments", "slow-first-byte"])
-def test_a_slow_but_living_stream_is_not_killed_by_the_default_clocks(protocol: Protocol, case: str):
+def test_a_slow_but_living_stream_is_not_killed_by_the_default_clocks(protocol: ProtocolName, case: str):
     """P3, P4 and P6."""
 
     async def scene(stage: Stage):
         return await stage.run(protocol)
 
-    assert reply_of(on_stage(case, scene, quiet=0.001)).ended
+    unseen = case == "stalls-in-arguments" and not PROTOCOLS[protocol].streams_arguments
+    assert reply_of(on_stage(case, scene, quiet=0.001)).ended is not unseen
 
 
 def test_while_it_thinks_behind_pings_one_can_see_for_how_long():
@@ -209,7 +223,7 @@ def test_the_activity_names_what_is_waited_for():
 
 
 @pytest.mark.requirement("G2")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize(
     "steps",
     [
@@ -218,7 +232,7 @@ def test_the_activity_names_what_is_waited_for():
         pytest.param((Say(HALF), Comments("forever", 0.3)), id="between comments"),
     ],
 )
-def test_a_stop_frees_the_reader_at_once_and_closes_the_socket(protocol: Protocol, steps):
+def test_a_stop_frees_the_reader_at_once_and_closes_the_socket(protocol: ProtocolName, steps):
     async def scene(stage: Stage):
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(3, stop.set)
@@ -243,7 +257,9 @@ def test_a_stop_that_was_there_before_sends_nothing():
     assert (failure_of(batches).kind, requests) == ("cancelled", [])
 
 
-@pytest.mark.parametrize("steps", [(Stall("forever"),), (Say(HALF), Stall("forever"))], ids=["sending", "reading"])
+@pytest.mark.parametrize(
+    "steps", [(Stall("forever"),), (Say(HALF), Stall("forever"))], ids=["sending", "reading"]
+)
 def test_a_cancelled_task_closes_the_socket_and_stays_cancelled(steps):
     async def scene(stage: Stage):
         reading = asyncio.create_task(stage.run())
@@ -339,7 +355,9 @@ class JumpingClock:
         await self.under.sleep(seconds)
 
 
-@pytest.mark.parametrize("steps", [(Say(HALF), Stall("forever")), (Stall("forever"),)], ids=["in text", "at first"])
+@pytest.mark.parametrize(
+    "steps", [(Say(HALF), Stall("forever")), (Stall("forever"),)], ids=["in text", "at first"]
+)
 def test_a_machine_that_slept_ends_the_attempt_at_once_and_says_how_long(steps):
     """P8."""
 
@@ -399,7 +417,9 @@ def test_a_redirect_is_not_followed_and_says_where_to(status: int):
     async def scene(stage: Stage):
         return await stage.run(), len(stage.provider.requests)
 
-    batches, requests = on_stage(played(Status(status, headers={"location": "https://elsewhere.example/v1"})), scene)
+    batches, requests = on_stage(
+        played(Status(status, headers={"location": "https://elsewhere.example/v1"})), scene
+    )
     failure = failure_of(batches)
     assert (failure.kind, failure.retryable, requests) == ("not_found", False, 1)
     assert "https://elsewhere.example/v1" in failure.message

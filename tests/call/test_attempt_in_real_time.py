@@ -137,7 +137,7 @@ def provider_beside(case: Case) -> Iterator[str]:
     finally:
         asyncio.run_coroutine_threadsafe(provider.__aexit__(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(100)
         loop.close()
 
 

@@ -72,7 +72,11 @@ def test_every_kind_of_failure_has_a_place(kind: FailureKind):
 @pytest.mark.requirement("B11")
 def test_behind_the_bench_one_probe_goes_out_and_the_others_wait_for_it():
     health = after(cut("stalled"), cut("stalled"))
-    assert [health.standing(now) for now in (0, FIRST_BENCH - 1, FIRST_BENCH)] == ["benched", "benched", "due"]
+    assert [health.standing(now) for now in (0, FIRST_BENCH - 1, FIRST_BENCH)] == [
+        "benched",
+        "benched",
+        "due",
+    ]
     probing = begin(health, FIRST_BENCH)
     assert probing.standing(FIRST_BENCH) == "probed"
     assert not probing.usable(FIRST_BENCH + PROBE - 1)
@@ -186,7 +190,11 @@ def test_one_odd_request_does_not_speak_for_a_model_that_has_streamed(lasts: lis
 @pytest.mark.requirement("A8")
 def test_a_model_that_does_not_stream_says_nothing_of_another_or_of_another_route():
     book = streaming(REFUSED)
-    assert [book.streams(*of) for of in ((A, 1.0, "m"), (A, 1.0, "other"), (B, 1.0, "m"))] == [False, True, True]
+    assert [book.streams(*of) for of in ((A, 1.0, "m"), (A, 1.0, "other"), (B, 1.0, "m"))] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.requirement("A8")

@@ -30,7 +30,14 @@ def test_a_number_in_the_settings_is_the_limit_whatever_else_is_known(clock: str
 
 def test_a_fixed_gap_holds_in_calls_in_thought_and_in_silence_too():
     made = limits(StallSettings(gap=33))
-    found = {made.gap, made.gap_thinking, made.gap_in_call, made.silence, made.silence_thinking, made.silence_in_call}
+    found = {
+        made.gap,
+        made.gap_thinking,
+        made.gap_in_call,
+        made.silence,
+        made.silence_thinking,
+        made.silence_in_call,
+    }
     assert {(limit.seconds, limit.source) for limit in found} == {(33, "configured")}
 
 
@@ -52,7 +59,9 @@ def test_a_long_prompt_is_given_time_to_be_read():
 
 @pytest.mark.parametrize("local", [False, True])
 def test_the_time_for_a_prompt_grows_with_it_up_to_a_bound(local: bool):
-    grown = [limits(prompt_size=size, local=local).first_event.seconds for size in (0, 10**5, 10**6, 10**8, 10**9)]
+    grown = [
+        limits(prompt_size=size, local=local).first_event.seconds for size in (0, 10**5, 10**6, 10**8, 10**9)
+    ]
     assert grown == sorted(grown)
     assert grown[0] < grown[1]
     assert grown[-2] == grown[-1] <= 3600
@@ -151,4 +160,7 @@ def test_a_prompt_that_was_not_read_in_time_gets_twice_the_time():
 def test_what_somebody_set_holds_for_a_slow_reader_too():
     pace = read_by((500.0, 8_000))
     pace.late = 3
-    assert limits(StallSettings(first_event=9), prompt_size=10**6, local=True, pace=pace).first_event.seconds == 9
+    assert (
+        limits(StallSettings(first_event=9), prompt_size=10**6, local=True, pace=pace).first_event.seconds
+        == 9
+    )

@@ -109,7 +109,9 @@ def test_attempts_under_way_show_what_they_wait_for():
 def test_many_attempts_share_the_pool_and_do_not_disturb_each_other():
     async def scene(stage: Stage):
         model = models(stage, HealthBook(), "slow-drip")
-        return [reply_of(batches).text for _, batches in await asyncio.gather(*(ask(model) for _ in range(60)))]
+        return [
+            reply_of(batches).text for _, batches in await asyncio.gather(*(ask(model) for _ in range(60)))
+        ]
 
     assert on_stage("happy", scene) == [ANSWER] * 60
 

@@ -5,7 +5,7 @@ import pytest
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, Secret, is_local, resolve
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.quirks import CAP_FIELDS, CapField, Quirks
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.openai_chat import request as openai_chat
@@ -59,7 +59,14 @@ def test_a_route_is_read_from_its_table():
         ({**WRITTEN, "api_key": "a\nb"}, "route main: api_key holds a line break"),
         ({**WRITTEN, "headers": {"x y": "1"}}, "route main: 'x y' is not a header name"),
         ({**WRITTEN, "headers": {"x": "1\r\nhost: evil"}}, "route main: header x holds a line break"),
-        ({**WRITTEN, "quirks": {"thnk": "off"}}, "route main, quirks: thnk is not known; did you mean think?"),
+        (
+            {**WRITTEN, "quirks": {"thnk": "off"}},
+            "route main, quirks: thnk is not known; did you mean think?",
+        ),
+        (
+            {**WRITTEN, "protocol": "anthropic", "quirks": {"stream_usage": False}},
+            "route main, quirks: stream_usage is not known",
+        ),
         ({**WRITTEN, "stall": {"gap": "soon"}}, "route main, stall: "),
         ({**WRITTEN, "stall": {"gap": -1}}, "route main, stall: "),
         ({}, "route (without a name): protocol is missing"),
@@ -94,7 +101,7 @@ def test_a_preset_needs_only_a_model_and_finds_its_key(name: str):
         written["base_url"] = "https://mine.example/openai/v1"
     route = resolve(written, {preset.key: "k"})
     assert (route.name, route.api_key.reveal()) == (name, "k")
-    assert route.protocol in PROTOCOLS
+    assert route.protocol in PROTOCOL_NAMES
     assert route.base_url == (preset.base_url or written["base_url"])
     assert route.local is ("localhost" in route.base_url)
 
@@ -102,9 +109,14 @@ def test_a_preset_needs_only_a_model_and_finds_its_key(name: str):
 def test_what_is_written_wins_over_the_preset():
     written = {"preset": "deepseek", "model": "m", "api_key": "mine", "base_url": "http://10.0.0.3:9/v1"}
     route = resolve(
-        {**written, "max_output_tokens": 5, "quirks": {"reasoning_with_calls": False}}, {"DEEPSEEK_API_KEY": "k"}
+        {**written, "max_output_tokens": 5, "quirks": {"reasoning_with_calls": False}},
+        {"DEEPSEEK_API_KEY": "k"},
     )
-    assert (route.api_key.reveal(), route.base_url, route.max_output_tokens) == ("mine", "http://10.0.0.3:9/v1", 5)
+    assert (route.api_key.reveal(), route.base_url, route.max_output_tokens) == (
+        "mine",
+        "http://10.0.0.3:9/v1",
+        5,
+    )
     assert not route.quirks.reasoning_with_calls
     assert route.quirks.reasoning_field == "reasoning_content"
 

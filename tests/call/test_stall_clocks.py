@@ -66,18 +66,33 @@ TABLE: list[tuple[str, Story, str, float]] = [
         "silence",
         70,
     ),
-    ("comments that go on leave the first-event clock", [(60, [COMMENT]), (90, [COMMENT])], "first_event", 105),
+    (
+        "comments that go on leave the first-event clock",
+        [(60, [COMMENT]), (90, [COMMENT])],
+        "first_event",
+        105,
+    ),
     ("P2: one opening event, then nothing", [(20, [START])], "silence", 70),
     ("P2: with comments, the gap fires", [(20, [START]), (60, [COMMENT])], "gap", 80),
     ("pings carry a thinking model on", [(20, [START]), (60, [PING]), (100, [PING])], "silence", 150),
-    ("lifecycle events do too", [(20, [START]), (60, [LIFE]), (100, [LIFE, COMMENT]), (140, [COMMENT])], "gap", 160),
+    (
+        "lifecycle events do too",
+        [(20, [START]), (60, [LIFE]), (100, [LIFE, COMMENT]), (140, [COMMENT])],
+        "gap",
+        160,
+    ),
     ("P4: but not beyond the thinking limit", [(20, [START]), (310, [PING])], "gap", 320),
     ("P5: text, then comments only", [(20, [TEXT]), (50, [COMMENT])], "gap", 60),
     ("pings do not carry text on", [(20, [TEXT]), (50, [PING])], "gap", 60),
     ("text, then nothing", [(20, [TEXT])], "silence", 50),
     ("a refusal is text", [(20, [RefusalDelta(0, "no")])], "silence", 50),
     ("reasoning is thinking", [(20, [THOUGHT])], "silence", 70),
-    ("reasoning behind text is thinking again", [(20, [TEXT]), (30, [BlockStarted(1, "reasoning")])], "silence", 80),
+    (
+        "reasoning behind text is thinking again",
+        [(20, [TEXT]), (30, [BlockStarted(1, "reasoning")])],
+        "silence",
+        80,
+    ),
     ("a provider's own tool is thinking", [(20, [TEXT]), (30, [OpaqueBlock(1, {})])], "silence", 80),
     ("P6: an open call widens both", [(20, [TEXT, CALL])], "silence", 170),
     ("P6: and the gap with comments", [(20, [CALL]), (190, [COMMENT])], "gap", 220),
@@ -171,7 +186,9 @@ def test_a_finished_attempt_teaches_its_route_its_longest_waits():
     pace = Pace()
     for _ in range(Pace.ENOUGH):
         limits = limits_for(StallSettings(), prompt_size=0)
-        watch = watched([(17, [START]), (18, [TEXT]), (48, [TEXT]), (49, [CALL]), (139, [ARGS]), (140, [Ended("x")])])
+        watch = watched(
+            [(17, [START]), (18, [TEXT]), (48, [TEXT]), (49, [CALL]), (139, [ARGS]), (140, [Ended("x")])]
+        )
         watch.teach(pace, limits)
     learned = limits_for(StallSettings(), prompt_size=0, pace=pace)
     assert (learned.first_event.seconds, learned.first_event.source) == (48, "learned")  # 4 x 12
@@ -189,7 +206,11 @@ def test_time_spent_thinking_teaches_nothing_about_gaps_in_text():
 
 @pytest.mark.parametrize(
     "story, clock, what",
-    [([], "first_event", "first_event"), ([(20, [TEXT])], "silence", "gap"), ([(20, [CALL])], "gap", "gap_in_call")],
+    [
+        ([], "first_event", "first_event"),
+        ([(20, [TEXT])], "silence", "gap"),
+        ([(20, [CALL])], "gap", "gap_in_call"),
+    ],
 )
 def test_a_learned_limit_that_fires_is_forgotten(story: Story, clock: str, what):
     pace = Pace()

@@ -13,9 +13,9 @@ from call_stage import Stage, failure_of, on_stage, played, reply_of, request_of
 
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.limits import StallSettings
-from turnbuckle.call.transport import Connections, from_exception, open_socket, proxy_for
-from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.call.transport import Connections, check_library, from_exception, open_socket, proxy_for
 from turnbuckle.lab.script import Cut, Finish, Raw, Say
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.quirks import Quirks
@@ -92,7 +92,9 @@ def test_the_request_carries_what_the_route_says_and_asks_for_no_compression():
 
 def test_what_the_request_says_wins_over_the_route():
     async def scene(stage: Stage):
-        route = route_to(stage.provider.url + "/v1", max_output_tokens=777, effort="low", extra={"seed": 1, "top_k": 2})
+        route = route_to(
+            stage.provider.url + "/v1", max_output_tokens=777, effort="low", extra={"seed": 1, "top_k": 2}
+        )
         request = request_of(model="other", max_output_tokens=5, effort="high", extra={"seed": 9})
         attempt = Attempt(route, request, connections=stage.connections, clock=stage.clock)
         _ = [batch async for batch in attempt]
@@ -148,7 +150,9 @@ def test_an_answer_that_is_not_http_is_garbage():
 
 def test_a_body_shorter_than_it_said_is_incomplete():
     async def handler(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n" + b'{"a"')
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n" + b'{"a"'
+        )
         await writer.drain()
 
     batches, _ = against(handler)
@@ -317,7 +321,10 @@ def test_every_exception_becomes_a_failure(error: BaseException, kind: str, retr
 @pytest.mark.parametrize(
     "error, words",
     [
-        (ConnectionResetError(104, "Connection reset by peer"), "the connection broke: connection reset by peer"),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "the connection broke: connection reset by peer",
+        ),
         (aiohttp.ClientOSError(32, "Broken pipe"), "the connection broke: broken pipe"),
         (OSError("no number"), "the connection broke: no number"),
     ],
@@ -338,7 +345,9 @@ def test_an_answer_whose_body_has_not_ended_yet_is_let_go_of_when_the_pool_is_cl
         left = asyncio.get_running_loop().create_future()
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         async with server, Connections() as connections:
-            exchange = connections.exchange(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {}, b"{}")
+            exchange = connections.exchange(
+                f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {}, b"{}"
+            )
             await exchange.send()
             assert await exchange.read() == b"[DONE]"
             exchange.finish()
@@ -357,3 +366,11 @@ def test_a_pool_that_is_closed_is_a_failure_too():
 
     failure = failure_of(on_stage("happy", scene))
     assert (failure.kind, failure.retryable) == ("connect", False)
+
+
+def test_a_library_whose_buffers_we_do_not_know_is_refused_at_the_start():
+    class Reader:
+        _buffer = ()
+
+    with pytest.raises(RuntimeError, match="has no _buffer_offset"):
+        check_library(Reader)

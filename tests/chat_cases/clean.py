@@ -11,7 +11,13 @@ CLEAN: list[Case] = [
         last="ended by answer",
         verdict="filtered",
     ),
-    Case("clean-content-filter.sse", text="The first step", finish="filtered", usage=(30, 3), verdict="filtered"),
+    Case(
+        "clean-content-filter.sse",
+        text="The first step",
+        finish="filtered",
+        usage=(30, 3),
+        verdict="filtered",
+    ),
     Case(
         "clean-interleaved-calls.json",
         calls=(("call_I0", "add", '{"a":1,"b":2}'), ("call_I1", "mul", '{"a":3,"b":4}')),
@@ -42,7 +48,10 @@ CLEAN: list[Case] = [
         last="ended by answer",
     ),
     Case(
-        "clean-one-call.sse", calls=(("call_7Yp3", "read_file", '{"path":"notes.md"}'),), finish="calls", usage=(88, 15)
+        "clean-one-call.sse",
+        calls=(("call_7Yp3", "read_file", '{"path":"notes.md"}'),),
+        finish="calls",
+        usage=(88, 15),
     ),
     Case(
         "clean-parallel-calls.json",

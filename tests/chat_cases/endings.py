@@ -9,7 +9,11 @@ ENDINGS: list[Case] = [
     Case("choices-of-one-index-in-a-chunk.sse", text="One two.", finish="length", verdict="cut_by_length"),
     Case("finish-content-filter-then-stop.sse", text="One, two", finish="filtered", verdict="filtered"),
     Case(
-        "finish-error-then-stop.sse", text="One, two", finish="failed", last="cut: server", verdict="cut_by_transport"
+        "finish-error-then-stop.sse",
+        text="One, two",
+        finish="failed",
+        last="cut: server",
+        verdict="cut_by_transport",
     ),
     Case("finish-length-then-stop.sse", text="One, two", finish="length", verdict="cut_by_length"),
     Case(
@@ -22,7 +26,7 @@ ENDINGS: list[Case] = [
         "finish-missing-behind-a-call.sse",
         calls=(("call_f", "ls", '{"d":"."}'),),
         finish=None,
-        last="cut: incomplete",
+        last="cut: no_reason",
         verdict="cut_by_transport",
         quirks=Quirks(bare_done=True),
     ),
@@ -46,7 +50,7 @@ ENDINGS: list[Case] = [
         "finish-missing-behind-a-relay.sse",
         text="Hello there and",
         finish=None,
-        last="cut: incomplete",
+        last="cut: no_reason",
         verdict="cut_by_transport",
     ),
     Case(
@@ -56,7 +60,13 @@ ENDINGS: list[Case] = [
         last="cut: incomplete",
         verdict="cut_by_transport",
     ),
-    Case("finish-model-length.sse", text="One, two and thr", finish="length", usage=(10, 4), verdict="cut_by_length"),
+    Case(
+        "finish-model-length.sse",
+        text="One, two and thr",
+        finish="length",
+        usage=(10, 4),
+        verdict="cut_by_length",
+    ),
     Case(
         "finish-native-network-error.sse",
         finish="failed",

@@ -21,7 +21,9 @@ FRAMING: list[Case] = [
         verdict="cut_by_transport",
         skipped=1,
     ),
-    Case("framing-malformed-frame.sse", text="Hel", skipped=1, last="cut: garbage", verdict="cut_by_transport"),
+    Case(
+        "framing-malformed-frame.sse", text="Hel", skipped=1, last="cut: garbage", verdict="cut_by_transport"
+    ),
     Case("framing-multi-line-data.sse", text="Hello."),
     Case("framing-no-space.sse", text="Hello, wörld. 😀"),
     Case("framing-surrogate-halves.sse", text="Hi 😀 you"),

@@ -37,7 +37,9 @@ def _facts(completion: Any) -> dict[str, Any]:
         "text": message.content or "",
         "refusal": message.refusal or "",
         "reasoning": getattr(message, "reasoning_content", None) or "",
-        "calls": [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()],
+        "calls": [
+            (call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()
+        ],
         "finish": choice.finish_reason,
         "usage": None if completion.usage is None else usage_from_openai(completion.usage.to_dict()),
     }

@@ -47,5 +47,7 @@ REASONING: list[Case] = [
     Case("think-other-tags.sse", text="It is 4.", reasoning="Add them."),
     Case("think-tag-in-code.sse", text="Write `<think>` and `</think>` around it."),
     Case("think-tags-split.sse", text="It is 4, a < b.", reasoning="Add a < b. Now"),
-    Case("think-then-call.sse", reasoning="List it.", calls=(("call_t1", "ls", '{"d":"."}'),), finish="calls"),
+    Case(
+        "think-then-call.sse", reasoning="List it.", calls=(("call_t1", "ls", '{"d":"."}'),), finish="calls"
+    ),
 ]

@@ -12,7 +12,12 @@ from turnbuckle.vocab.messages import text_of
 TEXT = "".join(f"{number:03}: a line of the file that was cut on its way\n" for number in range(40))
 CUT_AT = 1_000
 _CUT: tuple[ScriptItem, ...] = (
-    Call("write_file", '{"path": "long.txt", "content": "' + TEXT[:CUT_AT].replace("\n", "\\n"), 0, closed=False),
+    Call(
+        "write_file",
+        '{"path": "long.txt", "content": "' + TEXT[:CUT_AT].replace("\n", "\\n"),
+        0,
+        closed=False,
+    ),
     Cut("reset"),
 )
 
@@ -26,7 +31,10 @@ _SAYS_SOMETHING_ELSE: tuple[ScriptItem, ...] = (Say("It is about lines."), Finis
 
 def _case(then: tuple[ScriptItem, ...]) -> Case:
     return Case(
-        "given-up", "A long file is cut, and gone on with in a later run.", (_CUT, then), (Say("Done."), Finish())
+        "given-up",
+        "A long file is cut, and gone on with in a later run.",
+        (_CUT, then),
+        (Say("Done."), Finish()),
     )
 
 
@@ -36,7 +44,9 @@ def _case(then: tuple[ScriptItem, ...]) -> Case:
     [("run", "--continue", "go on"), ("run", "--continue"), ("runs", "resume")],
     ids=["task", "no task", "resume"],
 )
-def test_a_run_that_was_given_up_with_a_draft_is_carried_on_from_there(tmp_path: Path, how: tuple[str, ...]) -> None:
+def test_a_run_that_was_given_up_with_a_draft_is_carried_on_from_there(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
     with provider(_case(_FINISHES)) as lab:
         configure(tmp_path, lab.url)
         first = command(tmp_path, "run", "write long.txt", "--max-calls", "1")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnbuckle.cli.chat_blocks import LONGEST, Block, BlockSplitter
+from turnbuckle.cli.chat.blocks import LONGEST, Block, BlockSplitter
 
 TEXT = """# Head
 One *line*

@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.cli.chat_commands import WORDS, Command, Message, Wrong, about, help_text, parse
+from turnbuckle.cli.chat.commands import WORDS, Command, Message, Wrong, about, help_text, parse
 from turnbuckle.session.commands import HELP
 
 

@@ -16,9 +16,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from turnbuckle.app import open_app
-from turnbuckle.cli.chat_history import LONGEST, MOST, ChatHistory
-from turnbuckle.cli.chat_line import TerminalFront
-from turnbuckle.cli.chat_local import LocalPlace
+from turnbuckle.cli.chat.history import LONGEST, MOST, ChatHistory
+from turnbuckle.cli.chat.terminal import TerminalFront
+from turnbuckle.cli.local_backend import LocalBackend
 from turnbuckle.config import load
 
 SHELL = "[tools]\napproval = { shell = 'ask' }\n"
@@ -29,8 +29,10 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 async def local(folder, settings="", attended=True):
     file = folder / "turnbuckle.toml"
     file.write_text(f"workspace = '{folder}'\ndata = '{folder / 'data'}'\n{settings}")
-    async with open_app(load(file, environment={}), {"PATH": os.environ["PATH"]}, attended=attended) as opened:
-        place = LocalPlace(opened)
+    async with open_app(
+        load(file, environment={}), {"PATH": os.environ["PATH"]}, attended=attended
+    ) as opened:
+        place = LocalBackend(opened)
         try:
             yield place
         finally:
@@ -51,7 +53,17 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             assert "stream broke (reset) in write_file" in front.screen
             assert "wasted: " in front.screen
             assert "line 50 of 50" in front.text
-            for line in ("/runs", "/sessions", "/status", "/ledger", "/model", "/drafts", "/undo", "/undo", "/undo"):
+            for line in (
+                "/runs",
+                "/sessions",
+                "/status",
+                "/ledger",
+                "/model",
+                "/drafts",
+                "/undo",
+                "/undo",
+                "/undo",
+            ):
                 talk.entered(line)
             await talk.settled()
             runs, sessions, status, ledger, model, drafts, *undone = front.replies[-9:]
@@ -181,7 +193,7 @@ def test_lines_are_typed_sent_and_answered_above_the_line(tmp_path):
             assert "› one\r\n  two\r\n  list\r\n" in plain
             assert "\n" not in output.printed.replace("\r\n", "")
             keys.send_text("/quit\r")
-            assert await asyncio.wait_for(running, 10) == "quit"
+            assert await asyncio.wait_for(running, 100) == "quit"
 
     play(scene)
 
@@ -195,7 +207,7 @@ def test_pasted_lines_stay_together_and_ctrl_d_leaves(tmp_path):
             await eventually(lambda: "completed after" in output.printed)
             assert "› one\r\n  two list\r\n" in ESCAPES.sub("", output.printed)
             keys.send_text("\x04")
-            assert await asyncio.wait_for(running, 10) == "quit"
+            assert await asyncio.wait_for(running, 100) == "quit"
 
     play(scene)
 
@@ -232,7 +244,7 @@ def test_ctrl_c_stops_a_run_then_leaves_at_once_and_clears_a_line_when_nothing_r
             keys.send_text("\x03")
             await eventually(lambda: "Ctrl-C again leaves" in output.printed)
             keys.send_text("\x03")
-            assert await asyncio.wait_for(running, 10) == "quit"
+            assert await asyncio.wait_for(running, 100) == "quit"
 
     play(scene)
 
@@ -242,7 +254,13 @@ def test_what_was_typed_is_found_again_and_what_is_secret_is_not_kept(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     history = ChatHistory(folder)
-    for line in ("first", "two\nlines", "key sk-abcdefghijklmnopqrstuvwxyz012345", "x" * (LONGEST + 1), "last"):
+    for line in (
+        "first",
+        "two\nlines",
+        "key sk-abcdefghijklmnopqrstuvwxyz012345",
+        "x" * (LONGEST + 1),
+        "last",
+    ):
         history.append_string(line)
     assert list(ChatHistory(folder).load_history_strings()) == ["last", "two\nlines", "first"]
     assert stat.S_IMODE((folder / "chat_history").stat().st_mode) == 0o600
@@ -265,14 +283,16 @@ def _piped(folder, text, *arguments, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=100,
     )
 
 
 @pytest.mark.process
 @pytest.mark.requirement("C6", "H2")
 def test_in_a_pipe_each_line_is_a_turn_and_the_last_one_is_the_exit_code(tmp_path):
-    ran = _piped(tmp_path, "write a.txt with 3 lines\n\nread a.txt\n/runs\n", "--session", "work", TERM="xterm")
+    ran = _piped(
+        tmp_path, "write a.txt with 3 lines\n\nread a.txt\n/runs\n", "--session", "work", TERM="xterm"
+    )
     assert ran.returncode == 0
     assert ran.stdout.startswith("I am the rehearsal model")
     assert "line 3 of 3" in ran.stdout

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from turnbuckle.cli.chat_print import Typesetter
-from turnbuckle.cli.chat_story import Reply, Said
-from turnbuckle.cli.story import Break, Line, Text
+from turnbuckle.cli.chat.printing import Typesetter
+from turnbuckle.cli.chat.renderer import CommandReply, UserWords
+from turnbuckle.cli.pieces import Break, Line, Words
 
 MARKDOWN = """# Head
 
@@ -35,13 +35,13 @@ def printed(pieces, width=80, color=False):
 
 
 def split(text, size):
-    return [Text(text[at : at + size]) for at in range(0, len(text), size)]
+    return [Words(text[at : at + size]) for at in range(0, len(text), size)]
 
 
 @pytest.mark.requirement("H2")
 @pytest.mark.parametrize("width", [20, 40, 80, 132])
 def test_the_same_is_printed_however_the_text_comes(width):
-    whole = printed([Text(MARKDOWN)], width)
+    whole = printed([Words(MARKDOWN)], width)
     assert all(printed(split(MARKDOWN, size), width) == whole for size in (1, 2, 3, 7, 50))
     assert "\x1b" not in whole
 
@@ -49,23 +49,23 @@ def test_the_same_is_printed_however_the_text_comes(width):
 @pytest.mark.requirement("H2")
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_nothing_is_wider_than_the_window_but_code(width):
-    lines = printed([Text(MARKDOWN)], width).splitlines()
+    lines = printed([Words(MARKDOWN)], width).splitlines()
     code = [line for line in lines if "never broken" in line]
     assert code == ['    y = "a long line of code that is never broken, so that it can be copied as it is"']
     assert all(len(line) <= width for line in lines if line not in code)
 
 
 def test_markdown_is_set_with_colours_and_without():
-    lines = printed([Text(MARKDOWN)]).splitlines()
+    lines = printed([Words(MARKDOWN)]).splitlines()
     assert lines[0] == "Head"
     assert "Some bold words and code, and enough" in lines[2]
     assert "A second line." in lines
     assert " • one" in lines
     assert lines[lines.index(" • one") + 1] == " • two"
-    assert "── python ───" in printed([Text(MARKDOWN)])
-    colored = printed([Text(MARKDOWN)], color=True)
+    assert "── python ───" in printed([Words(MARKDOWN)])
+    colored = printed([Words(MARKDOWN)], color=True)
     assert "\x1b[1mbold\x1b[0m" in colored
-    assert ESCAPES.sub("", colored) == printed([Text(MARKDOWN)])
+    assert ESCAPES.sub("", colored) == printed([Words(MARKDOWN)])
 
 
 @pytest.mark.requirement("H2")
@@ -75,20 +75,20 @@ def test_markdown_is_set_with_colours_and_without():
 )
 def test_nothing_that_is_said_steers_the_terminal(evil):
     pieces = [
-        Said(evil),
-        Text(evil),
-        Text(f"\n```\n{evil}\n```\n"),
-        Text(f"\n| {evil} |\n|---|\n"),
-        Text(evil, reasoning=True),
+        UserWords(evil),
+        Words(evil),
+        Words(f"\n```\n{evil}\n```\n"),
+        Words(f"\n| {evil} |\n|---|\n"),
+        Words(evil, reasoning=True),
         Line(evil, "tool"),
-        Reply(evil),
+        CommandReply(evil),
     ]
     shown = ESCAPES.sub("", printed(pieces, color=True))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
 
 
 def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
-    pieces = [Text("half a sen"), Line("stream stalled", "notice"), Text("tence\n\nmore")]
+    pieces = [Words("half a sen"), Line("stream stalled", "notice"), Words("tence\n\nmore")]
     assert printed(pieces).splitlines() == ["half a sentence", "stream stalled", "", "more"]
     setter = Typesetter(color=False)
     assert setter.take(pieces[:2], 80) == ""
@@ -98,9 +98,9 @@ def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
 
 def test_an_answer_to_a_command_does_not_wait_and_tears_nothing():
     setter = Typesetter(color=False)
-    setter.take([Text("half a sen")], 80)
-    assert setter.take([Reply("no sessions")], 80) == "no sessions\n"
-    assert setter.take([Text("tence"), Break()], 80) == "\nhalf a sentence\n"
+    setter.take([Words("half a sen")], 80)
+    assert setter.take([CommandReply("no sessions")], 80) == "no sessions\n"
+    assert setter.take([Words("tence"), Break()], 80) == "\nhalf a sentence\n"
 
 
 def test_a_tool_card_is_one_row_and_a_failure_is_told_whole():
@@ -111,6 +111,6 @@ def test_a_tool_card_is_one_row_and_a_failure_is_told_whole():
 
 def test_reasoning_is_printed_line_by_line_and_its_open_line_is_the_tail():
     setter = Typesetter(color=False)
-    assert setter.take([Text("hm\nwell", reasoning=True)], 80) == "hm\n"
+    assert setter.take([Words("hm\nwell", reasoning=True)], 80) == "hm\n"
     assert setter.tail(2) == ("ll", True)
-    assert setter.take([Text("So.", False), Break()], 80) == "well\n\nSo.\n"
+    assert setter.take([Words("So.", False), Break()], 80) == "well\n\nSo.\n"

@@ -7,10 +7,10 @@ import pytest
 from chat_stage import Shown, eventually, no_pause, talk_of
 from live_stage import PATIENCE, door, played, provider, run, served
 
-from turnbuckle.cli.chat_port import Lost, Refused
-from turnbuckle.cli.chat_remote import RemotePlace
+from turnbuckle.cli.backend import Lost, Refused
 from turnbuckle.cli.remote import Remote
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.cli.remote_backend import RemoteBackend
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Reason, Say
 
 FIRST = "# A plan\n\nI write it down, "
@@ -26,7 +26,7 @@ def worker(request):
 
 
 def remote(stage, port=None):
-    return RemotePlace(Remote(f"http://127.0.0.1:{stage.port if port is None else port}"))
+    return RemoteBackend(Remote(f"http://127.0.0.1:{stage.port if port is None else port}"))
 
 
 class Cutter:
@@ -90,7 +90,9 @@ class Cutter:
 async def _through(stage, cutter, session):
     """One whole turn of a chat behind a cutter, and its screen."""
     async with cutter.open() as port:
-        talk, front = talk_of(remote(stage, port), Shown(60), session, reasoning=True, new_key=lambda: session)
+        talk, front = talk_of(
+            remote(stage, port), Shown(60), session, reasoning=True, new_key=lambda: session
+        )
         await talk.open()
         talk.entered("do it")
         async with asyncio.timeout(PATIENCE):
@@ -122,7 +124,11 @@ def test_a_stream_that_is_cut_behind_any_event_gives_the_same_screen(tmp_path):
 
 def waiting(request):
     task = last_user_text(request)
-    return (Say(f"Answer to {task}: "), door(1), Say("done."), Finish()) if task == "slow" else (Say(task), Finish())
+    return (
+        (Say(f"Answer to {task}: "), door(1), Say("done."), Finish())
+        if task == "slow"
+        else (Say(task), Finish())
+    )
 
 
 @pytest.mark.requirement("G6", "H2")

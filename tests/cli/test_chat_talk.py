@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from chat_stage import Scene, ended, eventually, play, spoke, started, talk_of
 
-from turnbuckle.cli.chat_port import Lost, Refused
+from turnbuckle.cli.backend import Lost, Refused
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, UserSpoke
 from turnbuckle.vocab.messages import Message, TextPart
 
@@ -126,7 +126,9 @@ def test_a_message_while_a_run_is_under_way_stands_in_the_queue_until_its_run_be
 
 
 @pytest.mark.requirement("G1")
-@pytest.mark.parametrize("typed, busy", [("/steer left", "steer"), ("/interrupt left", "interrupt"), ("left", None)])
+@pytest.mark.parametrize(
+    "typed, busy", [("/steer left", "steer"), ("/interrupt left", "interrupt"), ("left", None)]
+)
 def test_how_a_message_comes_in_can_be_said_with_it(typed, busy):
     async def scene():
         words = UserSpoke(1_000.0, "m1", (Message("user", (TextPart("left"),)),))
@@ -244,7 +246,9 @@ def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_old
         begun = talk.asking
         place.add("r1", ApprovalAnswered(1_000.0, "a1", "denied", "ann"), ended())
         place.answers |= {"next": "r2", "y": "r2"}
-        place.add("r2", started("r2", "next"), ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "rm x"}))
+        place.add(
+            "r2", started("r2", "next"), ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "rm x"})
+        )
         talk.entered("next")
         await eventually(lambda: '? May shell run with {"command":"rm x"}?' in front.replies)
         assert talk.entered("y", begun) == "taken"
@@ -268,11 +272,11 @@ def test_a_question_for_words_takes_any_words_and_commands_stay_commands():
     play(scene)
 
 
-def test_all_of_long_arguments_can_be_seen():
+def test_all_of_long_arguments_is_seen_at_once_and_again():
     async def scene():
         long = ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "x" * 5_000})
         _place, talk, front = await _asking(long)
-        assert "5,014 characters in all" in front.replies[-1]
+        assert "x" * 5_000 in front.replies[-1]
         talk.entered("/args", "r1:a1")
         await eventually(lambda: front.replies[-1].count("x") == 5_000)
         assert talk.question == long
@@ -318,7 +322,9 @@ def test_ctrl_c_stops_the_run_the_second_one_leaves_and_idle_it_does_neither():
 
 def test_runs_that_others_begin_are_shown_and_those_of_before_are_not():
     async def scene():
-        place = Scene(old=[started("old", "before"), ended()], r2=[started("r2", "from the console"), ended()])
+        place = Scene(
+            old=[started("old", "before"), ended()], r2=[started("r2", "from the console"), ended()]
+        )
         place.begun, place.known = ["old"], ("old",)
         talk, front = talk_of(place)
         await talk.open()
@@ -377,7 +383,7 @@ def test_an_error_of_our_own_ends_the_chat_instead_of_hanging_it():
         talk, _front = talk_of(Torn())
         await talk.open()
         with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(talk.broken, 10)
+            await asyncio.wait_for(talk.broken, 100)
         await talk.close()
 
     play(scene)

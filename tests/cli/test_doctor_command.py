@@ -102,7 +102,13 @@ def test_it_tells_what_is_there_who_may_use_it_and_how_much_room_there_is(here, 
     assert " GB free\n" in told
     assert _run("doctor", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["contents"] == {"sessions": 1, "waiting": 0, "runs": {"completed": 1}, "unfinished": [], "writer": ""}
+    assert found["contents"] == {
+        "sessions": 1,
+        "waiting": 0,
+        "runs": {"completed": 1},
+        "unfinished": [],
+        "writer": "",
+    }
     assert found["keys"] == {"good": 1, "revoked": 0, "settings": 0}
     assert found["disk"]["data"] >= found["disk"]["journal"] > 0
 

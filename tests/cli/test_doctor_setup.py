@@ -46,7 +46,7 @@ WRONG: list[tuple[str, str, str, str]] = [
     ("modell = 1", "settings", "modell is not known", "Mend that place"),
     ("[server]\nkeepalive = 'x'", "settings", "server.keepalive", "Mend that place"),
     ("[server", "settings", "is no TOML", "Mend that place"),
-    ("workspace = 'nowhere'", "workspace", "is no folder", "Make it"),
+    ("workspace = 'nowhere'", "workspace", "is not a folder", "Make it"),
     ("[tools]\nmodules = ['none.py']", "tools.modules", "none.py", "Mend that setting"),
     ("[tools.approval]\nshel = 'ask'", "tools.approval", "did you mean shell?", "Mend that setting"),
     ("[session]\ntime_zone = 'Mars/North'", "session", "no time zone", "Mend that setting"),
@@ -59,11 +59,16 @@ WRONG: list[tuple[str, str, str, str]] = [
         "NOT_THERE",
         "export NOT_THERE=…",
     ),
-    (ROUTE + "base_url = 'https://nowhere.invalid/v1'\napi_key = 'x'", "route a", "nowhere.invalid", "name server"),
+    (
+        ROUTE + "base_url = 'https://nowhere.invalid/v1'\napi_key = 'x'",
+        "route a",
+        "nowhere.invalid",
+        "name server",
+    ),
     ("[server]\nhost = '0.0.0.0'", "server", "for everybody, without a key", "turnbuckle keys create"),
     ("[server]\norigins = ['*']", "server", "allows every page", "Mend that setting"),
     ("[server]\napi_keys = ['env:NOT_THERE']", "server", "NOT_THERE", "Mend that setting"),
-    ("[server]\nhost = '192.0.2.1'\napi_keys = ['some-key']", "server", "can not be used", "Set server.host"),
+    ("[server]\nhost = '192.0.2.1'\napi_keys = ['some-key']", "server", "cannot be used", "Set server.host"),
 ]
 
 
@@ -75,14 +80,20 @@ def test_what_is_wrong_is_found_and_told_how_to_mend(
     code, found = _found(here, capsys, text)
     wrong = [finding for finding in found if finding["level"] == "wrong"]
     assert code == 1
-    assert [(one["about"], what in one["what"], fix in one["fix"]) for one in wrong] == [(about, True, True)], wrong
+    assert [(one["about"], what in one["what"], fix in one["fix"]) for one in wrong] == [
+        (about, True, True)
+    ], wrong
 
 
 NOTED: list[tuple[str, str, str]] = [
     ("", "routes", "the rehearsal model answers"),
     ("[server]\nhost = '0.0.0.0'\napi_keys = ['some-key']", "server", "without TLS"),
     (ROUTE + "base_url = 'http://localhost:1/v1'\napi_key = 'x'", "secrets", "the key of route a"),
-    (ROUTE + "base_url = 'http://localhost:1/v1'\nheaders = { x-api-key = 'x' }", "secrets", "a header of route a"),
+    (
+        ROUTE + "base_url = 'http://localhost:1/v1'\nheaders = { x-api-key = 'x' }",
+        "secrets",
+        "a header of route a",
+    ),
     ("[server]\napi_keys = ['some-key']", "secrets", "server.api_keys"),
 ]
 
@@ -95,11 +106,15 @@ def test_what_is_worth_knowing_is_noted_and_all_is_well(
     code, found = _found(here, capsys, text)
     assert code == 0
     assert [
-        one for one in found if one["level"] == "note" and one["about"] == about and what in one["what"] and one["fix"]
+        one
+        for one in found
+        if one["level"] == "note" and one["about"] == about and what in one["what"] and one["fix"]
     ]
 
 
-def test_every_finding_that_is_not_fine_says_what_to_do(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_finding_that_is_not_fine_says_what_to_do(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for text, *_ in (*WRONG, *NOTED):
         _, found = _found(here, capsys, text)
         assert all(one["fix"] for one in found if one["level"] != "ok"), text
@@ -115,13 +130,18 @@ def test_a_person_reads_the_same(here: Path, capsys: pytest.CaptureFixture[str])
     (here / "turnbuckle.toml").write_text("[tools.approval]\nshel = 'ask'")
     assert _run("doctor") == 1
     told = capsys.readouterr().out
-    assert "  WRONG  tools.approval: there is no tool 'shel'; did you mean shell?\n         Mend that setting" in told
+    assert (
+        "  WRONG  tools.approval: there is no tool 'shel'; did you mean shell?\n         Mend that setting"
+        in told
+    )
     (here / "turnbuckle.toml").write_text("port = 1")
     assert _run("doctor") == 1
     assert "  WRONG  settings: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("case", "code", "words"), [("tool", 1, "does not call tools"), ("unauthorized", 1, "auth")])
+@pytest.mark.parametrize(
+    ("case", "code", "words"), [("tool", 1, "does not call tools"), ("unauthorized", 1, "auth")]
+)
 def test_online_every_route_is_asked(
     here: Path, capsys: pytest.CaptureFixture[str], case: str, code: int, words: str
 ) -> None:
@@ -133,7 +153,9 @@ def test_online_every_route_is_asked(
     assert words in capsys.readouterr().out
 
 
-def test_files_in_the_future_mean_that_the_clock_is_wrong(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_in_the_future_mean_that_the_clock_is_wrong(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = here / ".turnbuckle"
     data.mkdir(mode=0o755)
     (data / "keys.lock").touch()

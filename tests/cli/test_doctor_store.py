@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.cli.doctor_store import cause_of, check_store
+from turnbuckle.cli.doctor.store import cause_of, check_store
 from turnbuckle.cli.main import main
-from turnbuckle.journal.port import MAX_ITEM, Claim, Grade, Note, StorageError
+from turnbuckle.journal.port import MAX_ITEM, Claim, Grade, IndexUpdate, StorageError
 from turnbuckle.journal.sqlite.database import translated
 from turnbuckle.journal.sqlite.folder import DATABASE, MENDED
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -114,8 +114,8 @@ async def large(folder: Path) -> None:
     for name, size in (("small", 1000), ("half", MAX_ITEM // 2 + 1000), ("full", MAX_ITEM - 1000)):
         claim = await journal.claim(f"r-{name}", "one", 60)
         assert isinstance(claim, Claim)
-        note = Note(kind="run", parent=f"s-{name}")
-        await journal.append(f"r-{name}", [bytes(size)], after=0, epoch=0, grade=Grade.SURE, note=note)
+        note = IndexUpdate(kind="run", parent=f"s-{name}")
+        await journal.append(f"r-{name}", [bytes(size)], after=0, epoch=0, grade=Grade.SYNCED, note=note)
         await journal.release(claim)
     await journal.close()
 

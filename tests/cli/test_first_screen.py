@@ -36,7 +36,9 @@ def test_with_the_rehearsal_model_it_says_so_and_names_something_to_watch(tmp_pa
 
 
 def test_with_a_real_model_it_says_which(tmp_path: Path) -> None:
-    told = _screen(tmp_path, "[[routes]]\npreset = 'openai'\nmodel = 'big'\n[[routes]]\nprotocol = 'rehearsal'\n")
+    told = _screen(
+        tmp_path, "[[routes]]\npreset = 'openai'\nmodel = 'big'\n[[routes]]\nprotocol = 'rehearsal'\n"
+    )
     assert "big (openai), then rehearsal" in told
     assert "?try=" not in told
 
@@ -54,10 +56,18 @@ def test_a_server_that_listens_everywhere_is_opened_on_this_machine() -> None:
 
 @pytest.mark.parametrize(
     ("method", "status", "shown"),
-    [("GET", 200, False), ("GET", 304, False), ("GET", 404, True), ("POST", 200, True), ("DELETE", 200, True)],
+    [
+        ("GET", 200, False),
+        ("GET", 304, False),
+        ("GET", 404, True),
+        ("POST", 200, True),
+        ("DELETE", 200, True),
+    ],
 )
 def test_on_a_terminal_what_only_looks_is_no_news(method: str, status: int, shown: bool) -> None:
-    record = logging.LogRecord("x", logging.INFO, "", 0, "%s %s %d in %.3f s", (method, "/", status, 0.1), None)
+    record = logging.LogRecord(
+        "x", logging.INFO, "", 0, "%s %s %d in %.3f s", (method, "/", status, 0.1), None
+    )
     assert Quieter().filter(record) is True  # some other line
     record.event = "request"
     assert Quieter().filter(record) is shown
@@ -98,7 +108,9 @@ def test_an_opener_that_can_not_be_started_is_no_problem(tmp_path: Path) -> None
 
 @pytest.mark.process
 @pytest.mark.requirement("H1")
-def test_on_a_terminal_the_server_shows_its_first_screen_and_opens_the_console_beside_it(tmp_path: Path) -> None:
+def test_on_a_terminal_the_server_shows_its_first_screen_and_opens_the_console_beside_it(
+    tmp_path: Path,
+) -> None:
     _fake_opener(tmp_path)
     os.mkfifo(tmp_path / "asked")
     asked = os.open(tmp_path / "asked", os.O_RDWR | os.O_NONBLOCK)
@@ -108,7 +120,13 @@ def test_on_a_terminal_the_server_shows_its_first_screen_and_opens_the_console_b
     main, terminal = pty.openpty()
     command = [sys.executable, "-m", "turnbuckle.cli.main", "serve", "--port", "0", "--open"]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        close_fds=True,
     ) as server:
         os.close(terminal)
         told = ""
@@ -116,7 +134,7 @@ def test_on_a_terminal_the_server_shows_its_first_screen_and_opens_the_console_b
             told += os.read(main, 4096).decode()
         address = told.split()[3]
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(100) == 0
     os.close(main)
     assert told.startswith(f"Turnbuckle listens on {address}\r\n\r\n  Console  {address}/\r\n")
     assert f"{address}/?try=stall" in told

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from commands import provider
 
-from turnbuckle.cli.init_questions import NoAnswer, Questions
+from turnbuckle.cli.init.questions import NoAnswer, Questions
 from turnbuckle.cli.main import main
 from turnbuckle.config import load, routes_of
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 KEY = "sk-very-secret-0123456789"
 
@@ -68,9 +68,9 @@ def _nothing_is_left(here: Path) -> bool:
 
 
 @pytest.mark.requirement("H2")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_a_provider_that_works_is_tried_and_written_down(
-    here: Path, lab: Provider, capsys: pytest.CaptureFixture[str], protocol: Protocol
+    here: Path, lab: Provider, capsys: pytest.CaptureFixture[str], protocol: ProtocolName
 ) -> None:
     assert _init(lab, "--model", "m", "--protocol", protocol, "--yes") == 0
     told = capsys.readouterr().out
@@ -83,7 +83,7 @@ def test_a_provider_that_works_is_tried_and_written_down(
 
 
 @pytest.mark.requirement("H2")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize(
     ("case", "words"),
     [
@@ -96,7 +96,7 @@ def test_a_provider_that_works_is_tried_and_written_down(
     ],
 )
 def test_a_provider_that_does_not_work_is_not_written_down(
-    here: Path, capsys: pytest.CaptureFixture[str], protocol: Protocol, case: str, words: str
+    here: Path, capsys: pytest.CaptureFixture[str], protocol: ProtocolName, case: str, words: str
 ) -> None:
     with provider(next(one for one in CASES if one.name == case)) as broken:
         assert _init(broken, "--model", "m", "--protocol", protocol, "--yes") == 1
@@ -117,7 +117,11 @@ def test_without_a_try_nobody_is_asked(here: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.requirement("H5")
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
 def test_the_key_is_named_in_the_file_and_never_put_there_or_printed(
-    here: Path, lab: Provider, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, as_json: list[str]
+    here: Path,
+    lab: Provider,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    as_json: list[str],
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     assert _init(lab, "--model", "m", "--key-env", "MY_KEY", "--yes", *as_json) == 0
@@ -185,7 +189,7 @@ def test_answers_may_come_through_a_pipe(
     told = capsys.readouterr().out
     assert "there is no provider banana" in told
     assert "lab:unauthorized: auth (status 401)" in told
-    assert "nowhere is no folder" in told
+    assert "nowhere is not a folder" in told
     assert "tb-" in told
     written = _written(here)
     assert written["workspace"] == "work"
@@ -210,7 +214,7 @@ def test_answers_that_end_too_early_leave_nothing_behind(
 class _Leaves(io.StringIO):
     """Somebody who answers, and then presses Ctrl-C."""
 
-    def readline(self, *_: Any) -> str:
+    def readline(self, *_: Any) -> str:  # type: ignore[override]
         line = super().readline()
         if not line:
             raise KeyboardInterrupt
@@ -245,8 +249,11 @@ def test_the_rehearsal_model_can_be_chosen_and_works(
         (["--provider", "anthropic", "--model", "m"], "the environment has no ANTHROPIC_API_KEY"),
         (["--provider", "azure", "--model", "m"], "--base-url is needed"),
         (["--base-url", "nowhere", "--model", "m"], "turnbuckle: base_url must be like"),
-        (["--base-url", "http://localhost:1/v1", "--protocol", "soap", "--model", "m"], "soap is none of openai_chat"),
-        (["--provider", "ollama", "--no-test", "--model", "m", "--workspace", "nowhere"], "is no folder"),
+        (
+            ["--base-url", "http://localhost:1/v1", "--protocol", "soap", "--model", "m"],
+            "soap is none of openai_chat",
+        ),
+        (["--provider", "ollama", "--no-test", "--model", "m", "--workspace", "nowhere"], "is not a folder"),
     ],
 )
 def test_what_is_missing_is_told_by_its_option(
@@ -261,7 +268,12 @@ def test_a_list_is_answered_by_number_by_name_and_by_a_part_that_fits_one(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"model-{number}" for number in range(40)]
-    for given, picked in (("3", "model-2"), ("model-7", "model-7"), ("39", "model-38"), ("del-39", "model-39")):
+    for given, picked in (
+        ("3", "model-2"),
+        ("model-7", "model-7"),
+        ("39", "model-38"),
+        ("del-39", "model-39"),
+    ):
         monkeypatch.setattr("sys.stdin", io.StringIO(f"{given}\n"))
         assert Questions().pick("Model", names) == picked
     monkeypatch.setattr("sys.stdin", io.StringIO("model-3\nel-3\n\n"))

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from commands import command
 
-from turnbuckle.server.auth import Auth
-from turnbuckle.server.http import Problem
+from turnbuckle.server.http.auth import Auth
+from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.keys import KeyFile
 
 
@@ -27,7 +27,9 @@ def test_a_key_is_printed_once_works_at_once_and_ends_at_once(tmp_path):
     with pytest.raises(Problem):
         auth.caller({"authorization": f"Bearer {token}"})
     rows = msgspec.json.decode(command(tmp_path, "keys", "list", "--json").out)
-    assert [(row["id"], row["owner"], row["revoked"] is not None) for row in rows] == [(caller.key, "ann", True)]
+    assert [(row["id"], row["owner"], row["revoked"] is not None) for row in rows] == [
+        (caller.key, "ann", True)
+    ]
     assert "hash" not in rows[0]
 
 

@@ -1,6 +1,6 @@
 """`kill -9` of a real `turnbuckle run` at named points, and what `turnbuckle runs resume` makes of it.
 
-The model of these tests works in four steps, each with some text before its call: it runs a command that can not be
+The model of these tests works in four steps, each with some text before its call: it runs a command that cannot be
 undone, appends to a file, writes a file whose call is cut on the way, and ends. It knows what it has done from the
 history alone, as a real one does.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from commands import command, configure, facts_of, provider
 
-from turnbuckle.lab.asked import brings_results, last_user_text, results_brought, shown_draft
+from turnbuckle.lab.received import brings_results, last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Case, Finish, KillAfter, LabRequest, Pace, Say, ScriptItem
 from turnbuckle.turn.facts import Fact, RunEnded, Streamed, ToolFinished, ToolStarted
 from turnbuckle.vocab.events import TextDelta
@@ -33,7 +33,11 @@ POINTS = [
     *(f"{side}-append:Streamed:{n}" for n in (1, 2, 4) for side in ("before", "after")),
     *(f"{side}-append:ToolStarted:{n}" for n in (1, 2, 3) for side in ("before", "after")),
     *(f"{side}-append:ToolFinished:{n}" for n in (1, 2, 3) for side in ("before", "after")),
-    *(f"{side}-append:{fact}:1" for fact in ("DraftKept", "Decided", "DraftClosed") for side in ("before", "after")),
+    *(
+        f"{side}-append:{fact}:1"
+        for fact in ("DraftKept", "Decided", "DraftClosed")
+        for side in ("before", "after")
+    ),
     "after-append:ToolSaid:1",
     "before-append:RunEnded:1",
     *(f"{place}-tool:shell:1" for place in ("before", "in", "after")),
@@ -128,7 +132,10 @@ def test_a_run_that_never_began_or_has_ended_is_not_taken_up_again(point: str, t
 @pytest.mark.requirement("G5")
 def test_a_run_that_crashes_again_and_again_without_progress_ends(tmp_path: Path) -> None:
     command(tmp_path, "run", "write hello.txt", TURNBUCKLE_FAULT="after-append:ModelAsked:1")
-    codes = [command(tmp_path, "runs", "resume", TURNBUCKLE_FAULT="after-append:ModelAsked:1").code for _ in range(4)]
+    codes = [
+        command(tmp_path, "runs", "resume", TURNBUCKLE_FAULT="after-append:ModelAsked:1").code
+        for _ in range(4)
+    ]
     assert codes[:2] == [-signal.SIGKILL, -signal.SIGKILL]
     assert codes[2:] == [1, 2]  # it failed honestly, and then there was nothing left to resume
 

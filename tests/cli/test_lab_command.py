@@ -29,7 +29,9 @@ def _run(*arguments: str) -> int:
 
 def _start(*arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "turnbuckle.cli.main", "lab", "serve", "--port", "0", *arguments]
-    return subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def _address(process: "subprocess.Popen[str]") -> str:
@@ -41,10 +43,14 @@ def _address(process: "subprocess.Popen[str]") -> str:
 def test_the_provider_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
     with _start() as process:
         address = _address(process)
-        asked = urllib.request.Request(f"{address}/v1/chat/completions", b'{"model":"lab:happy","stream":true}')
+        asked = urllib.request.Request(
+            f"{address}/v1/chat/completions", b'{"model":"lab:happy","stream":true}'
+        )
         with urllib.request.urlopen(asked) as response:
             assert response.read().endswith(b"data: [DONE]\n\n")
-        asked = urllib.request.Request(f"{address}/v1/messages", b'{"model":"lab:stalls-in-text","stream":true}')
+        asked = urllib.request.Request(
+            f"{address}/v1/messages", b'{"model":"lab:stalls-in-text","stream":true}'
+        )
         with urllib.request.urlopen(asked) as response:
             assert response.status == 200
             process.send_signal(number)  # in the middle of an answer
@@ -89,19 +95,29 @@ def test_an_unknown_case_is_a_usage_error_with_the_nearest_name(capsys: pytest.C
     assert _run("lab", "serve", "--case", "hapy") == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err == 'turnbuckle: unknown case "hapy"; did you mean "happy"? (turnbuckle lab cases lists them all)\n'
+    assert (
+        shown.err
+        == 'turnbuckle: unknown case "hapy"; did you mean "happy"? (turnbuckle lab cases lists them all)\n'
+    )
 
 
-def test_a_mistake_in_a_script_is_shown_with_file_and_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_in_a_script_is_shown_with_file_and_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "bad.toml"
     script.write_text('steps = [{ say = "a" }, { stal = 1 }]\n')
     assert _run("lab", "serve", "--script", str(script)) == 2
-    assert capsys.readouterr().err == f'turnbuckle: {script}: unknown step "stal" in steps[1]; did you mean "stall"?\n'
+    assert (
+        capsys.readouterr().err
+        == f'turnbuckle: {script}: unknown step "stal" in steps[1]; did you mean "stall"?\n'
+    )
 
 
-def test_a_script_that_is_not_there_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_that_is_not_there_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run("lab", "serve", "--script", str(tmp_path / "none.toml")) == 2
-    assert "none.toml can not be read: No such file" in capsys.readouterr().err
+    assert "none.toml cannot be read: No such file" in capsys.readouterr().err
 
 
 def test_case_and_script_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +152,9 @@ def test_a_wrong_word_on_the_command_line_is_a_usage_error(
 def test_the_tour_fits_80_columns_and_names_every_endpoint() -> None:
     text = tour("http://127.0.0.1:65535", find_case("long-write-killed-every-4000"))
     assert max(len(line) for line in text.splitlines()) <= 80
-    assert all(path in text for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/models"))
+    assert all(
+        path in text for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/models")
+    )
     assert "lab:reset-in-text" in text
 
 
@@ -155,7 +173,9 @@ def test_help_loads_nothing_that_it_does_not_need() -> None:
         "    heavy = {'aiohttp', 'asyncio', 'msgspec', 'turnbuckle.lab'} & set(sys.modules)\n"
         "    print(sorted(heavy), stop.code, file=sys.stderr)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
     assert "lab" in ran.stdout
     assert ran.stderr == "[] 0\n"
 
@@ -165,5 +185,7 @@ def test_a_reader_that_leaves_early_causes_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as nobody:
-        ran = subprocess.run(command, env=ENVIRONMENT, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
+        ran = subprocess.run(
+            command, env=ENVIRONMENT, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert (ran.returncode, ran.stderr) == (1, "")

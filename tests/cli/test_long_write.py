@@ -4,17 +4,20 @@ from pathlib import Path
 
 import pytest
 from commands import command, configure, facts_of, provider
+from histories import in_pieces
 
 from turnbuckle.lab.cases.drafts import PATH, SIZE, TEXT
 from turnbuckle.turn.facts import Decided, RunEnded, Streamed, ToolStarted
 from turnbuckle.vocab.events import CallArgs
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import ProtocolName
 
 
 @pytest.mark.process
 @pytest.mark.requirement("B4", "B8")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_large_file_gets_through_and_is_generated_about_once(protocol: Protocol, tmp_path: Path) -> None:
+@in_pieces
+def test_a_large_file_gets_through_and_is_generated_about_once(
+    protocol: ProtocolName, tmp_path: Path
+) -> None:
     with provider("long-write-by-drafts") as lab:
         configure(tmp_path, lab.url, protocol)
         ran = command(tmp_path, "run", "write the long file")
@@ -35,8 +38,10 @@ def test_a_large_file_gets_through_and_is_generated_about_once(protocol: Protoco
 
 @pytest.mark.process
 @pytest.mark.requirement("B7")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_model_that_ignores_drafts_gets_through_by_smaller_calls(protocol: Protocol, tmp_path: Path) -> None:
+@in_pieces
+def test_a_model_that_ignores_drafts_gets_through_by_smaller_calls(
+    protocol: ProtocolName, tmp_path: Path
+) -> None:
     with provider("long-write-by-smaller-calls") as lab:
         configure(tmp_path, lab.url, protocol)
         ran = command(tmp_path, "run", "write the long file")

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from turnbuckle.cli.pieces import Break, Line, Piece, Words
 from turnbuckle.cli.screen import Screen
-from turnbuckle.cli.story import Break, Line, Piece, Text
 
 
 class Terminal(io.StringIO):
@@ -60,7 +60,15 @@ def _shown(log: list[str], width: int = 80) -> list[str]:
 def test_a_pipe_gets_the_answer_on_stdout_and_the_rest_on_stderr() -> None:
     out, err = io.StringIO(), io.StringIO()
     screen = Screen(out, err)
-    screen.show([Text("I look. "), Break(), Line("→ read_file a", "tool"), Text("hm", reasoning=True), Text("Done.")])
+    screen.show(
+        [
+            Words("I look. "),
+            Break(),
+            Line("→ read_file a", "tool"),
+            Words("hm", reasoning=True),
+            Words("Done."),
+        ]
+    )
     screen.status("waiting")
     screen.show([Break(), Line("completed")])
     assert out.getvalue() == "I look. \nDone.\n"
@@ -69,24 +77,26 @@ def test_a_pipe_gets_the_answer_on_stdout_and_the_rest_on_stderr() -> None:
 
 def test_on_a_terminal_a_line_never_stands_inside_a_sentence() -> None:
     screen, log = _terminal()
-    screen.show([Text("half a sen"), Line("stream stalled", "notice"), Text("tence")])
+    screen.show([Words("half a sen"), Line("stream stalled", "notice"), Words("tence")])
     assert _shown(log) == ["half a sen", "stream stalled", "tence"]
 
 
 @pytest.mark.parametrize("before", ["", "some text", "two\nlines"])
 def test_a_status_line_goes_away_without_a_trace(before: str) -> None:
     screen, log = _terminal()
-    pieces: list[Piece] = [Text(before)] if before else []
+    pieces: list[Piece] = [Words(before)] if before else []
     screen.show(pieces)
     screen.status("waiting for m, 3 s")
     assert _shown(log)[-1] == "waiting for m, 3 s"
     screen.status("waiting for m, 4 s")
     assert [line for line in _shown(log) if line.startswith("waiting")] == ["waiting for m, 4 s"]
-    screen.show([Text(" and more")])
+    screen.show([Words(" and more")])
     assert [line for line in _shown(log) if line] == f"{before} and more".split("\n")
 
 
-def test_a_status_line_is_cut_to_the_width_and_shown_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_status_line_is_cut_to_the_width_and_shown_only_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     screen, log = _terminal()
     screen.status("w" * 100)
@@ -95,7 +105,7 @@ def test_a_status_line_is_cut_to_the_width_and_shown_only_on_a_terminal(monkeypa
 
 def test_wide_characters_take_two_columns() -> None:
     screen, log = _terminal()
-    screen.show([Text("漢字")])
+    screen.show([Words("漢字")])
     screen.status("waiting")
     screen.clear_status()
     assert log[-1].endswith("\x1b[5G")
@@ -103,17 +113,17 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_what_a_model_says_can_not_steer_the_terminal() -> None:
     screen, log = _terminal()
-    screen.show([Text("a\x1b[2Jb\x07\r\tc\n"), Line("→ shell \x1b]0;title\x07", "tool")])
+    screen.show([Words("a\x1b[2Jb\x07\r\tc\n"), Line("→ shell \x1b]0;title\x07", "tool")])
     assert "".join(log) == "a[2Jb\tc\n→ shell ]0;title\n"
     out = io.StringIO()
-    Screen(out, io.StringIO()).show([Text("a\x1b[2Jb")])
+    Screen(out, io.StringIO()).show([Words("a\x1b[2Jb")])
     assert out.getvalue() == "a\x1b[2Jb"
 
 
 def test_colours_are_used_only_when_wanted() -> None:
     plain, log = _terminal()
-    plain.show([Line("x", "bad"), Text("y", reasoning=True)])
+    plain.show([Line("x", "bad"), Words("y", reasoning=True)])
     assert "\x1b" not in "".join(log)
     coloured, log = _terminal(color=True)
-    coloured.show([Line("x", "bad"), Text("y", reasoning=True)])
+    coloured.show([Line("x", "bad"), Words("y", reasoning=True)])
     assert "\x1b[31mx\x1b[0m\n\x1b[2my\x1b[0m" in "".join(log)

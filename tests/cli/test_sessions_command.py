@@ -13,7 +13,10 @@ from commands import configure, facts_of, provider, start
 
 from turnbuckle.cli.main import main
 from turnbuckle.cli.remote import Remote
+from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.lab.script import Case, Say, Stall
+from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.runs import READING
 from turnbuckle.turn.facts import RunEnded, RunStarted
 from turnbuckle.vocab.messages import text_of
 
@@ -56,7 +59,15 @@ def said_before(folder):
     """What the latest run was told before its task."""
     started = facts_of(folder)[0]
     assert isinstance(started, RunStarted)
-    return [text_of(message.parts) for message in started.messages[:-1]]
+
+    async def before():
+        reader = SqliteReader(folder / ".turnbuckle")
+        try:
+            return await Conversations(reader, READING).before(started)
+        finally:
+            await reader.close()
+
+    return [text_of(message.parts) for message in (*asyncio.run(before()), *started.messages[:-1])]
 
 
 @pytest.mark.requirement("G7", "H2")
@@ -147,7 +158,9 @@ def test_an_exported_session_is_deleted_comes_back_and_goes_on(turnbuckle, here)
     assert turnbuckle("sessions", "export", "work") == 0
     lines = turnbuckle.out.splitlines()
     assert json.loads(lines[0])["format"] == "turnbuckle.session"
-    assert [line[:20] for line in lines[1:]] == [line[:20] for line in Path("work.jsonl").read_text().splitlines()[1:]]
+    assert [line[:20] for line in lines[1:]] == [
+        line[:20] for line in Path("work.jsonl").read_text().splitlines()[1:]
+    ]
     assert turnbuckle.json("sessions", "delete", "work")["deleted"]
     assert turnbuckle("runs", "list") == 0
     assert turnbuckle.out == ""
@@ -201,8 +214,10 @@ def test_a_name_that_can_not_be_one_or_fits_several_is_told(turnbuckle):
 @pytest.mark.requirement("G2", "G5")
 def test_what_a_dead_process_left_is_told_as_unfinished_and_can_be_stopped(turnbuckle, here):
     turnbuckle("run", "--session", "work", "hello")
-    with start(here, "run", "--session", "work", "run echo hi", TURNBUCKLE_FAULT="after-append:ToolStarted:1") as died:
-        died.communicate(timeout=60)
+    with start(
+        here, "run", "--session", "work", "run echo hi", TURNBUCKLE_FAULT="after-append:ToolStarted:1"
+    ) as died:
+        died.communicate(timeout=100)
     assert died.returncode == -signal.SIGKILL
     (line,) = turnbuckle.json("sessions", "list")
     assert line["status"] == "unfinished"
@@ -235,7 +250,7 @@ class Serving:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.communicate(timeout=30)
+            self.process.communicate(timeout=100)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise

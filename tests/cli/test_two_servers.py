@@ -52,7 +52,9 @@ def test_a_second_server_is_refused_and_readers_work_beside_the_first(tmp_path: 
 
 @pytest.mark.requirement("E6", "H2")
 @pytest.mark.parametrize("arguments", [["chat"], ["serve"], ["doctor"]])
-def test_a_server_of_another_folder_is_never_taken_for_the_one_that_has_this_journal(tmp_path: Path, arguments):
+def test_a_server_of_another_folder_is_never_taken_for_the_one_that_has_this_journal(
+    tmp_path: Path, arguments
+):
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"
     theirs.mkdir()
     ours.mkdir()
@@ -64,7 +66,7 @@ def test_a_server_of_another_folder_is_never_taken_for_the_one_that_has_this_jou
     finally:
         lock.release()
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=100)
     told = " ".join((ran.out + ran.err).split())
     assert "goes through" not in told
     assert "which listens on" not in told

@@ -9,7 +9,11 @@ from turnbuckle.lab.cases.whole import ANSWER
 pytestmark = pytest.mark.process
 
 CLIENTS = [
-    *((client, way) for client in ("openai-python", "openai-python-async") for way in ("resume", "resume-helper")),
+    *(
+        (client, way)
+        for client in ("openai-python", "openai-python-async")
+        for way in ("resume", "resume-helper")
+    ),
     ("openai-node", "resume"),
 ]
 

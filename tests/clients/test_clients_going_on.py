@@ -17,7 +17,9 @@ EVERYBODY = [
 
 @pytest.mark.requirement("F10", "C5")
 @pytest.mark.parametrize("surface, client, way", EVERYBODY)
-def test_the_next_turn_knows_of_the_first_and_repeats_nothing(client_stage: Stage, surface: str, client: str, way: str):
+def test_the_next_turn_knows_of_the_first_and_repeats_nothing(
+    client_stage: Stage, surface: str, client: str, way: str
+):
     key = new_key()
     seen = client_stage.ask(client, surface, way, "tool", then=prompt("happy", key))
     assert seen.error is None

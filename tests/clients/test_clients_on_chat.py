@@ -72,7 +72,9 @@ def test_a_stall_in_the_middle_is_not_seen(client_stage: Stage, client: str, way
 
 
 @pytest.mark.requirement("F10", "C6")
-def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(client_stage: Stage, client: str, way: str):
+def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
+    client_stage: Stage, client: str, way: str
+):
     seen = client_stage.ask(client, "chat", way, "dies")
     assert seen.text.startswith(f"{ANSWER[:CUT_AT]}\n\n[Not finished: ")
     assert seen.text.endswith("]")
@@ -100,7 +102,9 @@ def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str, s
 
 
 @pytest.mark.requirement("F10", "C6")
-def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(client_stage: Stage, client: str, way: str):
+def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(
+    client_stage: Stage, client: str, way: str
+):
     seen = client_stage.ask(client, "chat", way, "breaks-later")
     assert seen.text == "[Not finished: the engine is broken]"
     assert client_stage.note(seen.key) == NOTE
@@ -108,7 +112,9 @@ def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(client_
 
 @pytest.mark.requirement("F10", "F11")
 @pytest.mark.parametrize("scene", ["weather", "cut-weather"])
-def test_a_call_of_the_clients_own_tool_is_handed_over_whole(client_stage: Stage, client: str, way: str, scene: str):
+def test_a_call_of_the_clients_own_tool_is_handed_over_whole(
+    client_stage: Stage, client: str, way: str, scene: str
+):
     seen = client_stage.ask(client, "chat", way, scene, model="lab", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS

@@ -58,7 +58,9 @@ def test_an_answer_arrives_whole_and_once(client_stage: Stage, client: str, way:
 
 
 @pytest.mark.requirement("F4", "F10")
-def test_a_tool_of_the_server_is_shown_and_run_by_the_server_alone(client_stage: Stage, client: str, way: str):
+def test_a_tool_of_the_server_is_shown_and_run_by_the_server_alone(
+    client_stage: Stage, client: str, way: str
+):
     """C18."""
     seen = client_stage.ask(client, "responses", way, "tool")
     assert seen.error is None
@@ -88,7 +90,9 @@ def test_a_stall_in_the_middle_is_not_seen(client_stage: Stage, client: str, way
 
 
 @pytest.mark.requirement("F4", "F10", "C6")
-def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(client_stage: Stage, client: str, way: str):
+def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
+    client_stage: Stage, client: str, way: str
+):
     seen = client_stage.ask(client, "responses", way, "dies")
     assert not finished(seen, client, way)
     if shows_nothing_unfinished(seen, client, way):
@@ -106,7 +110,9 @@ def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str):
 
 
 @pytest.mark.requirement("F4", "F10", "C6")
-def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(client_stage: Stage, client: str, way: str):
+def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(
+    client_stage: Stage, client: str, way: str
+):
     seen = client_stage.ask(client, "responses", way, "breaks-later")
     assert client_stage.note(seen.key) == NOTE
     if not shows_nothing_unfinished(seen, client, way):
@@ -115,7 +121,9 @@ def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(client_
 
 @pytest.mark.requirement("F10", "F11")
 @pytest.mark.parametrize("scene", ["weather", "cut-weather"])
-def test_a_call_of_the_clients_own_tool_is_handed_over_whole(client_stage: Stage, client: str, way: str, scene: str):
+def test_a_call_of_the_clients_own_tool_is_handed_over_whole(
+    client_stage: Stage, client: str, way: str, scene: str
+):
     seen = client_stage.ask(client, "responses", way, scene, model="lab", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS

@@ -17,7 +17,9 @@ EVERYBODY = [
 @pytest.mark.requirement("F10", "F11")
 @pytest.mark.parametrize("model", ["lab", "agent"])
 @pytest.mark.parametrize("surface, client", EVERYBODY)
-def test_an_answer_has_the_form_that_the_client_asked_for(client_stage: Stage, surface: str, client: str, model: str):
+def test_an_answer_has_the_form_that_the_client_asked_for(
+    client_stage: Stage, surface: str, client: str, model: str
+):
     seen = client_stage.ask(client, surface, "form", "form", model=model)
     assert seen.error is None
     assert json.loads(seen.text) == json.loads(FORM)

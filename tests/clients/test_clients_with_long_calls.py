@@ -21,7 +21,9 @@ def test_a_call_of_30000_characters_arrives_whole_though_every_stream_dies_after
 ):
     seen = client_stage.ask(client, surface, "stream", "long", model="lab", tools=True)
     assert seen.error is None
-    assert [(call["name"], json.loads(call["arguments"])) for call in seen.calls] == [("keep_text", {"text": LONG})]
+    assert [(call["name"], json.loads(call["arguments"])) for call in seen.calls] == [
+        ("keep_text", {"text": LONG})
+    ]
     assert seen.ran == ["keep_text"]
     assert seen.text == "It is kept."
     assert len(client_stage.upstream(seen.key)) > len(LONG) // 4000

@@ -32,7 +32,7 @@ def llm(folder: Path, stage: Stage, *arguments: str) -> Ran:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -149,7 +149,7 @@ test("a refused change is a problem and changes nothing", async () => {
   });
 });
 
-test("a server that can not be reached is looked for until it answers", async () => {
+test("a server that cannot be reached is looked for until it answers", async () => {
   const asked = [];
   globalThis.fetch = () => Promise.reject(new TypeError("no route to the server"));
   const api = new Api();

@@ -17,12 +17,34 @@ from live_stage import Address, Frame, door, eventually, played
 from server_process import lived
 
 from turnbuckle.journal.sqlite.journal import SqliteJournal
-from turnbuckle.lab.asked import brings_results, last_user_text, shown_draft
-from turnbuckle.lab.script import Call, Cut, Finish, KillAfter, LabRequest, Pace, Reason, Refuse, Say, Stall, Status
+from turnbuckle.lab.received import brings_results, last_user_text, shown_draft
+from turnbuckle.lab.script import (
+    Call,
+    Cut,
+    Finish,
+    KillAfter,
+    LabRequest,
+    Pace,
+    Reason,
+    Refuse,
+    Say,
+    Stall,
+    Status,
+)
 from turnbuckle.runtime.retention import merge_run
 
 STREAMS = Path(__file__).parent / "streams"
-_SHOWN = ("status", "output", "outcome", "usage", "model_calls", "tool_calls", "drafts", "handed_calls", "last_event")
+_SHOWN = (
+    "status",
+    "output",
+    "outcome",
+    "usage",
+    "model_calls",
+    "tool_calls",
+    "drafts",
+    "handed_calls",
+    "last_event",
+)
 LONG = "".join(f'{number:03}: a line with a knot 🪢 and "quotes"\n' for number in range(60))
 _KEPT = re.compile(r"Kept: the draft d1 has (?P<count>[\d,]+) characters")
 SECOND_ROUTE = """
@@ -35,17 +57,22 @@ model = "spare-model"
 """
 
 
+def told(run: str, after: int = 0) -> str:
+    """Where a run is told as the page reads it."""
+    return f"/v1/runs/{run}/events?told=true&after={after}"
+
+
 async def recorded(stage: Address, run: str, frames: list[Frame] | None = None) -> bytes:
     """A run's events as they came, or from the first on, with what the server says of it in front."""
-    frames = await stage.events(run) if frames is None else frames
+    frames = await stage.read(told(run)) if frames is None else frames
     view = await stage.run(run)
-    told: dict[str, Any] = {key: view[key] for key in _SHOWN}
-    told["draft_texts"] = {
+    head: dict[str, Any] = {key: view[key] for key in _SHOWN}
+    head["draft_texts"] = {
         name: (await stage.get(f"/v1/runs/{run}/drafts/{name}")).json["text"] for name in view["drafts"]
     }
-    told["ledger"] = (await stage.get(f"/v1/runs/{run}/ledger")).json["entries"]
-    told["approvals"] = (await stage.get(f"/v1/runs/{run}/approvals")).json["data"]
-    return b": " + msgspec.json.encode(told) + b"\n\n" + b"".join(frame.raw + b"\n\n" for frame in frames)
+    head["ledger"] = (await stage.get(f"/v1/runs/{run}/ledger")).json["entries"]
+    head["approvals"] = (await stage.get(f"/v1/runs/{run}/approvals")).json["data"]
+    return b": " + msgspec.json.encode(head) + b"\n\n" + b"".join(frame.raw + b"\n\n" for frame in frames)
 
 
 async def simply(stage: Any, text: str = "go", **more: Any) -> bytes:
@@ -59,7 +86,11 @@ async def simply(stage: Any, text: str = "go", **more: Any) -> bytes:
 def cut_in_text(request: LabRequest) -> Any:
     if request.number == 1:
         return [Pace(9, 0.02), Say("# Rigging\n\nA turnbuckle takes up **slack** in a"), Cut("reset")]
-    return [Pace(9, 0.02), Say("slack** in a wire 🪢, and\n\n- it has two threads\n- one runs left\n"), Finish()]
+    return [
+        Pace(9, 0.02),
+        Say("slack** in a wire 🪢, and\n\n- it has two threads\n- one runs left\n"),
+        Finish(),
+    ]
 
 
 def stalls_in_text(request: LabRequest) -> Any:
@@ -150,7 +181,12 @@ def killed_every_700(request: LabRequest) -> Any:
     asked = shown_draft(last_user_text(request))
     killed = KillAfter(arguments=700, how="fin")
     if asked is None:
-        return [Say("I write it. "), killed, Call("write_file", {"path": "long.txt", "content": LONG}, 40), Finish()]
+        return [
+            Say("I write it. "),
+            killed,
+            Call("write_file", {"path": "long.txt", "content": LONG}, 40),
+            Finish(),
+        ]
     rest = LONG.partition(asked.tail)[2]
     arguments = {"draft": asked.id, "after": asked.tail[-30:], "rest": rest[:400], "more": True}
     return [killed, Call("finish_call", arguments, 40), Finish()]
@@ -167,7 +203,7 @@ def never_ends(request: LabRequest) -> Any:
 
 async def answered(stage: Any, decision: dict[str, str]) -> bytes:
     run = await stage.begin()
-    async with stage.listen(f"/v1/runs/{run}/events") as listener:
+    async with stage.listen(told(run)) as listener:
         await listener.until(b"event: approval_asked\n")
         (asked,) = (await stage.get(f"/v1/runs/{run}/approvals")).json["data"]
         await stage.post(f"/v1/runs/{run}/approvals/{asked['id']}", decision)
@@ -176,7 +212,7 @@ async def answered(stage: Any, decision: dict[str, str]) -> bytes:
 
 async def stopped(stage: Any) -> bytes:
     run = await stage.begin()
-    async with stage.listen(f"/v1/runs/{run}/events") as listener:
+    async with stage.listen(told(run)) as listener:
         await listener.until(b"event: tool_said\n")
         await stage.post(f"/v1/runs/{run}/stop")
         return await recorded(stage, run, await listener.rest())
@@ -186,12 +222,12 @@ async def killed(server: Any, *, at: bytes, opens: int = 0) -> bytes:
     """The process is killed when its reader has seen something, and the run goes on in the next one."""
     await server.start()
     run = await server.begin()
-    async with server.listen(f"/v1/runs/{run}/events") as listener:
+    async with server.listen(told(run)) as listener:
         await listener.until(at)
         await server.kill()
         seen = listener.frames
     await server.start()
-    rest = await server.events(run, int(seen[-1].id))
+    rest = await server.read(told(run, int(seen[-1].id)))
     return await recorded(server, run, [*seen, *rest])
 
 
@@ -199,19 +235,19 @@ async def left(server: Any) -> bytes:
     """The process is asked to stop, tells its reader, and the run goes on in the next one."""
     await server.start()
     run = await server.begin()
-    async with server.listen(f"/v1/runs/{run}/events") as listener:
+    async with server.listen(told(run)) as listener:
         await listener.until(b"two, ")
         server.signal(15)
         seen = await listener.rest()
         assert seen[-1].event == "interrupted"
         await server.wait()
     await server.start()
-    return await recorded(server, run, [*seen, *await server.events(run, int(seen[-2].id))])
+    return await recorded(server, run, [*seen, *await server.read(told(run, int(seen[-2].id)))])
 
 
 async def steered(stage: Any) -> bytes:
     run = await stage.begin("go", session="s")
-    async with stage.listen(f"/v1/runs/{run}/events") as listener:
+    async with stage.listen(told(run)) as listener:
         await listener.until(b"this.")
         await stage.post("/v1/sessions/s/messages", {"input": "and more", "busy": "steer"})
         await listener.until(b"event: user_spoke\n")
@@ -229,26 +265,31 @@ async def merged(server: Any) -> bytes:
     """Long after its end its bursts are one, and somebody who had seen half of them comes back."""
     await server.start()
     run = await server.begin()
-    frames = await server.events(run)
+    frames = await server.read(told(run))
     seen = frames[:4]  # in the middle of the first attempt
     await server.stop()
     journal = SqliteJournal(server.folder / "data")
     assert await merge_run(journal, run)
     await journal.close()
     await server.start()
-    back = await server.events(run, int(seen[-1].id))
+    back = await server.read(told(run, int(seen[-1].id)))
     assert back[0].event == "reset"
-    return await recorded(server, run, [*seen, back[0], *await server.events(run)])
+    return await recorded(server, run, [*seen, back[0], *await server.read(told(run))])
 
 
 WEATHER = {
     "type": "function",
-    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    "function": {
+        "name": "get_weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
 }
 ASKS = '[tools.approval]\nshell = "ask"'
 
 
-def live(model: Any, scene: Callable[..., Awaitable[bytes]] = simply, **settings: Any) -> Callable[[Path], bytes]:
+def live(
+    model: Any, scene: Callable[..., Awaitable[bytes]] = simply, **settings: Any
+) -> Callable[[Path], bytes]:
     return lambda folder: played(scene, folder, model, **settings)
 
 
@@ -278,7 +319,9 @@ SCENES: dict[str, Callable[[Path], bytes]] = {
     "drafts": live(killed_every_700),
     "merged": lambda folder: lived(merged, folder, cut_in_text),
     "allowed": live(asks_first, lambda stage: answered(stage, {"decision": "allow"}), more=ASKS),
-    "denied": live(asks_first, lambda stage: answered(stage, {"decision": "deny", "text": "not today"}), more=ASKS),
+    "denied": live(
+        asks_first, lambda stage: answered(stage, {"decision": "deny", "text": "not today"}), more=ASKS
+    ),
     "question": live(has_a_question, lambda stage: answered(stage, {"decision": "answer", "text": "blue"})),
     "expired": live(asks_first, more=ASKS, tools="answer_seconds = 0.3"),
     "stopped_tool": live(sleeps, stopped),

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { RunFold } from "../../src/turnbuckle/console/static/run_fold.js";
+import { RunModel } from "../../src/turnbuckle/console/static/run_model.js";
 import { layout, shapeWords } from "../../src/turnbuckle/console/static/timeline_layout.js";
 import { Scale, endAhead, roundStep } from "../../src/turnbuckle/console/static/timeline_scale.js";
 import { factsOf, summaryOf } from "../../src/turnbuckle/console/static/steps.js";
@@ -17,10 +17,10 @@ function eventsOf(name) {
 }
 
 function folded(events) {
-  let fold = new RunFold();
+  let fold = new RunModel();
   for (const event of events) {
     fold.take(event);
-    if (fold.stale) fold = new RunFold();
+    if (fold.stale) fold = new RunModel();
   }
   return fold;
 }
@@ -45,10 +45,10 @@ function checked(drawing) {
 for (const name of readdirSync(FOLDER).sort()) {
   test(`${name}: every moment of it can be drawn, wide and narrow, and every shape has its facts`, () => {
     const events = eventsOf(name);
-    let fold = new RunFold();
+    let fold = new RunModel();
     for (const event of events) {
       fold.take(event);
-      if (fold.stale) fold = new RunFold();
+      if (fold.stale) fold = new RunModel();
       if (!fold.last) continue;
       for (const width of [300, 900]) {
         for (const later of [0, 3, 7200]) {
@@ -102,19 +102,29 @@ test("silence is seen while it lasts, with what is waited for", () => {
 // A run of one's own making
 
 function story() {
-  const fold = new RunFold();
+  const fold = new RunModel();
   let seq = 0;
-  const tell = (at, type, more) => fold.take({ type, seq: (seq += 1), at, ...more });
-  tell(0, "run_started", { run: "r", session: "s", input: [] });
+  const tell = (at, type, more) => fold.take({ type: "x", seq: (seq += 1), at, told: [{ type, ...more }] });
+  tell(0, "run_begun", { run: "r", session: "s", input: [] });
   return { fold, tell };
 }
 
-const asked = { route: "a", model: "m", why: "first", stream: true };
-const said = (attempt, event) => ({ attempt, events: [event] });
+const asked = { route: "a", model: "m", why: "first" };
+const end = (kind) => ({ end: { kind, why: "", failure: null, drafts: [] } });
+const outcome = {
+  status: "finished",
+  text: "",
+  partial_output: "",
+  seconds: 0.2,
+  exit_code: 0,
+  killed: [],
+  survivors: [],
+  kept_at: null,
+};
 
 test("of a run that is watched nothing moves down when tools, waits or recoveries come", () => {
   for (const name of ["stall_in_text.sse", "drafts.sse", "rate_limited.sse", "allowed.sse"]) {
-    const fold = new RunFold();
+    const fold = new RunModel();
     const heights = new Set();
     for (const event of eventsOf(name)) {
       fold.take(event);
@@ -132,12 +142,12 @@ test("of a run that is watched nothing moves down when tools, waits or recoverie
 
 test("two hours until somebody answers are drawn short, with their true length; a stall is not", () => {
   const { fold, tell } = story();
-  tell(0, "model_asked", { ...asked, attempt: 1 });
-  tell(1, "streamed", said(1, { type: "text", block: 0, text: "x" }));
-  tell(2, "streamed", said(1, { type: "ended", by: "x" }));
-  tell(2, "approval_asked", { approval: "p", call_id: "c", name: "shell", arguments: {} });
-  tell(7202, "approval_answered", { approval: "p", verdict: "allowed" });
-  tell(7203, "run_ended", { outcome: { kind: "completed", why: "", failure: null, drafts: [] } });
+  tell(0, "model_called", { ...asked, attempt: 1 });
+  tell(1, "text", { text: "x" });
+  tell(2, "reply_over", { attempt: 1 });
+  tell(2, "question_asked", { approval: "p", card: 1, tool: "shell", arguments: {} });
+  tell(7202, "question_answered", { approval: "p", verdict: "allowed" });
+  tell(7203, "run_over", end("completed"));
   const drawing = checked(layout(fold, 0, 900));
   assert.deepEqual(
     drawing.breaks.map((gap) => gap.seconds),
@@ -147,14 +157,11 @@ test("two hours until somebody answers are drawn short, with their true length; 
   assert.ok(model.w > 200, `${model.w}`);
 
   const stalled = story();
-  stalled.tell(0, "model_asked", { ...asked, attempt: 1 });
-  stalled.tell(1, "streamed", said(1, { type: "text", block: 0, text: "x" }));
-  stalled.tell(
-    91,
-    "streamed",
-    said(1, { type: "cut", failure: { kind: "stalled", message: "no progress", clock: "gap" } }),
-  );
-  stalled.tell(91, "run_ended", { outcome: { kind: "partial", why: "", failure: null, drafts: [] } });
+  stalled.tell(0, "model_called", { ...asked, attempt: 1 });
+  stalled.tell(1, "text", { text: "x" });
+  const failure = { kind: "stalled", message: "no progress", clock: "gap" };
+  stalled.tell(91, "reply_over", { attempt: 1, failure });
+  stalled.tell(91, "run_over", end("partial"));
   const whole = checked(layout(stalled.fold, 0, 900));
   assert.deepEqual(whole.breaks, []);
   assert.ok(whole.shapes.find((one) => one.kind === "stall").w > 700);
@@ -162,9 +169,9 @@ test("two hours until somebody answers are drawn short, with their true length; 
 
 test("minutes of steady words are no idle time", () => {
   const { fold, tell } = story();
-  tell(0, "model_asked", { ...asked, attempt: 1 });
-  for (let at = 1; at < 300; at += 0.5) tell(at, "streamed", said(1, { type: "text", block: 0, text: "word " }));
-  tell(300, "run_ended", { outcome: { kind: "completed", why: "", failure: null, drafts: [] } });
+  tell(0, "model_called", { ...asked, attempt: 1 });
+  for (let at = 1; at < 300; at += 0.5) tell(at, "text", { text: "word " });
+  tell(300, "run_over", end("completed"));
   assert.deepEqual(layout(fold, 0, 900).breaks, []);
 });
 
@@ -172,29 +179,15 @@ test("a run of a hundred calls and fifty thousand bursts is a drawing of some hu
   const { fold, tell } = story();
   let at = 0;
   for (let attempt = 1; attempt <= 100; attempt += 1) {
-    tell(at, "model_asked", { ...asked, attempt, why: attempt === 1 ? "first" : "after_tools" });
+    tell(at, "model_called", { ...asked, attempt, why: attempt === 1 ? "first" : "after_tools" });
     for (let n = 0; n < 500; n += 1) {
       at += 0.01;
-      const event = n % 2 ? { type: "text", block: 0, text: "x" } : { type: "reasoning", block: 1, text: "y" };
-      tell(at, "streamed", said(attempt, event));
+      tell(at, n % 2 ? "text" : "reasoning", { text: "x" });
     }
-    tell(at, "streamed", said(attempt, { type: "ended", by: "x" }));
-    tell(at, "tool_started", { call_id: `c${attempt}`, name: "shell", arguments: { command: "ls" }, key: "k" });
+    tell(at, "reply_over", { attempt });
+    tell(at, "tool_begun", { card: attempt, call: "c", tool: "shell", arguments: { command: "ls" } });
     at += 0.2;
-    tell(at, "tool_finished", {
-      call_id: `c${attempt}`,
-      name: "shell",
-      outcome: {
-        status: "finished",
-        text: "",
-        partial_output: "",
-        seconds: 0.2,
-        exit_code: 0,
-        killed: [],
-        survivors: [],
-        kept_at: null,
-      },
-    });
+    tell(at, "tool_ended", { card: attempt, call: "c", tool: "shell", outcome });
   }
   const drawing = checked(layout(fold, at, 1000));
   assert.ok(drawing.shapes.length + drawing.texts.length < 1200, `${drawing.shapes.length} ${drawing.texts.length}`);
@@ -205,27 +198,12 @@ test("tools that overlap have rows of their own, and tools that do not share one
     const { fold, tell } = story();
     const moments = times
       .flatMap(([start, end], n) => [
-        [start, "tool_started", n],
-        [end, "tool_finished", n],
+        [start, "tool_begun", n],
+        [end, "tool_ended", n],
       ])
       .sort((a, b) => a[0] - b[0]);
     for (const [at, type, n] of moments) {
-      tell(at, type, {
-        call_id: `c${n}`,
-        name: "shell",
-        arguments: {},
-        key: "",
-        outcome: {
-          status: "finished",
-          text: "",
-          partial_output: "",
-          seconds: 1,
-          exit_code: 0,
-          killed: [],
-          survivors: [],
-          kept_at: null,
-        },
-      });
+      tell(at, type, { card: n + 1, call: `c${n}`, tool: "shell", arguments: {}, outcome });
     }
     return new Set(
       layout(fold, 99, 900)

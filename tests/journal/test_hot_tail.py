@@ -53,12 +53,12 @@ class Bench:
         assert isinstance(claim, Claim)
         return claim
 
-    async def append(self, items: list[bytes], after: int, grade: Grade = Grade.SEEN) -> int:
+    async def append(self, items: list[bytes], after: int, grade: Grade = Grade.FLUSHED) -> int:
         return await self.journal.append("run", items, after=after, epoch=0, grade=grade)
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+    return asyncio.run(asyncio.wait_for(coroutine, 100))
 
 
 @pytest.mark.requirement("E1", "E4")
@@ -79,7 +79,7 @@ def test_a_reader_who_follows_a_run_needs_no_query_and_one_who_is_behind_does(tm
         bench.reading.queries.clear()
         for number in range(200):
             head = await bench.append(
-                [b"x" * 100] * (number % 3 + 1), head, Grade.SURE if number % 50 == 7 else Grade.SEEN
+                [b"x" * 100] * (number % 3 + 1), head, Grade.SYNCED if number % 50 == 7 else Grade.FLUSHED
             )
             await asyncio.sleep(0)
         while any(mine[-1] != head for mine in seen):
@@ -134,7 +134,7 @@ class Writer:
             if stream not in self.claims or not await self.journal.renew(self.claims[stream], 60):
                 await self._claim(stream)
             claim, head = self.claims[stream], await self.journal.head(stream)
-            grade = more[1] if name == "append" else Grade.SURE
+            grade = more[1] if name == "append" else Grade.SYNCED
             work = [self.journal.append(stream, more[0], after=head, epoch=claim.epoch, grade=grade)]
             if name == "together":
                 work.append(self.journal.release(self.claims.pop(stream)))
@@ -163,7 +163,9 @@ def test_what_is_read_from_memory_is_what_the_store_has(steps, tmp_path_factory)
                 numbers = [item.seq for item in everything]
                 for after in {-1, 0, 1, first_seq(1), *numbers, *(seq + 1 for seq in numbers)}:
                     for limit in (0, 1, 4, 500):
-                        assert await writer.journal.read(stream, after, limit) == await store.read(stream, after, limit)
+                        assert await writer.journal.read(stream, after, limit) == await store.read(
+                            stream, after, limit
+                        )
                 assert await writer.journal.head(stream) == await store.head(stream)
         await store.close()
         await writer.journal.close()

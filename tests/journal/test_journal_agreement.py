@@ -6,7 +6,7 @@ import random
 import pytest
 from journal_benches import MemoryBench, SqliteBench
 
-from turnbuckle.journal.port import Claim, Grade, JournalError, Note, Wanted
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, JournalError, StreamQuery
 
 STREAMS = ("a", "b")
 STEPS = 60
@@ -17,7 +17,9 @@ QUESTIONS = ("red", "bo", "red ca", "red_car", "boat re", "e", "t", "u")
 async def step(bench, claims: list[Claim], chance: random.Random) -> object:
     """One thing to do, chosen by chance alone, and what came of it."""
     stream = chance.choice(STREAMS)
-    action = chance.choice(("claim", "append", "append", "append", "renew", "release", "time", "note", "drop", "kill"))
+    action = chance.choice(
+        ("claim", "append", "append", "append", "renew", "release", "time", "note", "drop", "kill")
+    )
     used = chance.choice(claims) if claims else Claim(stream, "nobody", 0, 0)
     journal = bench.journal
     if action == "claim":
@@ -27,7 +29,9 @@ async def step(bench, claims: list[Claim], chance: random.Random) -> object:
     if action == "append":
         after = await journal.head(used.stream) - chance.choice((0, 0, 0, 1))
         items = [chance.randbytes(chance.randint(0, 40)) for _ in range(chance.randint(0, 3))]
-        note = chance.choice((None, None, Note(status=chance.choice("xy")), Note(words=chance.choice(WORDS))))
+        note = chance.choice(
+            (None, None, IndexUpdate(status=chance.choice("xy")), IndexUpdate(words=chance.choice(WORDS)))
+        )
         grade = chance.choice(tuple(Grade))
         return await journal.append(used.stream, items, after=after, epoch=used.epoch, grade=grade, note=note)
     if action == "renew":
@@ -37,7 +41,9 @@ async def step(bench, claims: list[Claim], chance: random.Random) -> object:
     if action == "time":
         return bench.pass_time(chance.choice((1, 6, 11)))
     if action == "note":
-        return await journal.note(stream, Note(kind="run", title=chance.choice("tu"), words=chance.choice(WORDS)))
+        return await journal.note(
+            stream, IndexUpdate(kind="run", title=chance.choice("tu"), words=chance.choice(WORDS))
+        )
     if action == "kill" and chance.random() < 0.3:
         return await bench.kill()
     return await journal.drop(stream) if action == "drop" and chance.random() < 0.3 else None
@@ -54,9 +60,11 @@ async def story(bench, seed: int) -> list[object]:
             told.append((type(error).__name__, str(error)))
         told.append([bench.journal.still_mine(claim) for claim in claims])
         told.append([await bench.journal.read(stream, chance.randint(0, 4), 3) for stream in STREAMS])
-        found = await bench.journal.search(chance.choice(QUESTIONS), Wanted(kind=chance.choice(("", "run"))))
+        found = await bench.journal.search(
+            chance.choice(QUESTIONS), StreamQuery(kind=chance.choice(("", "run")))
+        )
         told.append([each.row.name for each in found])
-        rows = await bench.journal.streams(Wanted(orphaned=chance.random() < 0.5))
+        rows = await bench.journal.streams(StreamQuery(orphaned=chance.random() < 0.5))
         told.append([(row.name, row.title, row.status, row.epoch, row.holder) for row in rows])
     await bench.close()
     return told

@@ -6,7 +6,13 @@ import pytest
 from journal_benches import BENCHES, MemoryBench
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.lab.conformance import journal, journal_changing, journal_merging, journal_reading, journal_search
+from turnbuckle.testing.conformance import (
+    journal,
+    journal_changing,
+    journal_merging,
+    journal_reading,
+    journal_search,
+)
 
 
 async def put_through(case, bench):
@@ -18,7 +24,7 @@ async def put_through(case, bench):
 
 def keeps(case, bench):
     """Whether a journal does what a case wants. What it does not do is told by the case itself, which raises."""
-    asyncio.run(asyncio.wait_for(put_through(case, bench), 30))
+    asyncio.run(asyncio.wait_for(put_through(case, bench), 100))
     return True
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import journal_writer
 import pytest
 
-from turnbuckle.journal.port import EPOCH_BITS, InUse, Wanted
+from turnbuckle.journal.port import EPOCH_BITS, InUse, StreamQuery
 from turnbuckle.journal.sqlite.doctor import check
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
@@ -35,7 +35,9 @@ def kill_after(process: subprocess.Popen[bytes], lines: int) -> dict[str, int]:
     said += process.stdout.read().splitlines(keepends=True)
     process.stdout.close()
     process.wait()
-    return {stream: int(seq) for stream, seq in (line.decode().split() for line in said if line.endswith(b"\n"))}
+    return {
+        stream: int(seq) for stream, seq in (line.decode().split() for line in said if line.endswith(b"\n"))
+    }
 
 
 async def stored(folder: Path) -> dict[str, list[tuple[int, bytes]]]:
@@ -79,15 +81,15 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
         await reader.wait("a", 0)
         head = await reader.head("a")
         await reader.wait("a", head)  # news of another process arrive
-        assert len(await reader.streams(Wanted())) == len(journal_writer.STREAMS)
-        assert await reader.streams(Wanted(orphaned=True)) == []
+        assert len(await reader.streams(StreamQuery())) == len(journal_writer.STREAMS)
+        assert await reader.streams(StreamQuery(orphaned=True)) == []
         await reader.close()
 
     try:
         with pytest.raises(InUse, match=f"process {process.pid} already writes"):
             SqliteJournal(tmp_path)
         drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
-        asyncio.run(asyncio.wait_for(read_beside(), 30))
+        asyncio.run(asyncio.wait_for(read_beside(), 100))
     finally:
         process.kill()
         process.wait()
@@ -97,7 +99,9 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
     async def after() -> None:
         reader = SqliteReader(tmp_path)
         assert not reader.has_writer
-        assert {row.name for row in await reader.streams(Wanted(orphaned=True))} == set(journal_writer.STREAMS)
+        assert {row.name for row in await reader.streams(StreamQuery(orphaned=True))} == set(
+            journal_writer.STREAMS
+        )
         await reader.close()
         await SqliteJournal(tmp_path).close()
 

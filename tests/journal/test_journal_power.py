@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from power_cuts import MERCIES, Change, Recorder, left_after
 
-from turnbuckle.journal.port import Claim, Grade, Note, next_seq
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, next_seq
 from turnbuckle.journal.sqlite.database import open_to_write
 from turnbuckle.journal.sqlite.doctor import check
 from turnbuckle.journal.sqlite.folder import DATABASE
@@ -43,15 +43,19 @@ async def write(history: History, folder: Path, chance: random.Random) -> None:
             claim = await journal.claim(name, "one", 60)
             assert isinstance(claim, Claim)
             for number in range(40):
-                grade = Grade.SURE if chance.random() < 0.15 else Grade.SEEN
-                items = [chance.randbytes(chance.choice((0, 20, 200, 3000))) for _ in range(chance.randint(1, 5))]
+                grade = Grade.SYNCED if chance.random() < 0.15 else Grade.FLUSHED
+                items = [
+                    chance.randbytes(chance.choice((0, 20, 200, 3000))) for _ in range(chance.randint(1, 5))
+                ]
                 first = next_seq(head, claim.epoch)
                 history.written[name].extend((first + at, data) for at, data in enumerate(items))
-                note = Note(words=f"{name} {first}") if grade is Grade.SURE else None
-                head = await journal.append(name, items, after=head, epoch=claim.epoch, grade=grade, note=note)
+                note = IndexUpdate(words=f"{name} {first}") if grade is Grade.SYNCED else None
+                head = await journal.append(
+                    name, items, after=head, epoch=claim.epoch, grade=grade, note=note
+                )
                 if number == 0:  # whatever its grade: no number of this epoch may ever be given again
                     history.claims.append((len(history.recorder.changes), name, claim.epoch))
-                if grade is Grade.SURE:
+                if grade is Grade.SYNCED:
                     history.sure.append((len(history.recorder.changes), name, head))
                     history.words.append((len(history.recorder.changes), name, first))
             await journal.release(claim)
@@ -86,7 +90,7 @@ async def go_on(folder: Path) -> None:
     for name in STREAMS:
         claim = await journal.claim(name, "two", 60)
         assert isinstance(claim, Claim)
-        head = await journal.append(name, [b"on"], after=claim.head, epoch=claim.epoch, grade=Grade.SURE)
+        head = await journal.append(name, [b"on"], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED)
         assert [item.data for item in await journal.read(name, claim.head)] == [b"on"]
         assert head == next_seq(claim.head, claim.epoch)
     await journal.close()
@@ -136,9 +140,15 @@ def test_only_sure_works_wait_for_the_disk(history):
 
 
 def test_a_torn_write_keeps_whole_sectors():
-    changes = [Change("write", "f", 0, b"a" * 4096), Change("sync", "f"), Change("write", "f", 0, b"b" * 4096)]
+    changes = [
+        Change("write", "f", 0, b"a" * 4096),
+        Change("sync", "f"),
+        Change("write", "f", 0, b"b" * 4096),
+    ]
     seen = {left_after(changes, "something", random.Random(seed))["f"].count(b"b") for seed in range(60)}
     assert seen <= {512 * sectors for sectors in range(9)}
     assert len(seen) > 3
     assert left_after(changes, "nothing", random.Random(1)) == {"f": b"a" * 4096}
-    assert left_after([*changes, Change("truncate", "f", 9)], "everything", random.Random(1)) == {"f": b"b" * 9}
+    assert left_after([*changes, Change("truncate", "f", 9)], "everything", random.Random(1)) == {
+        "f": b"b" * 9
+    }

@@ -18,8 +18,8 @@ from turnbuckle.journal.port import (
     Damaged,
     FolderGone,
     Grade,
+    IndexUpdate,
     InUse,
-    Note,
     OutOfFiles,
     ReadOnly,
     StorageError,
@@ -37,7 +37,7 @@ async def filled(folder: Path, streams: int = 3) -> SqliteJournal:
     for number in range(streams):
         claim = await journal.claim(f"run{number}", "one", 60)
         assert isinstance(claim, Claim)
-        await journal.append(f"run{number}", [b"x" * 5000] * 20, after=0, epoch=0, grade=Grade.SURE)
+        await journal.append(f"run{number}", [b"x" * 5000] * 20, after=0, epoch=0, grade=Grade.SYNCED)
         await journal.release(claim)
     return journal
 
@@ -60,7 +60,11 @@ ERRORS = {
     "a full disk": (sqlite_error(sqlite3.SQLITE_FULL, "SQLITE_FULL"), StorageFull, "full"),
     "no room, said by the system": (OSError(errno.ENOSPC, "no"), StorageFull, "full"),
     "a quota": (OSError(errno.EDQUOT, "no"), StorageFull, "full"),
-    "a file that may not be written": (sqlite_error(sqlite3.SQLITE_READONLY, "SQLITE_READONLY"), ReadOnly, "read_only"),
+    "a file that may not be written": (
+        sqlite_error(sqlite3.SQLITE_READONLY, "SQLITE_READONLY"),
+        ReadOnly,
+        "read_only",
+    ),
     "a disk that is mounted for reading": (OSError(errno.EROFS, "no"), ReadOnly, "read_only"),
     "too many open files": (OSError(errno.EMFILE, "no"), OutOfFiles, "out_of_files"),
     "an error of the disk": (sqlite_error(sqlite3.SQLITE_IOERR, "SQLITE_IOERR"), StorageFailed, "failed"),
@@ -103,7 +107,7 @@ def test_a_folder_that_is_gone_takes_nothing_that_must_be_kept(accident, tmp_pat
         accident(tmp_path / "data")
         claim = await journal.claim("run9", "one", 60)
         assert isinstance(claim, Claim)
-        begun = await error_of(journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SURE))
+        begun = await error_of(journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SYNCED))
         together = await error_of(journal.change_all(appends=[Append("run9", (b"a",), 0, claim.epoch)]))
         dropped = await error_of(journal.drop("run0"))
         looked = await error_of(journal.look())
@@ -121,10 +125,10 @@ def test_a_folder_that_comes_back_is_used_again(tmp_path):
         claim = await journal.claim("run9", "one", 60)
         assert isinstance(claim, Claim)
         moved(tmp_path / "data")
-        failed = await error_of(journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SURE))
+        failed = await error_of(journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SYNCED))
         before = journal.trouble()
         (tmp_path / "elsewhere").rename(tmp_path / "data")
-        head = await journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SURE)
+        head = await journal.append("run9", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
         await journal.look()
         after = journal.trouble()
         await journal.close()
@@ -173,7 +177,7 @@ def test_damage_on_the_disk_is_seen_by_a_look_although_the_memory_is_sound(damag
 def test_a_look_at_a_sound_journal_finds_nothing_whatever_was_merged_or_is_only_in_the_log(tmp_path):
     async def main():
         journal = await filled(tmp_path, streams=30)
-        await journal.note("run3", Note(title="a title"))
+        await journal.note("run3", IndexUpdate(title="a title"))
         for _ in range(20):
             await journal.look()
         assert await journal.drop("run29")
@@ -222,7 +226,7 @@ def test_an_item_that_is_too_large_is_an_error_of_its_own_and_no_trouble_of_the_
     async def main(journal):
         claim = await journal.claim("run", "one", 60)
         with pytest.raises(TooLarge, match=str(MAX_ITEM + 1)):
-            await journal.append("run", [bytes(MAX_ITEM + 1)], after=0, epoch=claim.epoch, grade=Grade.SURE)
+            await journal.append("run", [bytes(MAX_ITEM + 1)], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
         found = journal.trouble()
         await journal.close()
         return found
@@ -259,10 +263,10 @@ def test_a_full_disk_makes_the_log_be_folded_into_the_file_so_that_its_room_is_u
         journal = SqliteJournal(tmp_path, connect=narrow)
         claim = await journal.claim("run", "one", 60)
         opened[0].full = True
-        failed = await error_of(journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SURE))
+        failed = await error_of(journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SYNCED))
         opened[0].full = False
         before = len(opened[0].said)
-        head = await journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SURE)
+        head = await journal.append("run", [b"a"], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
         said = opened[0].said[before - 1 :]
         await journal.close()
         return type(failed), head, any("wal_checkpoint(PASSIVE)" in sql for sql in said)

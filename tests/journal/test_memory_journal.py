@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, Grade, Note, first_seq, head_after, next_seq
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, first_seq, head_after, next_seq
 
 
 @pytest.mark.requirement("E3")
@@ -15,9 +15,13 @@ def test_a_loss_of_power_leaves_each_stream_up_to_its_last_sure_item():
         for name in ("a", "b"):
             claim = await journal.claim(name, "one", 60)
             assert isinstance(claim, Claim)
-        await journal.append("a", [b"1"], after=0, epoch=0, grade=Grade.SURE, note=Note(status="running"))
-        await journal.append("b", [b"1"], after=0, epoch=0, grade=Grade.SEEN)
-        await journal.append("a", [b"2"], after=1, epoch=0, grade=Grade.SEEN, note=Note(status="done"))
+        await journal.append(
+            "a", [b"1"], after=0, epoch=0, grade=Grade.SYNCED, note=IndexUpdate(status="running")
+        )
+        await journal.append("b", [b"1"], after=0, epoch=0, grade=Grade.FLUSHED)
+        await journal.append(
+            "a", [b"2"], after=1, epoch=0, grade=Grade.FLUSHED, note=IndexUpdate(status="done")
+        )
         left = journal.after_power_loss()
         assert [item.data for item in await left.read("a")] == [b"1"]
         assert await left.read("b") == []
@@ -25,7 +29,7 @@ def test_a_loss_of_power_leaves_each_stream_up_to_its_last_sure_item():
         claim = await left.claim("a", "two", 60)
         assert isinstance(claim, Claim)
         assert claim.epoch == 1  # though nothing of the lost items is known any more, their numbers stay used
-        assert await left.append("a", [b"new"], after=1, epoch=1, grade=Grade.SEEN) == first_seq(1)
+        assert await left.append("a", [b"new"], after=1, epoch=1, grade=Grade.FLUSHED) == first_seq(1)
         assert [item.data for item in await left.read("a", 2)] == [b"new"]
 
     asyncio.run(main())

@@ -26,7 +26,7 @@ async def fill(folder: Path) -> None:
     for stream in STREAMS:
         claim = await journal.claim(stream, "one", 60)
         assert isinstance(claim, Claim)
-        await journal.append(stream, [b"%d" % at for at in range(50)], after=0, epoch=0, grade=Grade.SURE)
+        await journal.append(stream, [b"%d" % at for at in range(50)], after=0, epoch=0, grade=Grade.SYNCED)
         await journal.release(claim)
     await journal.close()
 
@@ -72,14 +72,18 @@ def test_a_mend_that_dies_anywhere_leaves_a_journal_and_is_finished_by_whoever_c
         assert mend_until(folder, change).returncode == -signal.SIGKILL
         seen.add((folder / MENDED).exists())
         other = shutil.copytree(folder, tmp_path / f"{change}-read")
-        assert asyncio.run(heads(SqliteReader(other)))["first"] == 50  # who only reads finds all that is sound
+        assert (
+            asyncio.run(heads(SqliteReader(other)))["first"] == 50
+        )  # who only reads finds all that is sound
         written = shutil.copytree(folder, tmp_path / f"{change}-written")
         assert asyncio.run(heads(SqliteJournal(written)))["first"] == 50
         mend(folder)
         assert check(folder).sound
         assert asyncio.run(heads(SqliteReader(folder))) == {"first": 50, "second": 29}
         kept = [
-            file for file in folder.iterdir() if "damaged-" in file.name and not file.name.endswith(("-wal", "-shm"))
+            file
+            for file in folder.iterdir()
+            if "damaged-" in file.name and not file.name.endswith(("-wal", "-shm"))
         ]
         assert len(kept) == 1
         assert not (folder / MENDED).exists()

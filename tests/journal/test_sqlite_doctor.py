@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.journal.port import Claim, Damaged, Grade, InUse, Note, StorageError, first_seq
+from turnbuckle.journal.port import Claim, Damaged, Grade, IndexUpdate, InUse, StorageError, first_seq
 from turnbuckle.journal.sqlite.doctor import check, mend
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -25,7 +25,7 @@ async def fill(folder: Path) -> None:
         claim = await journal.claim(stream, "one", 60)
         assert isinstance(claim, Claim)
         items = [content(stream, number) for number in range(1, ITEMS + 1)]
-        await journal.append(stream, items, after=0, epoch=0, grade=Grade.SURE)
+        await journal.append(stream, items, after=0, epoch=0, grade=Grade.SYNCED)
         await journal.release(claim)
     await journal.close()
 
@@ -46,8 +46,8 @@ def change(folder: Path, sql: str) -> None:
 
 async def write_words(folder: Path) -> None:
     journal = SqliteJournal(folder)
-    await journal.note("first", Note(title="Green boats", words="the sun"))
-    await journal.note("third", Note(words="the moon"))
+    await journal.note("first", IndexUpdate(title="Green boats", words="the sun"))
+    await journal.note("third", IndexUpdate(words="the moon"))
     await journal.close()
 
 
@@ -55,7 +55,7 @@ async def read_words(folder: Path) -> None:
     journal = SqliteJournal(folder)
     for words, names in {"the": ["third", "first"], "green sun": ["first"], "moon": ["third"]}.items():
         assert [found.row.name for found in await journal.search(words)] == names
-    await journal.note("third", Note(words="more"))
+    await journal.note("third", IndexUpdate(words="more"))
     assert await journal.drop("third")
     assert [found.row.name for found in await journal.search("the")] == ["first"]
     await journal.close()
@@ -74,7 +74,10 @@ async def numbers(folder: Path, stream: str) -> list[int]:
 
 
 DAMAGE = {
-    "a changed byte": ("UPDATE item SET data = replace(data, ':200:', ':2O0:') WHERE stream = 2 AND seq = 200", 200),
+    "a changed byte": (
+        "UPDATE item SET data = replace(data, ':200:', ':2O0:') WHERE stream = 2 AND seq = 200",
+        200,
+    ),
     "a missing row": ("DELETE FROM item WHERE stream = 2 AND seq = 200", 200),
     "a row in the wrong place": (
         "UPDATE item SET data = (SELECT data FROM item WHERE stream = 1 AND seq = 9) WHERE stream = 2 AND seq = 200",
@@ -115,7 +118,7 @@ async def go_on(folder: Path, stream: str, head: int) -> None:
     claim = await journal.claim(stream, "two", 60)
     assert isinstance(claim, Claim)
     assert (claim.epoch, claim.head) == (1, head)
-    assert await journal.append(stream, [b"on"], after=head, epoch=1, grade=Grade.SURE) == first_seq(1)
+    assert await journal.append(stream, [b"on"], after=head, epoch=1, grade=Grade.SYNCED) == first_seq(1)
     assert [item.data for item in await journal.read(stream, head)] == [b"on"]
     await journal.close()
 
@@ -168,7 +171,7 @@ def test_a_torn_log_is_cut_at_its_last_whole_commit(tmp_path: Path):
         claim = await journal.claim("run", "one", 60)
         assert isinstance(claim, Claim)
         for number in range(30):
-            await journal.append("run", [content("run", number)], after=number, epoch=0, grade=Grade.SURE)
+            await journal.append("run", [content("run", number)], after=number, epoch=0, grade=Grade.SYNCED)
         log = (tmp_path / "living" / f"{DATABASE}-wal").read_bytes()
         (tmp_path / "copy").write_bytes((tmp_path / "living" / DATABASE).read_bytes())
         await journal.close()

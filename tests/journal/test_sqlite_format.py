@@ -5,49 +5,27 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import msgspec
+import agent_stage
 import pytest
 
-from turnbuckle.journal.port import Claim, FormatUnknown, Grade, Note, StorageFailed, first_seq
+from turnbuckle.journal.port import Claim, FormatUnknown, Grade, StorageFailed, first_seq
 from turnbuckle.journal.sqlite.database import FORMAT, connect, open_to_write
-from turnbuckle.journal.sqlite.doctor import check
+from turnbuckle.journal.sqlite.doctor import check, mend
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
+from turnbuckle.session.facts import MessageAccepted
+from turnbuckle.session.facts import decode as decode_session
+from turnbuckle.turn.base import opening_of
+from turnbuckle.turn.facts import RunEnded, RunStarted, decode
+from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import text_of
+from turnbuckle.vocab.request import RunOptions
 
 KEPT = Path(__file__).parent.parent / "journals"
 VERSIONS = sorted(folder.name for folder in KEPT.iterdir())
-TITLES = {"poem": ["run-1"], "wiz": ["session-1"], "seven wizards": ["session-1"], "kings": []}
-FOUND = {  # what streams of a kept journal are found by; in the first format only titles were written
-    "v1": {**TITLES, "roses": []},
-    "v2": {
-        **TITLES,
-        "roses": ["run-1"],
-        "facade poem": ["run-1"],
-        "snow_white": ["run-1"],
-        "second": ["run-2"],
-        "thrown": [],
-        "nobody": [],
-    },
-}
-FOUND["v3"] = FOUND["v2"]  # the same journal, some of whose items have become one
-
-
-async def everything(journal, streams) -> dict[str, list[list[object]]]:
-    return {
-        name: [[item.seq, item.data.decode()] async for page in read_all(journal, name) for item in page]
-        for name in streams
-    }
-
-
-async def found(journal, questions) -> dict[str, list[str]]:
-    return {words: [each.row.name for each in await journal.search(words)] for words in questions}
-
-
-def expected(version: str) -> dict[str, dict[str, object]]:
-    lines = (KEPT / version / "expected.jsonl").read_bytes().splitlines()
-    return {line["name"]: line for line in map(msgspec.json.decode, lines)}
+QUESTIONS = ["Say one.", "write hello.txt with hi there", "Say three.", "Say four."]
 
 
 def kept_copy(version: str, folder: Path) -> Path:
@@ -55,45 +33,82 @@ def kept_copy(version: str, folder: Path) -> Path:
     return folder
 
 
+async def facts_of(journal, stream, decode):
+    return [decode(item.data) async for page in read_all(journal, stream) for item in page]
+
+
 @pytest.mark.requirement("E2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_kept_journal_of_every_format_is_read_and_can_go_on(version, tmp_path):
+def test_a_kept_journal_of_every_format_is_read_as_the_newest_one(version, tmp_path):
     async def main():
         journal = SqliteJournal(kept_copy(version, tmp_path))
-        want = expected(version)
         rows = {row.name: row for row in await journal.streams()}
-        assert await everything(journal, want) == {name: line["items"] for name, line in want.items()}
-        for name, line in want.items():
-            row = rows[name]
-            assert [row.kind, row.parent, row.title, row.status, row.user, row.epoch, row.holder] == line["row"]
-        assert await found(journal, FOUND[version]) == FOUND[version]
-        claim = await journal.claim("run-1", "new", 60)
+        runs = [row for row in rows.values() if row.kind == "run"]
+        started = {}
+        for row in runs:
+            first, *_, last = await facts_of(journal, row.name, decode)
+            assert isinstance(first, RunStarted)
+            assert (type(last), last.outcome.kind, row.status) == (RunEnded, "completed", "completed")
+            started[row.title] = first
+        assert len(started) == len(runs) == 6
+        assert started["Say four."].options == RunOptions(max_output_tokens=900)
+        assert started["Say five."].options == RunOptions(temperature=0.5)
+        assert started["Say three."].origin.surface == "runs"
+        accepted = [
+            fact
+            for fact in await facts_of(journal, "chat", decode_session)
+            if isinstance(fact, MessageAccepted)
+        ]
+        assert [text_of(fact.messages[0].parts) for fact in accepted] == QUESTIONS
+        assert accepted[-1].options == RunOptions(max_output_tokens=900)
+        assert [hit.row.title for hit in await journal.search("four")] == ["Say four."]
+        claim = await journal.claim(runs[0].name, "new", 60)
         assert isinstance(claim, Claim)
-        assert claim.epoch == 2
-        head = await journal.append("run-1", [b"on"], after=claim.head, epoch=2, grade=Grade.SURE)
-        assert head == first_seq(2)
+        head = await journal.append(
+            claim.stream, [b"on"], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED
+        )
+        assert head == first_seq(claim.epoch)
         await journal.close()
         assert check(tmp_path).sound
 
     asyncio.run(main())
 
 
-@pytest.mark.requirement("G7")
-def test_a_reader_of_an_old_journal_finds_nothing_until_it_was_brought_up_to_date(tmp_path):
+@pytest.mark.requirement("E2", "C5")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_session_of_a_kept_journal_goes_on_with_all_that_was_said(version, tmp_path):
+    async def scene(agent):
+        await agent.run("Say seven.", session="branch")
+        await agent.run("Say eight.", session="chat")
+        told = {name: await agent.sessions.messages(name) for name in ("chat", "branch")}
+        work = agent._work
+        history = await work.sessions._sessions.history(SessionId("branch"))
+        return told, history
+
+    told, history = agent_stage.played(tmp_path, scene, data=kept_copy(version, tmp_path))
+    asked = {
+        name: [text_of(one.message.parts) for one in some if one.message.role == "user"]
+        for name, some in told.items()
+    }
+    assert asked == {"chat": [*QUESTIONS, "Say eight."], "branch": [*QUESTIONS, "Say six.", "Say seven."]}
+    assert [text_of(one.parts) for one in history if one.role == "user"] == asked["branch"]
+    assert [one.role for one in history].count("system") == len(opening_of(history)) > 0
+
+
+@pytest.mark.requirement("E8")
+def test_a_journal_of_an_older_format_is_mended_to_one_of_the_newest(tmp_path):
+    mended = mend(kept_copy("v1", tmp_path))
+    assert mended.kept is not None
+
     async def main():
-        reader = SqliteReader(kept_copy("v1", tmp_path))
-        assert await found(reader, ["poem"]) == {"poem": []}
-        assert len(await reader.read("run-1")) > 0
         journal = SqliteJournal(tmp_path)
-        assert await found(reader, TITLES) == TITLES
-        await journal.note("run-2", Note(words="a new poem"))
-        assert await found(reader, ["poem"]) == {"poem": ["run-2", "run-1"]}
-        assert await journal.drop("session-1")
-        assert await found(reader, ["wizards"]) == {"wizards": []}
+        (row,) = [row for row in await journal.streams() if row.title == "Say five."]
+        first, *_ = await facts_of(journal, row.name, decode)
+        assert first.options == RunOptions(temperature=0.5)
         await journal.close()
-        await reader.close()
 
     asyncio.run(main())
+    assert check(tmp_path).sound
 
 
 def test_every_format_up_to_the_newest_has_a_kept_journal():
@@ -102,7 +117,7 @@ def test_every_format_up_to_the_newest_has_a_kept_journal():
 
 @pytest.mark.requirement("E8")
 def test_a_newer_format_is_refused_and_nothing_is_changed(tmp_path):
-    file = kept_copy("v1", tmp_path) / DATABASE
+    file = kept_copy("v2", tmp_path) / DATABASE
     with sqlite3.connect(file) as connection:
         connection.execute(f"PRAGMA user_version={FORMAT + 1}")
     connection.close()
@@ -138,7 +153,7 @@ def test_a_folder_without_journal_or_that_can_not_be_made_is_told(tmp_path):
     with pytest.raises(StorageFailed, match="there is no journal"):
         SqliteReader(tmp_path)
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageFailed, match="can not be used"):
+    with pytest.raises(StorageFailed, match="cannot be used"):
         SqliteJournal(tmp_path / "file" / "data")
 
 
@@ -159,7 +174,9 @@ def test_a_sqlite_without_full_text_search_is_told_before_anything_is_changed(tm
     file = kept_copy("v1", tmp_path) / DATABASE
     before = file.read_bytes()
     with pytest.raises(StorageFailed, match="without FTS5"):
-        SqliteJournal(tmp_path, connect=lambda file, read_only=False: NoModules(connect(file, read_only=read_only)))
+        SqliteJournal(
+            tmp_path, connect=lambda file, read_only=False: NoModules(connect(file, read_only=read_only))
+        )
     assert file.read_bytes() == before
 
 

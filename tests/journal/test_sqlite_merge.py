@@ -27,7 +27,7 @@ async def filled(folder, **options):
     for name in STREAMS:
         claim = await journal.claim(name, "one", 60)
         items = [f"{name}:{number} ".encode() * 20 for number in range(1, ITEMS + 1)]
-        await journal.append(name, items, after=0, epoch=0, grade=Grade.SURE)
+        await journal.append(name, items, after=0, epoch=0, grade=Grade.SYNCED)
         await journal.release(claim)
     return journal
 
@@ -58,7 +58,9 @@ def recorded(tmp_path_factory):
     done = []
 
     async def main():
-        journal = await filled(tmp_path_factory.mktemp("recorded"), connect=recorder.connect, checkpoint_pages=20)
+        journal = await filled(
+            tmp_path_factory.mktemp("recorded"), connect=recorder.connect, checkpoint_pages=20
+        )
         begin = len(recorder.changes)
         for name in STREAMS:
             assert await journal.merge(name, MERGES)
@@ -71,7 +73,9 @@ def recorded(tmp_path_factory):
 
 @pytest.mark.requirement("E3")
 @pytest.mark.parametrize("mercy", MERCIES)
-def test_a_power_cut_leaves_a_stream_as_it_was_or_merged_and_a_merge_that_returned_stays(mercy, recorded, tmp_path):
+def test_a_power_cut_leaves_a_stream_as_it_was_or_merged_and_a_merge_that_returned_stays(
+    mercy, recorded, tmp_path
+):
     recorder, begin, done = recorded
     chance = random.Random(mercy)
     places = range(begin, len(recorder.changes))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from turnbuckle.journal.port import Claim, Closed, Grade, InUse, Note, StorageFailed
+from turnbuckle.journal.port import Claim, Closed, Grade, IndexUpdate, InUse, StorageFailed
 from turnbuckle.journal.sqlite.folder import has_writer
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
@@ -23,12 +23,12 @@ def test_a_reader_follows_another_process_and_a_slow_one_misses_nothing(tmp_path
         assert isinstance(claim, Claim)
         reader = SqliteReader(tmp_path, sleep=no_pause)
         following = tail(reader, "run", limit=10)
-        head = await journal.append("run", [b"0"], after=0, epoch=0, grade=Grade.SEEN)
+        head = await journal.append("run", [b"0"], after=0, epoch=0, grade=Grade.FLUSHED)
         assert [item.seq for item in await anext(following)] == [1]
         waiting = asyncio.ensure_future(anext(following))
         await asyncio.sleep(0)
         for _ in range(40):
-            head = await journal.append("run", [b"x"] * 5, after=head, epoch=0, grade=Grade.SEEN)
+            head = await journal.append("run", [b"x"] * 5, after=head, epoch=0, grade=Grade.FLUSHED)
         seen = [item.seq for item in await waiting]
         while seen[-1] < head:
             seen.extend([item.seq for item in await anext(following)])
@@ -37,14 +37,14 @@ def test_a_reader_follows_another_process_and_a_slow_one_misses_nothing(tmp_path
         await reader.close()
         await journal.close()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 100))
 
 
 def test_a_reader_takes_no_lock_and_leaves_the_log_to_the_writer(tmp_path):
     async def main():
         assert not has_writer(tmp_path)
         journal = SqliteJournal(tmp_path)
-        await journal.note("s", Note(kind="session"))
+        await journal.note("s", IndexUpdate(kind="session"))
         log = tmp_path / "journal.db-wal"
         size = log.stat().st_size
         reader = SqliteReader(tmp_path)
@@ -76,7 +76,7 @@ def test_closing_a_reader_ends_its_waits(tmp_path):
         with pytest.raises(Closed):
             await reader.head("run")
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 100))
 
 
 def test_nobody_can_read_what_is_not_there(tmp_path):

@@ -4,10 +4,11 @@ import asyncio
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from turnbuckle.journal.port import Closed, Note, Wanted
+from turnbuckle.journal.port import Closed, IndexUpdate, StreamQuery
 from turnbuckle.journal.sqlite import database, rows, search
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.journal.sqlite.journal import SqliteJournal
@@ -32,7 +33,7 @@ class Held:
         if "MATCH" in sql:
             self.threads.add(threading.current_thread().name)
             self.begun.set()
-            assert self.go.wait(10)
+            assert self.go.wait(100)
             if self.interrupts:
                 self.interrupts = 0
                 raise sqlite3.OperationalError("interrupted")
@@ -64,7 +65,7 @@ class Bench:
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 30))
+    return asyncio.run(asyncio.wait_for(coroutine, 100))
 
 
 def names(found) -> list[str]:
@@ -75,7 +76,7 @@ def names(found) -> list[str]:
 def test_a_search_holds_nobody_up_and_is_broken_off_when_nobody_waits(tmp_path):
     async def main():
         bench = Bench(tmp_path)
-        await bench.journal.note("a", Note(words="sun"))
+        await bench.journal.note("a", IndexUpdate(words="sun"))
         task, held = await bench.search()
         claim = await bench.journal.claim("run", "one", 60)  # others go on meanwhile
         await bench.journal.release(claim)
@@ -94,7 +95,7 @@ def test_a_search_holds_nobody_up_and_is_broken_off_when_nobody_waits(tmp_path):
 def test_closing_ends_a_search(tmp_path):
     async def main():
         bench = Bench(tmp_path)
-        await bench.journal.note("a", Note(words="sun"))
+        await bench.journal.note("a", IndexUpdate(words="sun"))
         task, _ = await bench.search()
         await bench.journal.close()
         with pytest.raises(Closed):
@@ -109,12 +110,12 @@ def test_a_reader_beside_a_living_writer_finds_what_was_just_noted(tmp_path):
         journal = SqliteJournal(tmp_path)
         reader = SqliteReader(tmp_path)
         for number in range(5):
-            await journal.note(f"run-{number}", Note(kind="run", words=f"sun {number}"))
+            await journal.note(f"run-{number}", IndexUpdate(kind="run", words=f"sun {number}"))
             assert names(await reader.search("sun", limit=2)) == names(await journal.search("sun", limit=2))
-        assert names(await reader.search("sun", Wanted(orphaned=True))) == []
+        assert names(await reader.search("sun", StreamQuery(orphaned=True))) == []
         await journal.claim("run-1", "one", 60)
         await journal.close()
-        assert names(await reader.search("sun", Wanted(orphaned=True))) == ["run-1"]
+        assert names(await reader.search("sun", StreamQuery(orphaned=True))) == ["run-1"]
         await reader.close()
         with pytest.raises(Closed):
             await reader.search("sun")
@@ -127,8 +128,8 @@ def test_dropping_takes_every_word_out_of_the_index(tmp_path):
     async def main():
         journal = SqliteJournal(tmp_path)
         for number in range(130):
-            await journal.note("a", Note(title=f"title {number}", words=f"sun {number}"))
-        await journal.note("b", Note(words="moon"))
+            await journal.note("a", IndexUpdate(title=f"title {number}", words=f"sun {number}"))
+        await journal.note("b", IndexUpdate(words="moon"))
         assert await journal.drop("a")
         await journal.close()
 
@@ -144,9 +145,12 @@ def test_dropping_takes_every_word_out_of_the_index(tmp_path):
 def test_a_list_for_one_parent_or_user_does_not_look_at_the_others(tmp_path):
     async def main():
         journal = SqliteJournal(tmp_path)
-        notes = (Note(kind="run", parent=f"s{number % 500}", user=f"u{number % 400}") for number in range(2000))
+        notes = (
+            IndexUpdate(kind="run", parent=f"s{number % 500}", user=f"u{number % 400}")
+            for number in range(2000)
+        )
         await asyncio.gather(*(journal.note(f"run-{number}", note) for number, note in enumerate(notes)))
-        await journal.note("alone", Note(kind="run", parent="s-new", user="u1"))
+        await journal.note("alone", IndexUpdate(kind="run", parent="s-new", user="u1"))
         await journal.close()
 
     run(main())
@@ -159,17 +163,17 @@ def test_a_list_for_one_parent_or_user_does_not_look_at_the_others(tmp_path):
 
     connection.set_progress_handler(count, 100)
     wanted = {
-        Wanted(kind="run", parent="s-new"): 1,
-        Wanted(kind="run", parent="s-new", user="u1"): 1,
-        Wanted(kind="run", parent="none"): 0,
-        Wanted(kind="run", user="u7"): 5,
-        Wanted(kind="run", name="run-1000"): 1,
-        Wanted(kind="run", parent="s7", status="x"): 0,
+        StreamQuery(kind="run", parent="s-new"): 1,
+        StreamQuery(kind="run", parent="s-new", user="u1"): 1,
+        StreamQuery(kind="run", parent="none"): 0,
+        StreamQuery(kind="run", user="u7"): 5,
+        StreamQuery(kind="run", name="run-1000"): 1,
+        StreamQuery(kind="run", parent="s7", status="x"): 0,
     }
     for each, number in wanted.items():
         assert len(rows.list_streams(connection, each, None, 50)) == number
     assert steps < 20  # hundreds of instructions; a look at everything would take tens of thousands
-    rows.list_streams(connection, Wanted(kind="run", status="x"), None, 50)
+    rows.list_streams(connection, StreamQuery(kind="run", status="x"), None, 50)
     assert steps > 20  # the count can fail
     connection.close()
 
@@ -183,7 +187,9 @@ def filled(folder: Path, streams: int) -> Path:
             name, statement = f"run-{key}", rows.make_stream(key, f"run-{key}", 0, float(key))
             connection.execute(*statement)
             text = f"the usual message about session{key}x and nothing else"
-            for sql, values in rows.set_note(key, Note(kind="run", user="ann", title=name, words=text), float(key)):
+            for sql, values in rows.set_note(
+                key, IndexUpdate(kind="run", user="ann", title=name, words=text), float(key)
+            ):
                 connection.execute(sql, values)
     connection.close()
     return file
@@ -198,7 +204,7 @@ def test_a_search_looks_at_as_much_as_it_shows_however_many_streams_there_are(tm
     for streams in (200, 4000):
         folder = tmp_path / str(streams)
         folder.mkdir()
-        connection = database.open_to_read(filled(folder, streams))
+        connection: Any = database.open_to_read(filled(folder, streams))
         statements = 0
 
         class Counted:
@@ -217,7 +223,7 @@ def test_a_search_looks_at_as_much_as_it_shows_however_many_streams_there_are(tm
             steps += 1
 
         connection.set_progress_handler(count, 10)
-        found = search.find(Counted(), questions(question), Wanted(kind="run", user="ann"), 20)
+        found = search.find(Counted(), questions(question), StreamQuery(kind="run", user="ann"), 20)
         looked[streams] = (len(found), statements, steps)
         newest = [int(one.row.name.removeprefix("run-")) for one in found]
         assert newest == sorted(newest, reverse=True)

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 
 from turnbuckle.lab.cases import find_case
-from turnbuckle.lab.cutpoints import ENDS, try_every_cut, try_every_split
 from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.script import LabRequest
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.testing.cut_points import ENDS, try_every_cut, try_every_split
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.wire.answer import open_answer
 
 NAMES = (
@@ -23,9 +23,9 @@ NAMES = (
 
 
 @pytest.mark.requirement("B1")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("name", NAMES)
-def test_no_cut_of_what_the_lab_sends_breaks_an_invariant(name: str, protocol: Protocol) -> None:
+def test_no_cut_of_what_the_lab_sends_breaks_an_invariant(name: str, protocol: ProtocolName) -> None:
     body = rehearse(find_case(name).script_for(1), LabRequest(protocol)).body
     decoder = partial(open_answer, protocol)
     report = try_every_cut(decoder, body)
@@ -35,7 +35,7 @@ def test_no_cut_of_what_the_lab_sends_breaks_an_invariant(name: str, protocol: P
 
 
 @pytest.mark.requirement("A11", "B1")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_cut_of_a_plain_answer_breaks_an_invariant(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_no_cut_of_a_plain_answer_breaks_an_invariant(protocol: ProtocolName) -> None:
     body = rehearse(find_case("text-then-tool").script_for(1), LabRequest(protocol, stream=False)).body
     assert try_every_cut(partial(open_answer, protocol), body).problems == ()

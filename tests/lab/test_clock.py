@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from turnbuckle.lab.clock import RealClock, VirtualClock
+from turnbuckle.lab.clock import RealClock
+from turnbuckle.testing.clock import VirtualClock
 
 
 async def _sleeper(clock: VirtualClock, log: list[tuple[str, float]], name: str, *naps: float) -> None:

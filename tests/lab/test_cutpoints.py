@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from turnbuckle.lab.cutpoints import (
+from turnbuckle.testing.cut_points import (
     ENDS,
     CutPoint,
     DecoderRaisedError,
@@ -98,7 +98,9 @@ def test_a_decoder_that_takes_silence_for_success_is_found() -> None:
 
 def test_a_decoder_that_depends_on_the_reads_is_found() -> None:
     assert try_every_split(HastyDecoder, DATA).problems
-    assert any("not how the whole text begins" in problem for problem in try_every_cut(HastyDecoder, DATA).problems)
+    assert any(
+        "not how the whole text begins" in problem for problem in try_every_cut(HastyDecoder, DATA).problems
+    )
 
 
 def test_a_decoder_that_raises_is_named_with_the_cut() -> None:
@@ -110,7 +112,9 @@ def test_any_further_check_can_be_given() -> None:
     def no_umlauts(cut: CutPoint, whole: Sequence[Event], events: Sequence[Event]) -> list[str]:
         return ["an umlaut" for event in events if isinstance(event, TextDelta) and "ü" in event.text]
 
-    assert any("an umlaut" in problem for problem in try_every_cut(LineDecoder, DATA, check=no_umlauts).problems)
+    assert any(
+        "an umlaut" in problem for problem in try_every_cut(LineDecoder, DATA, check=no_umlauts).problems
+    )
 
 
 def test_decoding_gives_all_events_and_the_end() -> None:

@@ -94,6 +94,10 @@ def test_a_client_that_waits_before_its_body_is_noticed() -> None:
 
 def test_an_answer_says_how_its_body_ends() -> None:
     assert b"content-length: 3\r\n" in head_bytes(200, {}, length=3, chunked=False, keep_alive=True)
-    assert b"transfer-encoding: chunked\r\n" in head_bytes(200, {}, length=None, chunked=True, keep_alive=True)
-    assert head_bytes(529, {}, length=0, chunked=False, keep_alive=False).startswith(b"HTTP/1.1 529 Unknown\r\n")
+    assert b"transfer-encoding: chunked\r\n" in head_bytes(
+        200, {}, length=None, chunked=True, keep_alive=True
+    )
+    assert head_bytes(529, {}, length=0, chunked=False, keep_alive=False).startswith(
+        b"HTTP/1.1 529 Unknown\r\n"
+    )
     assert chunk_bytes(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"

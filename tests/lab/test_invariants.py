@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.lab.invariants import check_cut, check_stream
+from turnbuckle.testing.stream_invariants import check_cut, check_stream
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -66,13 +66,22 @@ BROKEN: dict[str, tuple[list[Event], str]] = {
         [CallStarted(0, "c", "f"), CallClosed(0), CallArgs(0, "{"), CUT],
         "after its block was closed",
     ),
-    "closed twice": ([CallStarted(0, "c", "f"), CallClosed(0), CallClosed(0), CUT], "after its block was closed"),
-    "text after the close": ([TextDelta(0, "a"), BlockClosed(0), TextDelta(0, "b"), CUT], "after its block was closed"),
+    "closed twice": (
+        [CallStarted(0, "c", "f"), CallClosed(0), CallClosed(0), CUT],
+        "after its block was closed",
+    ),
+    "text after the close": (
+        [TextDelta(0, "a"), BlockClosed(0), TextDelta(0, "b"), CUT],
+        "after its block was closed",
+    ),
     "a block closed twice": ([TextDelta(0, "a"), BlockClosed(0), BlockClosed(0), CUT], "was closed"),
     "a call closed as a block": ([CallStarted(0, "c", "f"), BlockClosed(0), CUT], "only CallClosed may"),
     "a call begun twice": ([CallStarted(0, "c", "f"), CallStarted(0, "c", "f"), CUT], "had begun"),
     "a block begun twice": ([BlockStarted(0, "text"), BlockStarted(0, "text"), CUT], "had begun"),
-    "a reasoning's state for text": ([StateNoted(0, {}), BlockStarted(0, "text"), CUT], "names a block of reasoning"),
+    "a reasoning's state for text": (
+        [StateNoted(0, {}), BlockStarted(0, "text"), CUT],
+        "names a block of reasoning",
+    ),
     "a close of nothing": ([BlockClosed(4), CUT], "has not begun"),
     "blocks out of order": ([TextDelta(1, "a"), TextDelta(0, "b"), CUT], "behind a later one"),
 }

@@ -7,17 +7,19 @@ import openai
 import pytest
 
 from turnbuckle.lab.provider import Provider
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 ANSWER = "A turnbuckle joins two ropes and takes up their slack, so that the line holds when the wind pulls."
 
 
-async def _stream(provider: Provider, protocol: Protocol, model: str) -> str:
+async def _stream(provider: Provider, protocol: ProtocolName, model: str) -> str:
     """The text that the official client shows for one streamed reply."""
     ask = "What is a turnbuckle?"
     if protocol == "anthropic":
         claude = anthropic.AsyncAnthropic(api_key="any", base_url=provider.url, max_retries=0)
-        asked = claude.messages.stream(model=model, max_tokens=100, messages=[{"role": "user", "content": ask}])
+        asked = claude.messages.stream(
+            model=model, max_tokens=100, messages=[{"role": "user", "content": ask}]
+        )
         async with claude, asked as stream:
             return "".join([text async for text in stream.text_stream])
     pieces: list[str] = []
@@ -34,7 +36,7 @@ async def _stream(provider: Provider, protocol: Protocol, model: str) -> str:
     return "".join(pieces)
 
 
-def _shown(protocol: Protocol, model: str) -> str:
+def _shown(protocol: ProtocolName, model: str) -> str:
     async def main() -> str:
         async with Provider() as provider:
             return await _stream(provider, protocol, model)
@@ -43,15 +45,15 @@ def _shown(protocol: Protocol, model: str) -> str:
 
 
 @pytest.mark.requirement("H4")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("model", ["lab:happy", "lab:byte-by-byte"])
-def test_an_official_client_reads_a_whole_reply(protocol: Protocol, model: str) -> None:
+def test_an_official_client_reads_a_whole_reply(protocol: ProtocolName, model: str) -> None:
     assert _shown(protocol, model).startswith(ANSWER)
 
 
 @pytest.mark.requirement("H4")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_official_client_meets_the_failure_that_the_case_names(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_an_official_client_meets_the_failure_that_the_case_names(protocol: ProtocolName) -> None:
     limited = (openai.RateLimitError, anthropic.RateLimitError)
     with pytest.raises(limited) as caught:
         _shown(protocol, "lab:rate-limited")

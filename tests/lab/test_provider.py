@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import (
     Call,
@@ -26,12 +25,15 @@ from turnbuckle.lab.script import (
 )
 from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import fold
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.answer import open_answer
+from turnbuckle.wire.registry import PROTOCOLS
 
 T = TypeVar("T")
-PATHS = {"openai_chat": "/v1/chat/completions", "openai_responses": "/v1/responses", "anthropic": "/v1/messages"}
+PATHS = {"openai_chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 Scene = Callable[[Provider, aiohttp.ClientSession], Awaitable[T]]
 
 
@@ -55,10 +57,15 @@ def _case(*steps: ScriptItem) -> Case:
     return Case("test", "a test", (steps,))
 
 
+def _path(protocol: ProtocolName, model: str = "m", *, stream: bool = True) -> str:
+    wire = PROTOCOLS[protocol]
+    return wire.base_path + wire.endpoint(ModelRequest(model, (), stream=stream))
+
+
 async def _ask(
     provider: Provider,
     client: aiohttp.ClientSession,
-    protocol: Protocol = "openai_chat",
+    protocol: ProtocolName = "openai_chat",
     *,
     stream: bool = True,
     model: str = "m",
@@ -66,7 +73,9 @@ async def _ask(
     **body: Any,
 ) -> Reply:
     request = client.post(
-        provider.url + PATHS[protocol], json={"model": model, "stream": stream, **body}, headers=headers
+        provider.url + _path(protocol, model, stream=stream),
+        json={"model": model, "stream": stream, **body},
+        headers=headers,
     )
     async with request as response:
         decoder = open_answer(protocol, status=response.status, headers=response.headers)
@@ -74,12 +83,13 @@ async def _ask(
     return fold(events + decoder.close())
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "plain"])
 @pytest.mark.parametrize("versioned", [True, False], ids=["/v1", "/"])
-def test_a_reply_is_served_in_every_protocol(protocol: Protocol, stream: bool, versioned: bool) -> None:
+def test_a_reply_is_served_in_every_protocol(protocol: ProtocolName, stream: bool, versioned: bool) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> tuple[str, Reply]:
-        path = PATHS[protocol] if versioned else PATHS[protocol].removeprefix("/v1")
+        path = _path(protocol, stream=stream)
+        path = path if versioned else path.removeprefix(PROTOCOLS[protocol].base_path)
         async with client.post(provider.url + path, json={"model": "m", "stream": stream}) as response:
             decoder = open_answer(protocol, status=response.status, headers=response.headers)
             events = decoder.feed(await response.read())
@@ -96,8 +106,8 @@ def test_a_reply_is_served_in_every_protocol(protocol: Protocol, stream: bool, v
 def test_a_connection_serves_one_request_after_another() -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> set[str]:
         ports = set()
-        for protocol in PROTOCOLS:
-            async with client.post(provider.url + PATHS[protocol], json={"stream": True}) as response:
+        for protocol in PROTOCOL_NAMES:
+            async with client.post(provider.url + _path(protocol), json={"stream": True}) as response:
                 assert response.connection is not None
                 ports.add(str(response.connection.transport.get_extra_info("sockname")))  # type: ignore[union-attr]
                 await response.read()
@@ -107,7 +117,9 @@ def test_a_connection_serves_one_request_after_another() -> None:
     assert len(ports) == 1
 
 
-async def _read_to_the_end(provider: Provider, client: aiohttp.ClientSession) -> tuple[bytes, Exception | None]:
+async def _read_to_the_end(
+    provider: Provider, client: aiohttp.ClientSession
+) -> tuple[bytes, Exception | None]:
     got = b""
     try:
         async with client.post(provider.url + PATHS["openai_chat"], json={"stream": True}) as response:
@@ -188,7 +200,9 @@ def test_stalls_take_virtual_time_and_no_real_one() -> None:
     ],
     ids=["before headers", "after headers", "in text", "among comments", "in a dribble"],
 )
-def test_a_client_that_leaves_is_noticed_at_any_step_and_nothing_stays_behind(steps: tuple[ScriptItem, ...]) -> None:
+def test_a_client_that_leaves_is_noticed_at_any_step_and_nothing_stays_behind(
+    steps: tuple[ScriptItem, ...],
+) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> None:
         timeout = aiohttp.ClientTimeout(total=50)
         with pytest.raises(TimeoutError):
@@ -219,7 +233,9 @@ def test_stopping_the_provider_ends_what_is_still_going_on() -> None:
 
 def test_a_reader_that_does_not_read_holds_the_script_back() -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> int:
-        _, writer = await asyncio.open_connection("127.0.0.1", int(provider.url.rsplit(":", 1)[1]), limit=1024)
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", int(provider.url.rsplit(":", 1)[1]), limit=1024
+        )
         body = b'{"stream":true}'
         writer.write(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
         await asyncio.sleep(100)
@@ -262,8 +278,8 @@ def test_a_case_is_picked_by_header_then_by_model_then_by_default() -> None:
     assert [got.case for got in provider.requests] == ["happy", "reasoning", "tool"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_an_unknown_case_is_refused_with_the_nearest_name(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_an_unknown_case_is_refused_with_the_nearest_name(protocol: ProtocolName) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> Reply:
         return await _ask(provider, client, protocol, model="lab:hapy")
 
@@ -293,7 +309,14 @@ def test_the_nth_request_gets_the_nth_script_counted_per_case() -> None:
     ]
 
 
-TOOL_RESULTS: dict[Protocol, dict[str, Any]] = {
+def _said(protocol: ProtocolName, role: str, *texts: str) -> dict[str, Any]:
+    if protocol == "gemini":
+        return {"role": role.replace("assistant", "model"), "parts": [{"text": text} for text in texts]}
+    parts = [{"type": "text", "text": text} for text in texts]
+    return {"role": role, "content": texts[0] if len(texts) == 1 else parts}
+
+
+TOOL_RESULTS: dict[ProtocolName, dict[str, Any]] = {
     "openai_chat": {
         "messages": [
             {"role": "user", "content": "weather?"},
@@ -315,17 +338,28 @@ TOOL_RESULTS: dict[Protocol, dict[str, Any]] = {
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "sunny"}]},
         ]
     },
+    "gemini": {
+        "contents": [
+            {"role": "user", "parts": [{"text": "weather?"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": "sunny"}}}]},
+        ]
+    },
 }
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_request_that_brings_tool_results_gets_the_answer_behind_the_tools(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_request_that_brings_tool_results_gets_the_answer_behind_the_tools(protocol: ProtocolName) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> tuple[Reply, Reply, Reply]:
         items = TOOL_RESULTS[protocol]
         name, history = next(iter(items.items()))
         asked: dict[str, Any] = {name: history[:1]}
         later: dict[str, Any] = {
-            name: [*history, {"role": "assistant", "content": "sunny"}, {"role": "user", "content": "and now?"}]
+            name: [
+                *history,
+                _said(protocol, "assistant", "sunny"),
+                _said(protocol, "user", "and now?"),
+            ]
         }
         return (
             await _ask(provider, client, protocol, **asked),
@@ -340,12 +374,13 @@ def test_a_request_that_brings_tool_results_gets_the_answer_behind_the_tools(pro
     assert [call.name for call in third.calls] == ["get_weather"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_step_function_sees_what_was_asked(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_step_function_sees_what_was_asked(protocol: ProtocolName) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> list[str]:
-        name = "input" if protocol == "openai_responses" else "messages"
-        parts = [{"type": "text", "text": "two "}, {"type": "text", "text": "parts"}]
-        told: list[dict[str, Any]] = [{name: [{"role": "user", "content": content}]} for content in ("one", parts)]
+        name = next(iter(TOOL_RESULTS[protocol]))
+        told: list[dict[str, Any]] = [
+            {name: [_said(protocol, "user", *texts)]} for texts in (("one",), ("two ", "parts"))
+        ]
         return [(await _ask(provider, client, protocol, **body)).text for body in told]
 
     texts, _ = _on_stage("echo", scene)
@@ -386,7 +421,9 @@ def test_requests_are_recorded_as_they_came() -> None:
         ("POST", "/v1/responses", b"[]", 400),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(method: str, path: str, body: bytes | None, status: int) -> None:
+def test_a_request_that_makes_no_sense_is_refused(
+    method: str, path: str, body: bytes | None, status: int
+) -> None:
     async def scene(provider: Provider, client: aiohttp.ClientSession) -> tuple[int, Any]:
         async with client.request(method, provider.url + path, data=body) as response:
             return response.status, json.loads(await response.read())

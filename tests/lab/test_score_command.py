@@ -13,12 +13,12 @@ import pytest
 from score_servers import Naive, open_server
 
 from turnbuckle.cli.main import main
-from turnbuckle.lab.score_card import as_json, foot, head, line
-from turnbuckle.lab.score_facts import Heard, Played, Wanted
-from turnbuckle.lab.score_grades import GRADES, grade
-from turnbuckle.lab.score_player import Row
-from turnbuckle.lab.score_tale import TALE
-from turnbuckle.lab.score_trials import TRIALS, USUAL
+from turnbuckle.lab.score.card import as_json, foot, head, line
+from turnbuckle.lab.score.facts import Heard, Played, Wanted
+from turnbuckle.lab.score.grades import GRADES, grade
+from turnbuckle.lab.score.player import Row
+from turnbuckle.lab.score.tale import TALE
+from turnbuckle.lab.score.trials import TRIALS, USUAL
 
 
 def row(name: str, heard: Heard, **more) -> Row:
@@ -74,7 +74,9 @@ def test_a_server_is_graded_and_each_mark_that_is_refused_has_a_sentence(capsys:
     assert code == 0
     assert told.splitlines()[1].startswith("a relay")
     assert "    honest: 318 of 459 characters were told as `stop`" in told.splitlines()
-    assert told.splitlines()[-2].startswith("ends 4/4 · honest 2/4 · nothing lost 4/4 · once 4/4 · healed 2/4")
+    assert told.splitlines()[-2].startswith(
+        "ends 4/4 · honest 2/4 · nothing lost 4/4 · once 4/4 · healed 2/4"
+    )
     assert told.splitlines()[-1] == "Not seen here: nothing half done, comes back."
 
 
@@ -116,7 +118,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize("arguments, words", WRONG)
-def test_what_is_asked_wrongly_is_answered_with_what_to_do(arguments, words: str, capsys: pytest.CaptureFixture[str]):
+def test_what_is_asked_wrongly_is_answered_with_what_to_do(
+    arguments, words: str, capsys: pytest.CaptureFixture[str]
+):
     assert run(*arguments) == 2
     assert words in capsys.readouterr().err
 

@@ -6,8 +6,8 @@ import live_stage
 import pytest
 from score_servers import Hangs, HangsUp, Naive, Remembers, Runs, Skips, Spends, StartsOver, open_server
 
-from turnbuckle.lab.score_player import Player, Row, Scoring, new_backstage
-from turnbuckle.lab.score_trials import find_trials
+from turnbuckle.lab.score.player import Player, Row, Scoring, new_backstage
+from turnbuckle.lab.score.trials import find_trials
 
 WORD = "0123456789ab"
 
@@ -25,7 +25,10 @@ def refused(rows: list[Row]) -> dict[str, set[str]]:
     """The marks that were not given, by case."""
     assert [row.trial for row in rows if row.play.idle] == []
     named = {f"{row.trial} plain" if row.play.heard.plain else row.trial: row for row in rows}
-    return {name: {grade for grade, mark in row.marks.items() if mark.given is False} for name, row in named.items()}
+    return {
+        name: {grade for grade, mark in row.marks.items() if mark.given is False}
+        for name, row in named.items()
+    }
 
 
 @pytest.mark.requirement("H4")

@@ -1,11 +1,24 @@
 """The grades, each a table: what was wanted, sent and heard, and the mark that this deserves."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from turnbuckle.lab.score_facts import Again, Attempt, HandedCall, Heard, Played, Result, Wanted
-from turnbuckle.lab.score_grades import GRADES, comes_back, ends, frugal, grade, healed, honest, kept, once, untouched
-from turnbuckle.lab.score_tale import TALE
+from turnbuckle.lab.score.facts import Again, Attempt, HandedCall, Heard, Played, Result, Wanted
+from turnbuckle.lab.score.grades import (
+    GRADES,
+    comes_back,
+    ends,
+    frugal,
+    grade,
+    healed,
+    honest,
+    kept,
+    once,
+    untouched,
+)
+from turnbuckle.lab.score.tale import TALE
 
 SIZE = len(TALE)
 HALF = TALE[:200]
@@ -159,7 +172,7 @@ COMES_BACK = [
     (play(TEXT, WHOLE, CUT, CLEAN, again=Again(False, 1)), NA),
     (play(TEXT, WHOLE, CLEAN), NA),
 ]
-TABLES = {
+TABLES: dict[Any, Any] = {
     ends: ENDS,
     honest: HONEST,
     kept: KEPT,

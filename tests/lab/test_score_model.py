@@ -9,11 +9,15 @@ import aiohttp
 import live_stage
 import pytest
 
-from turnbuckle.lab.score_backstage import Play
-from turnbuckle.lab.score_model import Scene, broken, goes_on, half, shown_before, writes_much
-from turnbuckle.lab.score_player import new_backstage
-from turnbuckle.lab.score_tale import NOTE, TALE, WRITTEN
+from turnbuckle.lab.score.backstage import Play
+from turnbuckle.lab.score.model import Scene, broken, goes_on, half, shown_before, writes_much
+from turnbuckle.lab.score.player import new_backstage
+from turnbuckle.lab.score.tale import NOTE, TALE, WRITTEN
 from turnbuckle.lab.script import Call, Cut, LabRequest, Say
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
+from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.wire.registry import PROTOCOLS
 
 S = {"type": "string"}
 WRITE = ("write_file", {"path": S, "content": S})
@@ -23,10 +27,15 @@ SHELL = ("shell", {"command": S})
 
 def scene(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str = "a.txt") -> Scene:
     offered = [
-        {"type": "function", "function": {"name": name, "parameters": {"properties": given, "required": list(given)}}}
+        {
+            "type": "function",
+            "function": {"name": name, "parameters": {"properties": given, "required": list(given)}},
+        }
         for name, given in tools
     ]
-    return Scene(LabRequest("openai_chat", body={"messages": messages, "tools": offered}), number, (path,), "mark", 0.0)
+    return Scene(
+        LabRequest("openai_chat", body={"messages": messages, "tools": offered}), number, (path,), "mark", 0.0
+    )
 
 
 def user(text: str) -> dict[str, Any]:
@@ -51,6 +60,23 @@ def test_it_breaks_as_often_as_it_is_told_to():
     assert model(scene([user("go"), {"role": "assistant", "content": TALE[:318]}], 2))[0] == Say(TALE[318:])
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_it_sees_all_that_was_said_and_called_in_every_protocol(protocol):
+    call = CallPart("c1", "write_file", json.dumps({"path": "a.txt", "content": "under the keel"}))
+    history = (
+        Message("user", (TextPart("go"),)),
+        Message("assistant", (call,)),
+        Message("tool", (ResultPart("c1", (TextPart("14 bytes"),)),)),
+        Message("assistant", (TextPart(TALE[:318]),)),
+        Message("user", (TextPart("Make smaller calls."),)),
+    )
+    body = protocol.build(ModelRequest("m", history), Quirks())
+    seen = Scene(LabRequest(protocol.name, body=body), 2, (), "", 0.0)
+    assert goes_on(seen)[0] == Say(TALE[318:])
+    places = [seen.history.index(words) for words in ("under the keel", "14 bytes", TALE[:318], "smaller")]
+    assert places == sorted(places)
+
+
 @pytest.mark.parametrize("more", [APPEND, SHELL])
 def test_asked_for_less_it_writes_a_piece_and_appends_the_others(more, tmp_path: Path):
     path = tmp_path / "a.txt"
@@ -70,7 +96,11 @@ def test_asked_for_less_it_writes_a_piece_and_appends_the_others(more, tmp_path:
         else:
             with path.open("a" if step.name == "append_file" else "w") as file:
                 file.write(given["content"])
-        call = {"id": f"c{number}", "type": "function", "function": {"name": step.name, "arguments": step.arguments}}
+        call = {
+            "id": f"c{number}",
+            "type": "function",
+            "function": {"name": step.name, "arguments": step.arguments},
+        }
         messages += [
             {"role": "assistant", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": call["id"], "content": "done"},
@@ -90,7 +120,9 @@ def test_a_request_of_an_earlier_play_counts_for_nobody():
         async with new_backstage("127.0.0.1", 0) as backstage, aiohttp.ClientSession() as client:
             backstage.begin(new)
             for word in (old.word, new.word, "no word at all"):
-                async with client.post(f"{backstage.url}/chat/completions", json={"messages": [user(word)]}) as answer:
+                async with client.post(
+                    f"{backstage.url}/chat/completions", json={"messages": [user(word)]}
+                ) as answer:
                     await answer.read()
         return old.asked, new.asked
 

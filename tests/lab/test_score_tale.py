@@ -2,8 +2,8 @@
 
 import pytest
 
-from turnbuckle.lab.score_model import PIECE
-from turnbuckle.lab.score_tale import CUTS, LEFT, NOTE, PIPES, SHORT_NOTE, TALE, WINDOW, WRITTEN, Told, told
+from turnbuckle.lab.score.model import PIECE
+from turnbuckle.lab.score.tale import CUTS, LEFT, NOTE, PIPES, SHORT_NOTE, TALE, WINDOW, WRITTEN, Told, told
 
 TEXTS = (TALE, PIPES, WRITTEN, LEFT)
 SIZE = len(TALE)

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnbuckle.lab.score_facts import Result
-from turnbuckle.lab.score_tools import CLIENT_TOOLS, Tool, handle, offered, results
+from turnbuckle.lab.score.facts import Result
+from turnbuckle.lab.score.tools import CLIENT_TOOLS, Tool, handle, offered, results
 from turnbuckle.lab.script import LabRequest
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 S = {"type": "string"}
 
@@ -20,7 +21,11 @@ READ = tool("read_file", ("path",), path=S)
 
 FITTING = [
     ("write", tool("write_file", ("path", "content"), path=S, content=S), {"path": "p", "content": "c"}),
-    ("write", tool("Write", ("file_path", "content"), file_path=S, content=S), {"file_path": "p", "content": "c"}),
+    (
+        "write",
+        tool("Write", ("file_path", "content"), file_path=S, content=S),
+        {"file_path": "p", "content": "c"},
+    ),
     ("write", tool("create_file", (), filename=S, text=S), {"filename": "p", "text": "c"}),
     (
         "write",
@@ -68,24 +73,30 @@ def test_a_tool_whose_arguments_can_not_be_made_is_left_alone(deed, given: Tool)
     assert handle([given], deed) is None
 
 
-@pytest.mark.parametrize("spelling", ["chat", "responses", "anthropic"])
-def test_the_tools_of_a_request_are_read_in_every_protocol(spelling: str):
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_the_tools_of_a_request_are_read_in_every_protocol(protocol: ProtocolName):
     schema = {"type": "object", "properties": {"command": S}}
     spelt = {
-        "chat": {"type": "function", "function": {"name": "shell", "parameters": schema}},
-        "responses": {"type": "function", "name": "shell", "parameters": schema},
+        "openai_chat": {"type": "function", "function": {"name": "shell", "parameters": schema}},
+        "openai_responses": {"type": "function", "name": "shell", "parameters": schema},
         "anthropic": {"name": "shell", "input_schema": schema},
+        "gemini": {"functionDeclarations": [{"name": "shell", "parametersJsonSchema": schema}]},
     }
-    assert offered({"tools": [spelt[spelling], {"type": "web_search"}, "?"]}) == (Tool("shell", schema),)
+    body = {"tools": [spelt[protocol], {"type": "web_search"}, "?"]}
+    assert offered(LabRequest(protocol, body=body)) == (Tool("shell", schema),)
 
 
-def test_a_request_without_tools_offers_none():
-    assert offered({}) == offered({"tools": None}) == offered({"tools": {}}) == ()
+@pytest.mark.parametrize("body", [{}, {"tools": None}, {"tools": {}}])
+def test_a_request_without_tools_offers_none(body):
+    assert all(offered(LabRequest(protocol, body=body)) == () for protocol in PROTOCOL_NAMES)
 
 
 RESULTS = {
     "openai_chat": {
-        "messages": [{"role": "user", "content": "go"}, {"role": "tool", "tool_call_id": "c1", "content": "done"}]
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "tool", "tool_call_id": "c1", "content": "done"},
+        ]
     },
     "openai_responses": {
         "input": [
@@ -95,7 +106,18 @@ RESULTS = {
     },
     "anthropic": {
         "messages": [
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"text": "done"}]}]}
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [{"text": "done"}]}],
+            }
+        ]
+    },
+    "gemini": {
+        "contents": [
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"id": "c1", "name": "look", "response": {"output": "done"}}}],
+            }
         ]
     },
 }
@@ -107,6 +129,7 @@ def test_the_results_of_a_request_are_read_in_every_protocol(protocol):
 
 
 def test_the_client_brings_tools_that_can_be_used():
-    brought = offered({"tools": msgspec.json.decode(msgspec.json.encode(CLIENT_TOOLS))})
+    tools = msgspec.json.decode(msgspec.json.encode(CLIENT_TOOLS))
+    brought = offered(LabRequest("openai_chat", body={"tools": tools}))
     assert handle(brought, "write") is not None
     assert handle(brought, "command") is not None

@@ -6,13 +6,15 @@ import live_stage
 import pytest
 from live_stage import Behind, Doors, served
 
-from turnbuckle.lab.score_card import foot, line, totals
-from turnbuckle.lab.score_player import Player, Row, Scoring, new_backstage
-from turnbuckle.lab.score_trials import USUAL, Trial
+from turnbuckle.lab.score.card import foot, line, totals
+from turnbuckle.lab.score.player import Player, Row, Scoring, new_backstage
+from turnbuckle.lab.score.trials import USUAL, Trial
 
 CLOCKS = {"gap": 0.4, "first_event": 1.5, "server": "drain = 0"}
 SECONDS = 3.0  # for one answer; the provider's slow pauses are a twelfth of it
-AS_RELAY = tuple(trial for trial in USUAL if trial.deed or trial.name in ("clean", "reset-in-text", "comes-back"))
+AS_RELAY = tuple(
+    trial for trial in USUAL if trial.deed or trial.name in ("clean", "reset-in-text", "comes-back")
+)
 
 
 def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[Row]:
@@ -32,7 +34,9 @@ def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[Row]:
 @pytest.mark.realtime
 @pytest.mark.requirement("H4")
 @pytest.mark.parametrize("model, own, trials", [("agent", True, USUAL), ("lab", False, AS_RELAY)])
-def test_the_server_gets_every_mark_that_applies(model: str, own: bool, trials: tuple[Trial, ...], tmp_path: Path):
+def test_the_server_gets_every_mark_that_applies(
+    model: str, own: bool, trials: tuple[Trial, ...], tmp_path: Path
+):
     rows = scored(tmp_path, model, trials)
     lines = "\n".join(line(row) for row in rows)
     assert "✗" not in lines, lines

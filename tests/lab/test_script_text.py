@@ -116,7 +116,10 @@ def test_each_request_can_have_its_own_script() -> None:
         ("steps = [{ stal = 1 }]", 'unknown step "stal" in steps[0]; did you mean "stall"?'),
         ('steps = ["open", "fnish"]', 'unknown step "fnish" in steps[1]; did you mean "finish"?'),
         ("steps = [{ xyzzy = 1 }]", 'unknown step "xyzzy" in steps[0]'),
-        ('steps = [{ say = "x", peices = 3 }]', 'steps[0]: unknown option of say "peices"; did you mean "pieces"?'),
+        (
+            'steps = [{ say = "x", peices = 3 }]',
+            'steps[0]: unknown option of say "peices"; did you mean "pieces"?',
+        ),
         ('steps = [{ say = "x", stall = 3 }]', 'steps[0]: unknown option of say "stall"'),
         ("steps = [{ say = 3 }]", "steps[0]: say: Expected `str`, got `int`"),
         ('steps = ["say"]', "steps[0]: say needs a value"),
@@ -125,7 +128,10 @@ def test_each_request_can_have_its_own_script() -> None:
         ('steps = [{ cut = "rest" }]', 'unknown word "rest"; did you mean "reset"?'),
         ('steps = [{ stall = "forevr" }]', 'unknown word "forevr"; did you mean "forever"?'),
         ('steps = [{ finish = "stap" }]', 'unknown word "stap"; did you mean "stop"?'),
-        ('steps = [{ finish = "stop", usage = { inptu = 3 } }]', 'unknown count "inptu"; did you mean "input"?'),
+        (
+            'steps = [{ finish = "stop", usage = { inptu = 3 } }]',
+            'unknown count "inptu"; did you mean "input"?',
+        ),
         (
             'steps = [{ when = "openai_chut", steps = [] }]',
             'unknown condition "openai_chut"; did you mean "openai_chat"?',

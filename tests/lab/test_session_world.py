@@ -2,11 +2,11 @@
 
 import pytest
 
-from turnbuckle.lab.world.session_rules import check_session, try_plots
-from turnbuckle.lab.world.sessions import Chronicle, Deed, Plot, Stored, play
 from turnbuckle.session.facts import BegunAnew, MessageAccepted, MessageRefused, Suspended
+from turnbuckle.testing.world.session_rules import check_session, try_plots
+from turnbuckle.testing.world.sessions import Chronicle, Deed, Plot, Stored, play
 from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, StopAsked, UserSpoke
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
 BUSY = ("queue", "steer", "interrupt", "refuse")
 SECOND = range(10)
@@ -18,7 +18,13 @@ MOMENTS = range(1, 18)
 def plots(busy: str, second: int, first: str = "A", *, stride: int = 1, **more) -> list[Plot]:
     deeds = (Deed("say", 0, first), Deed("say", second, "B"))
     every = [
-        Plot((*deeds, Deed("stop", stop)), (death,), busy=busy, protocol=PROTOCOLS[(stop + death) % 3], **more)
+        Plot(
+            (*deeds, Deed("stop", stop)),
+            (death,),
+            busy=busy,
+            protocol=PROTOCOL_NAMES[(stop + death) % 3],
+            **more,
+        )
         for stop in MOMENTS
         for death in MOMENTS
     ]
@@ -129,7 +135,11 @@ def test_the_rules_notice_a_fresh_start_that_nobody_hears_of_or_that_did_not_hap
 
 
 def test_the_rules_notice_a_run_that_goes_on_after_its_stop(stopped):
-    ends = (place for place, one in enumerate(stopped.stored) if isinstance(one.fact, RunEnded) and one.stream == "r-A")
+    ends = (
+        place
+        for place, one in enumerate(stopped.stored)
+        if isinstance(one.fact, RunEnded) and one.stream == "r-A"
+    )
     at = next(ends) + 1
     late = Stored(99, 5, "r-A", next(one.fact for one in stopped.stored if isinstance(one.fact, ModelAsked)))
     assert "a_stop_stops" in spoiled(stopped, (*stopped.stored[:at], late, *stopped.stored[at:]))
@@ -160,7 +170,9 @@ def test_a_stop_that_was_stored_holds_after_a_crash_too():
 
 @pytest.mark.requirement("G1")
 def test_a_message_that_interrupts_is_next_also_after_a_crash():
-    told = play(Plot((Deed("say", 0, "A"), Deed("say", 5, "B", "queue"), Deed("say", 6, "C", "interrupt")), (8,)))
+    told = play(
+        Plot((Deed("say", 0, "A"), Deed("say", 5, "B", "queue"), Deed("say", 6, "C", "interrupt")), (8,))
+    )
     assert check_session(told) == ()
     assert outcomes(told)["r-A"] == "cancelled"
     begun = [one.stream for one in told.stored if isinstance(one.fact, RunStarted)]
@@ -183,7 +195,9 @@ def test_a_word_into_a_turn_is_answered_there_or_in_a_run_of_its_own():
 
 @pytest.mark.requirement("G2")
 def test_what_waits_when_the_session_is_stopped_is_refused_where_its_reader_sees_it(stopped):
-    assert [fact.why for fact in stopped.facts() if isinstance(fact, MessageRefused)] == ["the session was stopped"]
+    assert [fact.why for fact in stopped.facts() if isinstance(fact, MessageRefused)] == [
+        "the session was stopped"
+    ]
     started, stop, end = stopped.facts("r-B")
     assert (started.run, end.outcome.kind, end.outcome.why) == ("r-B", "cancelled", "the session was stopped")
     assert isinstance(stop, StopAsked)
@@ -196,4 +210,4 @@ def test_a_session_whose_run_dies_again_and_again_is_suspended_and_its_call_is_n
     given_up = [fact for fact in told.facts() if isinstance(fact, Suspended)]
     assert [(fact.why, fact.run) for fact in given_up] == [("crashed", "r-A")]
     assert "a model call" in given_up[0].detail
-    assert given_up[0].detail in told.facts("last")[0].asked["notice"]
+    assert given_up[0].detail in told.facts("last")[0].origin.notice

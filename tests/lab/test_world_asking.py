@@ -3,19 +3,30 @@
 import asyncio
 
 import pytest
+from histories import in_pieces
 from msgspec.structs import replace
 from world_asking_tasks import ASKING_TASKS, LONG_THOUGHT
 
-from turnbuckle.lab.world.campaign import faults_of, try_every_fault, try_faults
-from turnbuckle.lab.world.faults import Kill, Leave, Pair, StopInQuestion
-from turnbuckle.lab.world.invariants import check_run, check_wanted
-from turnbuckle.lab.world.people import Says
-from turnbuckle.lab.world.scene import Scene
-from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunClaimed, RunLeft, ToolFinished, ToolStarted
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults
+from turnbuckle.testing.world.faults import Kill, Leave, Pair, StopInQuestion
+from turnbuckle.testing.world.invariants import check_run, check_wanted
+from turnbuckle.testing.world.people import Says
+from turnbuckle.testing.world.scene import Scene
+from turnbuckle.turn.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    RunClaimed,
+    RunLeft,
+    ToolFinished,
+    ToolStarted,
+)
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
 NAMED = {task.name: task for task in ASKING_TASKS}
-PLACES = [pytest.param(task, PROTOCOLS[at % len(PROTOCOLS)], id=task.name) for at, task in enumerate(ASKING_TASKS)]
+PLACES = [
+    pytest.param(task, PROTOCOL_NAMES[at % len(PROTOCOL_NAMES)], id=task.name)
+    for at, task in enumerate(ASKING_TASKS)
+]
 
 
 def play(name, fault=None):
@@ -39,7 +50,7 @@ def test_no_cut_kill_theft_leave_or_stop_at_any_point_breaks_an_invariant(task, 
 
 
 @pytest.mark.requirement("A10", "D8")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, record_property):
     for task in ASKING_TASKS:
         story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
@@ -60,7 +71,9 @@ def test_two_deaths_at_any_two_points_around_a_question_break_no_invariant(name,
         pairs = []
         for first in kills:
             story = await Scene(task, first).play()
-            pairs += [Pair(first, Kill(append, "after")) for append in range(first.append + 1, story.appends, 2)]
+            pairs += [
+                Pair(first, Kill(append, "after")) for append in range(first.append + 1, story.appends, 2)
+            ]
         return await try_faults(task, "openai_chat", pairs)
 
     report = asyncio.run(all_pairs())
@@ -96,7 +109,9 @@ def test_time_in_which_several_people_are_waited_for_is_counted_once():
     story = play("three reads, asked about together")
     asked, answered = of(story, ApprovalAsked), of(story, ApprovalAnswered)
     assert len(asked) == len(answered) == 3
-    assert story.turn.tally.seconds_asked == max(fact.at for fact in answered) - min(fact.at for fact in asked)
+    assert story.turn.tally.seconds_asked == max(fact.at for fact in answered) - min(
+        fact.at for fact in asked
+    )
 
 
 @pytest.mark.requirement("D8")
@@ -134,7 +149,7 @@ def test_nobody_is_asked_where_nobody_is():
 
 @pytest.mark.requirement("D8")
 def test_a_person_is_not_troubled_with_a_call_that_can_not_run():
-    story = play("consent to a call that can not run")
+    story = play("consent to a call that cannot run")
     assert of(story, ApprovalAsked) == []
     assert [fact.outcome.status for fact in of(story, ToolFinished)] == ["not_started", "not_started"]
 
@@ -153,7 +168,12 @@ def test_each_pattern_decides_what_it_shows():
     story = play("patterns")
     assert [fact.arguments["command"] for fact in of(story, ApprovalAsked)] == ["git push"]
     assert [fact.arguments["command"] for fact in of(story, ToolStarted)] == ["make all", "git push"]
-    assert [fact.outcome.status for fact in of(story, ToolFinished)] == ["finished", "finished", "denied", "denied"]
+    assert [fact.outcome.status for fact in of(story, ToolFinished)] == [
+        "finished",
+        "finished",
+        "denied",
+        "denied",
+    ]
 
 
 @pytest.mark.requirement("D8")

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 from world_tasks import DONE, END, task
 
-from turnbuckle.lab.world.brains import Round, Wanted, planned
-from turnbuckle.lab.world.campaign import try_every_fault, try_faults
-from turnbuckle.lab.world.consent_rules import doubts_of
-from turnbuckle.lab.world.faults import (
+from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.campaign import try_every_fault, try_faults
+from turnbuckle.testing.world.consent_rules import doubts_of
+from turnbuckle.testing.world.faults import (
     Kill,
     KillInTool,
     Leave,
@@ -18,12 +18,12 @@ from turnbuckle.lab.world.faults import (
     StealInTool,
     StopInQuestion,
 )
-from turnbuckle.lab.world.invariants import check_run
-from turnbuckle.lab.world.people import always
-from turnbuckle.lab.world.scene import Scene
-from turnbuckle.turn.doubt import NOBODY, QUESTION
+from turnbuckle.testing.world.invariants import check_run
+from turnbuckle.testing.world.people import always
+from turnbuckle.testing.world.scene import Scene
+from turnbuckle.turn.crash_suspects import NOBODY, QUESTION
 from turnbuckle.turn.facts import ApprovalAnswered, RunClaimed, StopAsked, ToolFinished, ToolStarted
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
 KILLS = Wanted("shell", {"command": "sudo kill -9 1234"})
 MAKE = Wanted("shell", {"command": "make all"})
@@ -77,7 +77,7 @@ def test_a_second_fault_at_any_point_behind_the_stop_breaks_no_invariant(name, f
             )
         ]
         seconds += [StopInQuestion(question) for question in range(story.questions)]
-        return await try_faults(WORLDS[name], PROTOCOLS[1], [Pair(first, second) for second in seconds])
+        return await try_faults(WORLDS[name], PROTOCOL_NAMES[1], [Pair(first, second) for second in seconds])
 
     report = asyncio.run(all_of_them())
     record_property("worlds tried", report.worlds)

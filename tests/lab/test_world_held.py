@@ -4,23 +4,23 @@ import asyncio
 
 import msgspec
 import pytest
+from histories import in_pieces
 from world_tasks import LINES, MORE
 
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.lab.world.brains import Round, Wanted, planned
-from turnbuckle.lab.world.invariants import check_run
-from turnbuckle.lab.world.scene import Scene, Task
+from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.invariants import check_run
+from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import CallsHandedOver, CallsHeld, ModelAsked, ToolStarted
-from turnbuckle.vocab.ids import PROTOCOLS
 from turnbuckle.vocab.messages import text_of
-from turnbuckle.vocab.request import ToolSpec, Wishes
+from turnbuckle.vocab.request import RunOptions, ToolSpec
 
 FIRST = "".join(f"{number:04}: the first file has line {number}\n" for number in range(200))
 SECOND = "".join(f"{number:04}: and the second one has this {number * 31}\n" for number in range(200))
 ONE = Wanted("write_file", {"path": "first.txt", "content": FIRST})
 TWO = Wanted("write_file", {"path": "second.txt", "content": SECOND})
 CALLERS = (Wanted("put", {"name": "first", "body": FIRST}), Wanted("put", {"name": "second", "body": SECOND}))
-RELAY = Wishes(own_tools=False, tools=(ToolSpec("put"),))
+RELAY = RunOptions(own_tools=False, tools=(ToolSpec("put"),))
 WHOLE = len(msgspec.json.encode(ONE.arguments)) + len(msgspec.json.encode(TWO.arguments))
 
 
@@ -35,23 +35,27 @@ def started(story):
 
 
 @pytest.mark.requirement("B16")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 @pytest.mark.parametrize("share", [0.4, 0.55, 0.7, 0.9, 0.999])
 def test_two_files_in_one_cut_reply_are_written_once_in_order_and_generated_once(protocol, share):
-    story = play(planned(Round("", (ONE, TWO)), Round("Done."), pieces=50), protocol, kill_after=int(WHOLE * share))
+    story = play(
+        planned(Round("", (ONE, TWO)), Round("Done."), pieces=50), protocol, kill_after=int(WHOLE * share)
+    )
     assert story.outcome.kind == "completed"
     assert started(story) == ["first.txt", "second.txt"]
     assert story.files == {"first.txt": FIRST, "second.txt": SECOND}
     assert story.argument_characters <= 1.05 * WHOLE
-    notes = [text_of(note.parts) for fact in story.facts if isinstance(fact, ModelAsked) for note in fact.notes]
+    notes = [
+        text_of(note.parts) for fact in story.facts if isinstance(fact, ModelAsked) for note in fact.notes
+    ]
     assert any("write_file first.txt" in note for note in notes)
 
 
 @pytest.mark.requirement("B16", "F11")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_caller_gets_both_calls_of_a_cut_reply_at_once_and_whole(protocol):
     brain = planned(Round("", CALLERS), pieces=50)
-    story = play(brain, protocol, kill_after=int(WHOLE * 0.7), wishes=RELAY)
+    story = play(brain, protocol, kill_after=int(WHOLE * 0.7), options=RELAY)
     (over,) = [fact for fact in story.facts if isinstance(fact, CallsHandedOver)]
     assert [(one.name, msgspec.json.decode(one.arguments)) for one in over.calls] == [
         (one.name, one.arguments) for one in CALLERS

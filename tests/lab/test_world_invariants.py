@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from world_tasks import TASKS
 
 from turnbuckle.journal.port import Item
-from turnbuckle.lab.world.faults import CutReply, KillInTool, Steal
-from turnbuckle.lab.world.invariants import check_run, check_wanted
-from turnbuckle.lab.world.scene import Scene
-from turnbuckle.lab.world.tools import Done
+from turnbuckle.testing.world.faults import CutReply, KillInTool, Steal
+from turnbuckle.testing.world.invariants import check_run, check_wanted
+from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.tools import Done
 from turnbuckle.turn.facts import Decided, ModelAsked, StopAsked, Streamed, ToolFinished, ToolStarted
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Limits
@@ -68,7 +68,9 @@ def test_a_second_last_word_is_found():
     place = max(at for at, fact in enumerate(STORY.facts) if isinstance(fact, Streamed))
     fact = STORY.facts[place]
     twice = replace(fact, events=(*fact.events, Ended("again")))
-    assert "one_last_word_each" in found(replace(STORY, facts=(*STORY.facts[:place], twice, *STORY.facts[place + 1 :])))
+    assert "one_last_word_each" in found(
+        replace(STORY, facts=(*STORY.facts[:place], twice, *STORY.facts[place + 1 :]))
+    )
 
 
 def test_text_that_was_shown_and_is_not_in_the_answer_is_found():
@@ -149,7 +151,9 @@ def test_an_edited_history_is_found():
     asked = STORY.asked[-1]
     other = Message("user", (TextPart("Do something else."),))
     spoilt = replace(asked, request=replace(asked.request, messages=(other, *asked.request.messages[1:])))
-    assert any("changed" in problem for problem in check_run(replace(STORY, asked=(*STORY.asked[:-1], spoilt))))
+    assert any(
+        "changed" in problem for problem in check_run(replace(STORY, asked=(*STORY.asked[:-1], spoilt)))
+    )
 
 
 def test_a_break_that_nobody_decided_on_is_found():
@@ -175,17 +179,22 @@ def test_a_note_said_twice_is_found():
 def test_work_that_starts_behind_a_stop_is_found():
     place = first(STORY, ToolStarted)
     facts = (*STORY.facts[:place], StopAsked(0.0), *STORY.facts[place:])
-    assert "nothing_starts_after_a_stop" in found(replace(STORY, facts=facts, items=(*STORY.items, STORY.items[0])))
+    assert "nothing_starts_after_a_stop" in found(
+        replace(STORY, facts=facts, items=(*STORY.items, STORY.items[0]))
+    )
 
 
 def test_attempts_out_of_order_are_found():
     place = first(STORY, ModelAsked)
     late = replace(STORY.facts[place], attempt=7)
     facts = tuple(
-        replace(fact, attempt=7) if isinstance(fact, Streamed) and fact.attempt == 1 else fact for fact in STORY.facts
+        replace(fact, attempt=7) if isinstance(fact, Streamed) and fact.attempt == 1 else fact
+        for fact in STORY.facts
     )
     assert "one_last_word_each" in found(replace(STORY, facts=(*facts[:place], late, *facts[place + 1 :])))
 
 
 def test_files_that_are_not_as_wanted_are_found():
-    assert any("files" in problem for problem in check_wanted(NAMED["write, then read"], replace(STORY, files={})))
+    assert any(
+        "files" in problem for problem in check_wanted(NAMED["write, then read"], replace(STORY, files={}))
+    )

@@ -4,20 +4,20 @@ import asyncio
 
 import msgspec
 import pytest
+from histories import in_pieces
 
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.lab.world.brains import Round, Wanted, planned
-from turnbuckle.lab.world.invariants import check_run
-from turnbuckle.lab.world.scene import Scene, Task
+from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.invariants import check_run
+from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import Decided, DraftKept, FinishDraft
-from turnbuckle.vocab.ids import PROTOCOLS
 from turnbuckle.vocab.messages import CallPart, text_of
 
 SIZE = 30_000
 KILL_AFTER = 4_000
-FILE = "".join(f'{number:05}: the value "{number * 7919}" of row {number} is kept — π\n' for number in range(SIZE))[
-    :SIZE
-]
+FILE = "".join(
+    f'{number:05}: the value "{number * 7919}" of row {number} is kept — π\n' for number in range(SIZE)
+)[:SIZE]
 WRITE = Wanted("write_file", {"path": "big.txt", "content": FILE})
 
 
@@ -29,7 +29,7 @@ def play(brain, protocol, **more):
 
 
 @pytest.mark.requirement("B6", "B8")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_large_file_gets_through_and_is_generated_about_once(protocol):
     story = play(planned(Round("I write it.", (WRITE,)), Round("Done."), pieces=50), protocol)
     assert story.outcome.kind == "completed"
@@ -53,7 +53,7 @@ def test_a_large_file_of_equal_blocks_gets_through_and_loses_none(rest):
 
 
 @pytest.mark.requirement("B8")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_large_file_gets_through_in_pieces_that_the_model_chooses(protocol):
     brain = planned(Round("", (WRITE,)), Round("Done."), pieces=50, rest=3_000)
     story = play(brain, protocol)
@@ -72,11 +72,14 @@ def knows_no_drafts(request, number):
         return [Say("Done."), Finish()]
     asked = any("smaller" in text_of(message.parts) for message in request.messages if message.note)
     piece = FILE[len(written) :][: 3_000 if written or asked else SIZE]
-    return [Call("append_file" if written else "write_file", {"path": "big.txt", "content": piece}, 50), Finish()]
+    return [
+        Call("append_file" if written else "write_file", {"path": "big.txt", "content": piece}, 50),
+        Finish(),
+    ]
 
 
 @pytest.mark.requirement("B5", "B7")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_model_that_overlooks_drafts_gets_through_by_smaller_calls(protocol):
     story = play(knows_no_drafts, protocol)
     assert story.outcome.kind == "completed"
@@ -89,7 +92,7 @@ def heeds_nothing(request, number):
 
 
 @pytest.mark.requirement("B6", "B7", "B9", "C7", "D1")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_model_that_heeds_nothing_is_stopped_soon_and_its_draft_is_kept(protocol):
     story = play(heeds_nothing, protocol, kill_plain=True)
     assert story.outcome.kind == "partial"
@@ -109,7 +112,11 @@ def test_repeated_cuts_of_one_call_ask_for_smaller_pieces_then_for_a_plain_answe
     story = play(heeds_nothing, "openai_chat", kill_plain=True)
     decided = [fact for fact in story.facts if isinstance(fact, Decided)]
     assert [type(fact.decision).__name__ for fact in decided] == ["FinishDraft"] * 3 + ["GiveUp"]
-    assert [fact.decision.escalation for fact in decided if isinstance(fact.decision, FinishDraft)] == [1, 2, 3]
+    assert [fact.decision.escalation for fact in decided if isinstance(fact.decision, FinishDraft)] == [
+        1,
+        2,
+        3,
+    ]
     assert [asked.request.stream for asked in story.asked] == [True, True, True, False]
     notes = [text_of(asked.request.messages[-1].parts) for asked in story.asked[1:]]
     assert notes[0] != notes[1]

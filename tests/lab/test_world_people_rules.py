@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from world_asking_tasks import ASKING_TASKS
 from world_relay_tasks import RELAY_TASKS
 
-from turnbuckle.lab.world.consent_rules import CONSENT_RULES
-from turnbuckle.lab.world.faults import Leave
-from turnbuckle.lab.world.handover_rules import HANDOVER_RULES
-from turnbuckle.lab.world.invariants import check_run, check_wanted
-from turnbuckle.lab.world.scene import Scene, Task
-from turnbuckle.lab.world.tools import Done
+from turnbuckle.testing.world.consent_rules import CONSENT_RULES
+from turnbuckle.testing.world.faults import Leave
+from turnbuckle.testing.world.handover_rules import HANDOVER_RULES
+from turnbuckle.testing.world.invariants import check_run, check_wanted
+from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.tools import Done
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -57,7 +57,9 @@ def without(story, kind):
 
 def changed(story, kind, **changes):
     at = place(story, kind)
-    return replace(story, facts=(*story.facts[:at], replace(story.facts[at], **changes), *story.facts[at + 1 :]))
+    return replace(
+        story, facts=(*story.facts[:at], replace(story.facts[at], **changes), *story.facts[at + 1 :])
+    )
 
 
 def inserted(story, at, *facts):
@@ -171,7 +173,13 @@ def calls_changed(**changes):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"arguments": '{"what": "th'}, {"arguments": "{}"}, {"name": "put"}, {"inner": "other"}, {"id": "call_x_0"}],
+    [
+        {"arguments": '{"what": "th'},
+        {"arguments": "{}"},
+        {"name": "put"},
+        {"inner": "other"},
+        {"id": "call_x_0"},
+    ],
     ids=["cut", "other arguments", "another tool", "no call of the reply", "another id"],
 )
 def test_a_call_that_is_not_handed_over_as_it_was_made_is_found(changes):

@@ -4,30 +4,38 @@ import asyncio
 
 import msgspec
 import pytest
+from histories import in_pieces
 from world_relay_tasks import PAGE, RELAY, RELAY_TASKS, TOOLS
 
 from turnbuckle.lab.script import Finish, Say
-from turnbuckle.lab.world.brains import Round, Wanted, planned
-from turnbuckle.lab.world.campaign import try_every_fault
-from turnbuckle.lab.world.faults import CutReply
-from turnbuckle.lab.world.invariants import check_run, check_wanted
-from turnbuckle.lab.world.scene import Scene, Task
+from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.campaign import try_every_fault
+from turnbuckle.testing.world.faults import CutReply
+from turnbuckle.testing.world.invariants import check_run, check_wanted
+from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import CallsHandedOver, Continue, Decided, DraftKept, ToolFinished
-from turnbuckle.vocab.ids import PROTOCOLS
-from turnbuckle.vocab.request import NamedTool, Wishes
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
+from turnbuckle.vocab.request import NamedTool, RunOptions
 
 NAMED = {task.name: task for task in RELAY_TASKS}
-PLACES = [pytest.param(task, PROTOCOLS[at % len(PROTOCOLS)], id=task.name) for at, task in enumerate(RELAY_TASKS)]
+PLACES = [
+    pytest.param(task, PROTOCOL_NAMES[at % len(PROTOCOL_NAMES)], id=task.name)
+    for at, task in enumerate(RELAY_TASKS)
+]
 SIZE = 30_000
 KILL_AFTER = 4_000
-FILE = "".join(f'{number:05}: the value "{number * 7919}" of row {number} is kept — π\n' for number in range(SIZE))[
-    :SIZE
-]
+FILE = "".join(
+    f'{number:05}: the value "{number * 7919}" of row {number} is kept — π\n' for number in range(SIZE)
+)[:SIZE]
 
 
 def play(task, fault=None, protocol="openai_chat", wired=False):
     given = NAMED[task] if isinstance(task, str) else task
-    scene = Scene(given, protocol=protocol, wired=wired) if fault is None else Scene(given, fault, protocol=protocol)
+    scene = (
+        Scene(given, protocol=protocol, wired=wired)
+        if fault is None
+        else Scene(given, fault, protocol=protocol)
+    )
     story = asyncio.run(scene.play())
     assert check_run(story) == ()
     return story
@@ -47,7 +55,7 @@ def test_no_cut_kill_theft_leave_or_stop_at_any_point_breaks_an_invariant(task, 
 
 
 @pytest.mark.requirement("A10", "F11")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, record_property):
     for task in RELAY_TASKS:
         story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
@@ -58,11 +66,15 @@ def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, 
 
 @pytest.mark.requirement("F11", "B8")
 @pytest.mark.parametrize("choice", ["auto", "required", NamedTool("put")], ids=["auto", "required", "named"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_large_call_arrives_whole_through_a_provider_that_kills_every_stream(protocol, choice):
     put = Wanted("put", {"path": "big.txt", "body": FILE})
-    wishes = Wishes(own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),), tool_choice=choice)
-    task = Task("a large call", (planned(Round("Here.", (put,)), pieces=50),), kill_after=KILL_AFTER, wishes=wishes)
+    options = RunOptions(
+        own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),), tool_choice=choice
+    )
+    task = Task(
+        "a large call", (planned(Round("Here.", (put,)), pieces=50),), kill_after=KILL_AFTER, options=options
+    )
     story = play(task, protocol=protocol, wired=True)
     assert story.outcome.kind == "completed"
     assert story.outcome.drafts == ()
@@ -75,12 +87,12 @@ def test_a_large_call_arrives_whole_through_a_provider_that_kills_every_stream(p
 
 
 @pytest.mark.requirement("F11", "B7")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@in_pieces
 def test_a_large_call_whose_model_knows_no_drafts_ends_soon_and_honestly(protocol):
     put = Wanted("put", {"path": "big.txt", "body": FILE})
-    wishes = Wishes(own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),))
+    options = RunOptions(own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),))
     brain = planned(Round("", (put,)), pieces=50, drafts=False)
-    task = Task("a large call", (brain,), kill_after=KILL_AFTER, kill_plain=True, wishes=wishes)
+    task = Task("a large call", (brain,), kill_after=KILL_AFTER, kill_plain=True, options=options)
     story = play(task, protocol=protocol, wired=True)
     assert story.outcome.kind == "failed"  # the caller cannot reach the draft
     assert len(story.outcome.drafts) == 1
@@ -128,7 +140,10 @@ def test_a_forced_call_that_was_cut_is_finished_by_force_and_nothing_else_is_for
 @pytest.mark.parametrize("name", ["the caller's own limit", "the caller's limit cuts a call", "the caller's limit is thought away"])  # fmt: skip
 def test_the_callers_limit_ends_the_answer_and_nobody_goes_on_behind_it(name):
     story = play(name)
-    assert (story.outcome.kind, story.outcome.why) == ("partial", "the output limit of the request is reached")
+    assert (story.outcome.kind, story.outcome.why) == (
+        "partial",
+        "the output limit of the request is reached",
+    )
     assert [asked.request.max_output_tokens for asked in story.asked] == [30]
 
 
@@ -137,10 +152,12 @@ def test_what_came_before_a_cut_counts_against_the_callers_limit():
     words = " ".join(f"word{number}" for number in range(12))
 
     def brain(request, number):
-        said = "".join(part.text for message in request.messages[1:] for part in message.parts if not message.note)
+        said = "".join(
+            part.text for message in request.messages[1:] for part in message.parts if not message.note
+        )
         return [Say(words[len(said) :], 20), Finish()]
 
-    task = Task("limited", (brain,), answer=words, wishes=Wishes(max_output_tokens=100))
+    task = Task("limited", (brain,), answer=words, options=RunOptions(max_output_tokens=100))
     story = play(task, CutReply(0, 3, "reset"))
     assert check_wanted(task, story) == ()
     assert [asked.request.max_output_tokens for asked in story.asked] == [100, 90]
@@ -148,7 +165,9 @@ def test_what_came_before_a_cut_counts_against_the_callers_limit():
 
 @pytest.mark.requirement("F11")
 def test_a_relay_without_tools_offers_none():
-    task = Task("a title", (planned(Round("A title.")),), answer="A title.", wishes=Wishes(own_tools=False))
+    task = Task(
+        "a title", (planned(Round("A title.")),), answer="A title.", options=RunOptions(own_tools=False)
+    )
     story = play(task)
     assert check_wanted(task, story) == ()
     assert story.asked[0].request.tools == ()
@@ -156,7 +175,7 @@ def test_a_relay_without_tools_offers_none():
 
 @pytest.mark.requirement("F11")
 def test_what_the_caller_asks_of_a_model_reaches_every_model_call():
-    wishes = msgspec.structs.replace(
+    options = msgspec.structs.replace(
         RELAY,
         temperature=0.5,
         top_p=0.9,
@@ -166,7 +185,7 @@ def test_what_the_caller_asks_of_a_model_reaches_every_model_call():
         response_format={"type": "json_object"},
         extra={"openai_chat": {"seed": 7}, "anthropic": {"top_k": 3}},
     )
-    task = Task("wishes", (planned(Round("", (Wanted("find", {}),))),), wishes=wishes)
+    task = Task("options", (planned(Round("", (Wanted("find", {}),))),), options=options)
     story = play(task, CutReply(0, 2, "reset"))
     assert len(story.asked) == 2
     for asked in story.asked:

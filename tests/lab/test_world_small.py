@@ -6,23 +6,25 @@ import msgspec
 import pytest
 
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.lab.world.campaign import faults_of, try_faults
-from turnbuckle.lab.world.faults import NOTHING, CutReply
-from turnbuckle.lab.world.invariants import check_run
-from turnbuckle.lab.world.scene import Scene, Task
-from turnbuckle.lab.world.small import small
+from turnbuckle.testing.world.campaign import faults_of, try_faults
+from turnbuckle.testing.world.faults import NOTHING, CutReply
+from turnbuckle.testing.world.invariants import check_run
+from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.small import small
 from turnbuckle.turn.facts import CallsHandedOver, Decided, ModelAsked, Streamed
 from turnbuckle.vocab.events import TextDelta
 from turnbuckle.vocab.messages import CallPart, text_of
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ToolSpec, Wishes
+from turnbuckle.vocab.request import RunOptions, ToolSpec
 
 CODE = "".join(
     f"def part_{number}(value):\n    total = value * {number}\n    return total + {number * 7}\n\n\n"
     for number in range(12)
 )
 DATA = "[\n" + ",\n".join(f'  {{"id": {number}, "name": "item {number}"}}' for number in range(30)) + "\n]\n"
-PROSE = "".join(f"Line {number} of the story tells what happened on day {number * 3}.\n" for number in range(30))
+PROSE = "".join(
+    f"Line {number} of the story tells what happened on day {number * 3}.\n" for number in range(30)
+)
 FILES = {"code.py": CODE, "data.json": DATA, "story.txt": PROSE}
 PLAIN = Quirks(drafts="text")
 PREFILL = Quirks(drafts="text", prefill="plain")
@@ -30,7 +32,9 @@ STYLES = ("obeys", "named fence", "no fence", "short", "tail", "leaves out", "qu
 
 
 def play(path, style, quirks, kill_after, fault=NOTHING, **more):
-    task = Task("a small model", (small(path, FILES[path], style, **more),), quirks=quirks, kill_after=kill_after)
+    task = Task(
+        "a small model", (small(path, FILES[path], style, **more),), quirks=quirks, kill_after=kill_after
+    )
     story = asyncio.run(Scene(task, fault).play())
     assert check_run(story) == ()
     return story
@@ -145,7 +149,9 @@ def test_cut_text_goes_on_behind_itself_at_every_cut(record_property):
 def test_a_caller_behind_a_relay_gets_the_whole_call_of_a_small_model(path, quirks):
     tool = ToolSpec("write_file", "", {"type": "object", "properties": {}, "required": ["path", "content"]})
     brain = small(path, FILES[path])
-    task = Task("relay", (brain,), quirks=quirks, kill_after=900, wishes=Wishes(own_tools=False, tools=(tool,)))
+    task = Task(
+        "relay", (brain,), quirks=quirks, kill_after=900, options=RunOptions(own_tools=False, tools=(tool,))
+    )
     story = asyncio.run(Scene(task).play())
     assert check_run(story) == ()
     (over,) = [fact for fact in story.facts if isinstance(fact, CallsHandedOver)]
@@ -159,7 +165,10 @@ def misquotes(request, number):
     if not request.tools:
         return small("story.txt", PROSE)(request, number)
     if any(message.note for message in request.messages):
-        return [Call("finish_call", {"draft": "d1", "after": f"never written {number}", "rest": "x"}), Finish()]
+        return [
+            Call("finish_call", {"draft": "d1", "after": f"never written {number}", "rest": "x"}),
+            Finish(),
+        ]
     return small("story.txt", PROSE)(request, number)
 
 

@@ -3,7 +3,17 @@ are under way; then the store fails for a while. The process lives on, and every
 
 import pytest
 
-from turnbuckle.lab.world.storing import FIRST, KINDS, NEXT, SECOND, SOLO, Misfortune, Told, check_storage, play
+from turnbuckle.testing.world.storing import (
+    FIRST,
+    KINDS,
+    NEXT,
+    SECOND,
+    SOLO,
+    Misfortune,
+    Told,
+    check_storage,
+    play,
+)
 from turnbuckle.vocab.outcome import Outcome
 
 UNTOLD = ("timeout", "unexpected")
@@ -26,7 +36,9 @@ def operations() -> int:
 
 @pytest.mark.requirement("E10", "D3", "G6")
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_operation_of_the_store_that_fails_leaves_anybody_without_an_end(kind, operations, record_property):
+def test_no_operation_of_the_store_that_fails_leaves_anybody_without_an_end(
+    kind, operations, record_property
+):
     sides = ("before", "after") if kind in UNTOLD else ("before",)
     worlds, problems = tried(Misfortune(kind, at, side) for side in sides for at in range(operations))
     record_property("worlds tried", worlds)

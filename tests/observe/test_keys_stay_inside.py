@@ -17,7 +17,7 @@ from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.traces import Traces
 from turnbuckle.turn.facts import decode
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.redaction import Redactor
 
 KEY = "house/key+42:not for others"
@@ -36,14 +36,21 @@ def escaped(text: str) -> str:
 PLACES = {
     "a 401": lambda request: (Status(401, f"bad credentials in {echoed(request)}"),),
     "a 401 with a body of its own": lambda request: (Status(401, body=f"<refused> {echoed(request)}"),),
-    "a 401 with escaped slashes": lambda request: (Status(401, body=f'{{"error": {escaped(echoed(request))}}}'),),
+    "a 401 with escaped slashes": lambda request: (
+        Status(401, body=f'{{"error": {escaped(echoed(request))}}}'),
+    ),
     "a code of an error": lambda request: (Status(400, "bad", KEY),),
-    "a body that is cut inside of the key": lambda request: (Status(500, body="x" * 1_980 + KEY + "x" * 9_000),),
+    "a body that is cut inside of the key": lambda request: (
+        Status(500, body="x" * 1_980 + KEY + "x" * 9_000),
+    ),
     "a short sample that is cut inside of the key": lambda request: (Raw("x" * 285 + KEY + "x" * 9_000),),
     "a redirect": lambda request: (Status(307, headers={"location": f"http://other/?k={KEY}&h={HEADER}"}),),
     "an id of the request": lambda request: (Status(500, headers={"x-request-id": f"for-{HEADER}"}),),
-    "an error in the stream": lambda request: (Say("Half"), Error("invalid", f"no: {echoed(request)}", "bad")),
-    "an event that can not be read": lambda request: (
+    "an error in the stream": lambda request: (
+        Say("Half"),
+        Error("invalid", f"no: {echoed(request)}", "bad"),
+    ),
+    "an event that cannot be read": lambda request: (
         Say("Half"),
         Raw(f"data: {{{echoed(request)}\n\n"),
         Say("."),
@@ -56,7 +63,7 @@ PLACES = {
 
 
 @pytest.mark.requirement("H5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_provider_that_repeats_the_key_tells_nobody_else(tmp_path: Path, place: str, protocol):
     heard: list[str] = []

@@ -246,11 +246,11 @@ class Stuck(io.StringIO):
 
     def __init__(self) -> None:
         super().__init__()
-        self.entered, self.read = threading.Event(), threading.Event()
+        self.entered, self.drained = threading.Event(), threading.Event()
 
     def write(self, text: str) -> int:
         self.entered.set()
-        assert self.read.wait(30)
+        assert self.drained.wait(100)
         return super().write(text)
 
 
@@ -261,11 +261,11 @@ def test_a_log_that_nobody_reads_holds_nobody_up_and_says_what_was_lost():
     logger = logging.Logger("busy")
     logger.addHandler(writer)
     logger.warning("line 0")
-    assert stream.entered.wait(30)  # the thread has taken it and hangs
+    assert stream.entered.wait(100)  # the thread has taken it and hangs
     for number in range(1, 11):
         logger.warning("line %d", number)
     assert writer.lost == 7
-    stream.read.set()
+    stream.drained.set()
     writer.close()
     words = [line.split("WARNING ")[1] for line in stream.getvalue().splitlines()]
     lost = "7 lines of the log are lost, since nobody read it in time"

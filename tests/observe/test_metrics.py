@@ -8,11 +8,11 @@ from stage import Story, play
 from turn_facts import RESET, START, ask, burst, said
 from world_tasks import APPEND, DONE, END, FLAG, READ, SHELL, TASKS, WRITE
 
-from turnbuckle.lab.world.brains import Round, planned
-from turnbuckle.lab.world.faults import KillInTool
-from turnbuckle.lab.world.scene import Task
-from turnbuckle.lab.world.tools import FACTS
 from turnbuckle.observe.metrics import Metrics
+from turnbuckle.testing.world.brains import Round, planned
+from turnbuckle.testing.world.faults import KillInTool
+from turnbuckle.testing.world.scene import Task
+from turnbuckle.testing.world.tools import FACTS
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     Decided,
@@ -130,7 +130,9 @@ def test_the_numbers_of_every_task_agree_with_its_facts(task: Task):
         return sum(isinstance(fact, kind) for fact in facts)
 
     ends = [
-        fact.events[-1] for fact in facts if isinstance(fact, Streamed) and isinstance(fact.events[-1], Cut | Ended)
+        fact.events[-1]
+        for fact in facts
+        if isinstance(fact, Streamed) and isinstance(fact.events[-1], Cut | Ended)
     ]
     decided = [fact for fact in facts if isinstance(fact, Decided)]
     assert total("runs_total") == 1
@@ -156,7 +158,10 @@ def test_every_end_that_has_no_fact_lets_the_run_go():
 @pytest.mark.requirement("H5")
 def test_names_that_are_not_known_do_not_become_labels():
     metrics = Metrics(routes=["main"], tools={"look": "read"}, endpoints=["/v1/runs/{id}"])
-    facts = [ToolFinished(1.0, f"c{number}", f"made_up_{number}", ToolOutcome("not_started")) for number in range(50)]
+    facts = [
+        ToolFinished(1.0, f"c{number}", f"made_up_{number}", ToolOutcome("not_started"))
+        for number in range(50)
+    ]
     routes = [ModelAsked(1.0, 1, f"route-{number}", "openai_chat", "m", "first") for number in range(50)]
     shown([START, *facts, *routes], metrics)
     for number in range(50):
@@ -172,11 +177,17 @@ def test_names_that_are_not_known_do_not_become_labels():
 
 def test_tokens_and_money_are_those_of_every_call_also_of_broken_ones():
     told = burst(TextDelta(0, "x"), UsageNoted(Usage(input=100, output=10, cost=0.5)), RESET)
-    untold = burst(TextDelta(0, "x"), UsageNoted(Usage(input=7, output=3)), FinishNoted("stop", ""), Ended("end"))
+    untold = burst(
+        TextDelta(0, "x"), UsageNoted(Usage(input=7, output=3)), FinishNoted("stop", ""), Ended("end")
+    )
     metrics = Metrics(price=lambda model, given, made: {"m": given + made}[model])
     shown([START, ask(), told, ask(2), untold, ask(3), said("no usage")], metrics)
     found = numbers(metrics)
-    assert (found["tokens_total direction=input"], found["tokens_total direction=output"], found["money_total"]) == (
+    assert (
+        found["tokens_total direction=input"],
+        found["tokens_total direction=output"],
+        found["money_total"],
+    ) == (
         107,
         13,
         10.5,
@@ -232,5 +243,8 @@ def test_names_are_counted_apart_from_when_they_are_known():
     found = numbers(metrics)
     assert found["http_requests_total endpoint=other method=GET status=200"] == 1
     assert found["http_requests_total endpoint=/healthz method=GET status=200"] == 1
-    assert (found["model_calls_total route=other why=first"], found["model_calls_total route=main why=first"]) == (1, 1)
+    assert (
+        found["model_calls_total route=other why=first"],
+        found["model_calls_total route=main why=first"],
+    ) == (1, 1)
     assert found["effects_not_repeated_total"] == 1

@@ -6,7 +6,7 @@ import pytest
 from observed import shown
 from turn_facts import RESET, START, ask, burst, said
 
-from turnbuckle.observe.sight import MOST_RUNS, CallSeen, RunSeen, Sight
+from turnbuckle.observe.run_observer import MOST_RUNS, CallStats, RunObserver, RunStats
 from turnbuckle.turn.facts import (
     Fact,
     RunClaimed,
@@ -42,33 +42,33 @@ class Notes:
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
-        self.calls: list[CallSeen] = []
+        self.calls: list[CallStats] = []
         self.lost: list[str] = []
         self.tools: list[list[str]] = []
         self.sessions: list[str] = []
 
-    def take(self, run: RunSeen, fact: Fact) -> None:
+    def take(self, run: RunStats, fact: Fact) -> None:
         self.facts.append(fact)
         self.tools.append(list(run.tools))
         self.sessions.append(run.session)
 
-    def over(self, run: RunSeen, call: CallSeen) -> None:
+    def over(self, run: RunStats, call: CallStats) -> None:
         self.calls.append(call)
 
-    def gone(self, run: RunSeen) -> None:
+    def gone(self, run: RunStats) -> None:
         self.lost.append(run.run)
 
 
 class Breaks:
-    """Can not cope with anything."""
+    """Cannot cope with anything."""
 
-    def take(self, run: RunSeen, fact: Fact) -> None:
+    def take(self, run: RunStats, fact: Fact) -> None:
         raise RuntimeError("no")
 
-    def over(self, run: RunSeen, call: CallSeen) -> None:
+    def over(self, run: RunStats, call: CallStats) -> None:
         raise RuntimeError("no")
 
-    def gone(self, run: RunSeen) -> None:
+    def gone(self, run: RunStats) -> None:
         raise RuntimeError("no")
 
 
@@ -88,7 +88,7 @@ def test_a_call_is_told_once_with_its_times_its_usage_and_its_end():
         DONE,
     ]
     shown(facts, notes)
-    assert notes.calls == [CallSeen(ask(at=2.0), 15.0, 5.0, 7.0, usage, "stop", None, "id-1", "m-1")]
+    assert notes.calls == [CallStats(ask(at=2.0), 15.0, 5.0, 7.0, usage, "stop", None, "id-1", "m-1")]
     assert notes.facts == [START, ask(at=2.0), DONE]
 
 
@@ -106,8 +106,12 @@ def test_a_call_is_told_once_with_its_times_its_usage_and_its_end():
 )
 def test_the_longest_silence_is_that_of_content_and_runs_to_the_last_word(bursts, first, gap):
     notes = Notes()
-    shown([START, ask(at=0.0), *(burst(*events, at=at) for at, events in bursts), burst(RESET, at=100)], notes)
-    assert [(call.first_at, call.longest_gap, call.failure) for call in notes.calls] == [(first, gap, RESET.failure)]
+    shown(
+        [START, ask(at=0.0), *(burst(*events, at=at) for at, events in bursts), burst(RESET, at=100)], notes
+    )
+    assert [(call.first_at, call.longest_gap, call.failure) for call in notes.calls] == [
+        (first, gap, RESET.failure)
+    ]
 
 
 @pytest.mark.requirement("H5")
@@ -162,7 +166,7 @@ def test_a_run_is_seen_from_wherever_it_comes_into_sight():
 
 def test_runs_that_nobody_lets_go_of_do_not_pile_up():
     notes = Notes()
-    sight = Sight([notes])
+    sight = RunObserver([notes])
     for number in range(MOST_RUNS + 3):
         sight(f"r{number}", START)
     assert notes.lost == ["r0", "r1", "r2"]

@@ -16,10 +16,10 @@ from stage import TASK, play
 from turn_facts import RESET, START, ask, burst, called, said
 from world_tasks import TASKS
 
-from turnbuckle.lab.world.campaign import faults_of
-from turnbuckle.lab.world.scene import Scene
-from turnbuckle.observe.sight import Sight
+from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces, parent_of, under
+from turnbuckle.testing.world.campaign import faults_of
+from turnbuckle.testing.world.scene import Scene
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -177,7 +177,13 @@ def test_a_run_is_in_error_only_if_it_failed(outcome: Outcome, error: str | None
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [("finished", None), ("killed", None), ("failed", "failed"), ("timed_out", "timed_out"), ("unknown", "unknown")],
+    [
+        ("finished", None),
+        ("killed", None),
+        ("failed", "failed"),
+        ("timed_out", "timed_out"),
+        ("unknown", "unknown"),
+    ],
 )
 def test_a_tool_is_in_error_if_it_failed_and_not_if_it_was_stopped(status, error):
     start, end = ToolStarted(2.0, "c", "look", {}, "k"), ToolFinished(3.0, "c", "look", ToolOutcome(status))
@@ -197,7 +203,10 @@ def test_a_model_call_that_a_stop_cut_off_is_no_error_and_a_refused_one_tells_it
             RunEnded(4.0, Outcome("cancelled")),
         ]
     )
-    assert (stopped.attributes["turnbuckle.cut"], stopped.status.status_code) == ("cancelled", StatusCode.UNSET)
+    assert (stopped.attributes["turnbuckle.cut"], stopped.status.status_code) == (
+        "cancelled",
+        StatusCode.UNSET,
+    )
     assert refused.attributes["error.type"] == "rate_limited"
     assert refused.attributes["http.response.status_code"] == 429
 
@@ -238,7 +247,7 @@ def test_a_run_that_comes_back_begins_a_trace_that_names_it():
 @pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT"])
 def test_the_trace_of_a_request_goes_on_in_the_run_that_it_starts(name: str):
     traces, collector = collected()
-    sight = Sight([traces])
+    sight = RunObserver([traces])
 
     async def handle() -> None:
         with under({name: PARENT, "host": "x"}):
@@ -291,7 +300,9 @@ def test_a_route_may_name_its_provider():
     "case", ["tool", "stalls-in-text", "refusal", "draft-with-overlap", "error-in-stream", "rate-limited"]
 )
 @pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
-def test_no_span_holds_content_and_every_attribute_is_of_the_conventions_or_our_own(tmp_path: Path, case, protocol):
+def test_no_span_holds_content_and_every_attribute_is_of_the_conventions_or_our_own(
+    tmp_path: Path, case, protocol
+):
     story = play(tmp_path, case, protocol=protocol)
     spoken = [TASK, story.shown, "Oslo", "note.md", "lab was told", "slow down", "engine failed", "The rope"]
     for span in spans_of(story.facts):
@@ -311,7 +322,9 @@ def test_every_span_ends_once_whatever_goes_wrong(name: str, record_property):
     for fault in faults_of(base, ("reset",)):
         spans = spans_of(world_facts(task, fault))
         assert len({span.context.span_id for span in spans}) == len(spans)
-        assert all(span.end_time >= span.start_time for span in spans if span.attributes.get("error.type") != "lost")
+        assert all(
+            span.end_time >= span.start_time for span in spans if span.attributes.get("error.type") != "lost"
+        )
         tried[type(fault).__name__] += 1
     record_property("worlds tried", tried.total())
     assert len(tried) == 8

@@ -7,7 +7,7 @@ from observed import numbers, shown
 from stage import Stage, Story, get_weather, on_stage, play
 
 from turnbuckle.observe.metrics import Metrics
-from turnbuckle.observe.sight import Sight
+from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.turn.facts import Fact, Streamed, ToolStarted
 
 
@@ -26,7 +26,7 @@ def test_what_is_watched_is_what_is_stored(tmp_path: Path, case: str):
 @pytest.mark.parametrize("case", ["silent-once-then-works", "draft-with-overlap", "tool"])
 def test_live_numbers_are_those_of_the_journal(tmp_path: Path, case: str):
     live, folded = Metrics(routes=["main"]), Metrics(routes=["main"])
-    story = play(tmp_path, case, watch=Sight([live]))
+    story = play(tmp_path, case, watch=RunObserver([live]))
     shown(story.facts, folded)
     assert numbers(live) == numbers(folded)
     assert numbers(live)["runs_total outcome=completed"] == 1
@@ -44,7 +44,7 @@ def test_a_run_that_comes_back_after_a_crash_is_counted_once(tmp_path: Path, mom
         assert numbers(metrics)["runs_active"] == 1
         return await stage.resume(running)
 
-    assert on_stage(tmp_path, "tool", scene, watch=Sight([metrics])).outcome.kind == "completed"
+    assert on_stage(tmp_path, "tool", scene, watch=RunObserver([metrics])).outcome.kind == "completed"
     found = numbers(metrics)
     assert (found["runs_resumed_total"], found["runs_total outcome=completed"]) == (1, 1)
     assert "runs_active" not in found

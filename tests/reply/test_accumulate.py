@@ -128,7 +128,9 @@ def test_a_reply_is_partial_until_its_last_word_is_ended():
 
 
 @pytest.mark.parametrize("last", [Ended("x"), CUT])
-@pytest.mark.parametrize("late", [TextDelta(0, "b"), CallArgs(1, "}"), FinishNoted("stop", "stop"), Ended("y"), CUT])
+@pytest.mark.parametrize(
+    "late", [TextDelta(0, "b"), CallArgs(1, "}"), FinishNoted("stop", "stop"), Ended("y"), CUT]
+)
 def test_nothing_is_taken_behind_the_last_word(last, late):
     accumulator = Accumulator().add_all([TextDelta(0, "a"), CallStarted(1, "c", "f"), CallArgs(1, "{"), last])
     with pytest.raises(ValueError, match="after the last word"):
@@ -169,7 +171,9 @@ def test_whole_objects_behind_each_other_are_several_calls(arguments, closed, ex
 
 
 def test_sealed_reasoning_keeps_its_place_and_state():
-    reply = fold([BlockStarted(0, "reasoning"), TextDelta(1, "a"), StateNoted(0, {"data": "x"}), BlockClosed(0)])
+    reply = fold(
+        [BlockStarted(0, "reasoning"), TextDelta(1, "a"), StateNoted(0, {"data": "x"}), BlockClosed(0)]
+    )
     assert reply.blocks == (ReplyReasoning("", True, {"data": "x"}), ReplyText("a"))
 
 

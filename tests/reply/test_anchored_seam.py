@@ -78,7 +78,9 @@ def test_what_stands_before_the_anchor_is_left_out(form: str, size: int) -> None
         ("anything", "", "anything"),
     ],
 )
-def test_words_are_taken_out_only_where_they_would_be_glued_together(shown: str, continuation: str, text: str) -> None:
+def test_words_are_taken_out_only_where_they_would_be_glued_together(
+    shown: str, continuation: str, text: str
+) -> None:
     assert joined(shown, "", continuation)[0] == text
 
 
@@ -113,7 +115,9 @@ OTHER = [
 @pytest.mark.parametrize("answer", OTHER)
 @pytest.mark.parametrize("shown", ["The waves", "The waves came in and ", "The waves, the wind,"])
 @pytest.mark.parametrize("size", [1, 1_000])
-def test_an_answer_to_something_else_stands_behind_a_break_and_a_notice(answer: str, shown: str, size: int) -> None:
+def test_an_answer_to_something_else_stands_behind_a_break_and_a_notice(
+    answer: str, shown: str, size: int
+) -> None:
     text, seam = joined(shown, anchor_of(shown), answer, size)
     assert text == f"{shown}\n\n{answer}"
     assert seam.how == "new"
@@ -147,7 +151,9 @@ def test_a_repetition_that_the_text_itself_could_not_say_is_shown_once(count: in
 
 
 def test_a_preface_in_the_middle_of_a_sentence_is_left_out_and_told() -> None:
-    text, seam = joined("The waves came in and the", "", "Sure, continuing where I stopped:\n\n boats went out.")
+    text, seam = joined(
+        "The waves came in and the", "", "Sure, continuing where I stopped:\n\n boats went out."
+    )
     assert text == "The waves came in and the boats went out."
     assert seam.notice
 
@@ -165,7 +171,9 @@ def test_a_preface_in_the_middle_of_a_sentence_is_left_out_and_told() -> None:
     ],
 )
 @pytest.mark.parametrize("size", [1, 100])
-def test_sentences_around_a_cut_call_are_not_glued_together(shown: str, said: str, text: str, size: int) -> None:
+def test_sentences_around_a_cut_call_are_not_glued_together(
+    shown: str, said: str, text: str, size: int
+) -> None:
     assert joined(shown, "", said, size, apart=True)[0] == text
 
 
@@ -205,9 +213,7 @@ def test_every_split_of_the_deltas_gives_the_same(shown: str, rest: str, size: i
     assert whole.startswith(shown)
 
 
-DOCUMENT = (
-    '{"city": "Kiel by the sea", "wind": "a \\"fresh\\" one", "degrees": [7, 8, {"at": "noon"}], "city2": "Kiel"}'
-)
+DOCUMENT = '{"city": "Kiel by the sea", "wind": "a \\"fresh\\" one", "degrees": [7, 8, {"at": "noon"}], "city2": "Kiel"}'
 
 
 @pytest.mark.requirement("C10")
@@ -216,7 +222,11 @@ DOCUMENT = (
 def test_a_document_stays_one_document_however_the_model_goes_on_at_any_cut(how: str, size: int) -> None:
     for cut in range(1, len(DOCUMENT)):
         shown, anchor = DOCUMENT[:cut], anchor_of(DOCUMENT[:cut])
-        brought = {"from the top": DOCUMENT, "from the anchor": anchor + DOCUMENT[cut:], "straight on": DOCUMENT[cut:]}
+        brought = {
+            "from the top": DOCUMENT,
+            "from the anchor": anchor + DOCUMENT[cut:],
+            "straight on": DOCUMENT[cut:],
+        }
         seam = AnchoredSeam(shown, anchor, document=True)
         text = brought[how]
         pieces = [seam.feed(text[at : at + size]) for at in range(0, len(text), size)]
@@ -229,3 +239,46 @@ def test_a_document_that_is_cut_again_in_its_second_telling_brings_nothing_twice
         for again in range(1, cut):
             seam = AnchoredSeam(DOCUMENT[:cut], anchor_of(DOCUMENT[:cut]), document=True)
             assert seam.feed(DOCUMENT[:again]) + seam.close(cut=True) == ""
+
+
+@pytest.mark.requirement("B13")
+def test_in_rows_that_are_all_alike_the_anchor_reaches_back_to_the_row_before_them():
+    """A shorter one would stand there twice, and a model that repeats two rows would look like one that repeats one."""
+    row = "10:02 WARN worker-3 started\n"
+    shown = "10:01 INFO worker-1 stopped\n" + row * 5 + "10:02 WA"
+    anchor = anchor_of(shown)
+    assert shown.count(anchor) == 1
+    seam = AnchoredSeam(shown, anchor)
+    assert seam.feed(anchor + "RN worker-3 started\n" + row) + seam.close() == "RN worker-3 started\n" + row
+    assert seam.notice == ""
+
+
+@pytest.mark.requirement("B13")
+def test_a_long_anchor_may_come_in_small_pieces_behind_a_preface():
+    shown = "The first row is another one.\n" + "A row that is said again and again.\n" * 14 + "A row that"
+    anchor = anchor_of(shown)
+    assert len(anchor) > 400
+    seam = AnchoredSeam(shown, anchor)
+    reply = "Sure, continuing:\n" + anchor + " is said again and again.\nThe end."
+    got = "".join(seam.feed(char) for char in reply) + seam.close()
+    assert (got, seam.how) == (" is said again and again.\nThe end.", "anchored")
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize("size", [1, 7, 500])
+@pytest.mark.parametrize(
+    ("answer", "shown", "notice"),
+    [
+        ("The wind pulls the rope, and the rope holds.", " the rope, and the rope holds.", False),
+        ("The wind pulls", "", False),
+        ("The wi", "", False),
+        ("The storm pulls.", "\n\nThe storm pulls.", True),
+        ("I'm sorry.", "\n\nI'm sorry.", True),
+    ],
+)
+def test_an_answer_to_the_same_question_is_shown_from_where_the_first_broke_off(answer, shown, notice, size):
+    """Said again from its top, the shown part is dropped, however short; anything else is another answer, and told."""
+    seam = AnchoredSeam("The wind pulls", "", from_top=True)
+    pieces = [seam.feed(answer[at : at + size]) for at in range(0, len(answer), size)]
+    assert "".join((*pieces, seam.close())) == shown
+    assert bool(seam.notice) is notice

@@ -67,7 +67,9 @@ def test_a_cut_at_every_character_gives_a_true_draft_that_can_be_finished_exactl
 @pytest.mark.requirement("B8")
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30), st.booleans(), st.booleans())
 def test_any_text_cut_anywhere_is_a_prefix_of_the_truth(content: str, ascii_only: bool, first: bool) -> None:
-    truth = {"content": content, "path": "p", "n": 10} if first else {"path": "p", "n": 10, "content": content}
+    truth = (
+        {"content": content, "path": "p", "n": 10} if first else {"path": "p", "n": 10, "content": content}
+    )
     arguments = json.dumps(truth, ensure_ascii=ascii_only)
     for length in range(len(arguments)):
         draft = draft_of("write_file", arguments[:length], "content", D1)

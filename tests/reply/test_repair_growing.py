@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnbuckle.reply.repair import repair
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import (
     CallPart,
     ImagePart,
@@ -18,6 +18,7 @@ from turnbuckle.vocab.messages import (
     TextPart,
 )
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.wire.registry import rules_of
 
 # Few ids, so that they collide within a reply and over replies, and results turn up late or for nothing.
 IDS = st.sampled_from(["x", "x", "x_1", "x_1_1", "call_0", "call_0_1", "", "f.a:0", "y" * 70])
@@ -25,16 +26,22 @@ NAMES = st.sampled_from(["look", "functions.look", "no such tool", "", "z" * 200
 ARGUMENTS = st.sampled_from(["{}", '{"a":1}', "", '{"a":"cut', "[1]"])
 STATES = st.none() | st.builds(
     ProviderState,
-    st.sampled_from(PROTOCOLS),
+    st.sampled_from(PROTOCOL_NAMES),
     st.sampled_from(["", "m", "other"]),
-    st.sampled_from([{"signature": "s"}, {"id": "rs_1", "encrypted_content": "e"}, {"type": "custom_tool_call"}]),
+    st.sampled_from(
+        [{"signature": "s"}, {"id": "rs_1", "encrypted_content": "e"}, {"type": "custom_tool_call"}]
+    ),
 )
 CALLS = st.builds(CallPart, IDS, NAMES, ARGUMENTS, STATES)
-RESULTS = st.builds(ResultPart, IDS, st.sampled_from([(TextPart("r1"),), (TextPart("r2"),), ()]), st.booleans())
+RESULTS = st.builds(
+    ResultPart, IDS, st.sampled_from([(TextPart("r1"),), (TextPart("r2"),), ()]), st.booleans()
+)
 THOUGHTS = st.builds(ReasoningPart, st.sampled_from(["hm", ""]), STATES)
 SAID = st.lists(st.one_of(CALLS, CALLS, THOUGHTS), max_size=4)
 REPLIES = st.builds(
-    lambda parts, partial: Message("assistant", (*parts, TextPart("so")), partial=partial), SAID, st.booleans()
+    lambda parts, partial: Message("assistant", (*parts, TextPart("so")), partial=partial),
+    SAID,
+    st.booleans(),
 )
 TOLD = st.lists(RESULTS, min_size=1, max_size=3).map(lambda results: Message("tool", tuple(results)))
 NOTES = st.booleans().map(lambda note: Message("user", (TextPart("go on"),), note=note))
@@ -52,7 +59,7 @@ def flat(messages: tuple[Message, ...]) -> list[tuple[str, Part]]:
 
 
 @pytest.mark.requirement("C5", "C11")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @settings(max_examples=60)
 @given(
     rounds=st.lists(ROUNDS, min_size=1, max_size=5),
@@ -60,17 +67,17 @@ def flat(messages: tuple[Message, ...]) -> list[tuple[str, Part]]:
     tools=st.sampled_from([frozenset(), frozenset({"look"})]),
 )
 def test_each_request_begins_with_the_one_before(
-    protocol: Protocol,
+    protocol: ProtocolName,
     rounds: list[tuple[Message, list[Message]]],
     quirks: Quirks,
     tools: frozenset[str],
 ):
     history = BEGIN
-    sent = repair(history, protocol, model="m", quirks=quirks, to_ask=True, tools=tools).messages
+    sent = repair(history, rules_of(protocol), model="m", quirks=quirks, to_ask=True, tools=tools).messages
     upheld = sent
     for reply, asked in rounds:
         history = (*history, reply, *asked)
-        now = repair(history, protocol, model="m", quirks=quirks, to_ask=True, tools=tools)
+        now = repair(history, rules_of(protocol), model="m", quirks=quirks, to_ask=True, tools=tools)
         assert now.left == ()
         assert flat(now.messages)[: len(flat(sent))] == flat(sent)
         # With what was sent under seal it comes to the same words, where results belong to the reply before them.
@@ -79,19 +86,30 @@ def test_each_request_begins_with_the_one_before(
         if not told <= called:
             break
         on_top = repair(
-            (*upheld, reply, *asked), protocol, model="m", sealed=len(upheld), quirks=quirks, to_ask=True, tools=tools
+            (*upheld, reply, *asked),
+            rules_of(protocol),
+            model="m",
+            sealed=len(upheld),
+            quirks=quirks,
+            to_ask=True,
+            tools=tools,
         )
         assert flat(on_top.messages) == flat(now.messages)
         sent, upheld = now.messages, on_top.messages
 
 
 @pytest.mark.requirement("C5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_result_that_comes_when_the_model_has_spoken_again_is_told_in_its_own_place(protocol: Protocol):
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_result_that_comes_when_the_model_has_spoken_again_is_told_in_its_own_place(protocol: ProtocolName):
     call = Message("assistant", (CallPart("c", "look", "{}"),))
-    spoken = (*BEGIN, call, Message("user", (TextPart("Never mind."),)), Message("assistant", (TextPart("Well."),)))
+    spoken = (
+        *BEGIN,
+        call,
+        Message("user", (TextPart("Never mind."),)),
+        Message("assistant", (TextPart("Well."),)),
+    )
     late = (*spoken, Message("tool", (ResultPart("c", (TextPart("It is fine."),)),)))
-    before, after = (repair(history, protocol).messages for history in (spoken, late))
+    before, after = (repair(history, rules_of(protocol)).messages for history in (spoken, late))
     assert after[: len(before)] == before
     assert [part for message in after[len(before) :] for part in message.parts][-1] == TextPart("It is fine.")
 
@@ -99,4 +117,4 @@ def test_a_result_that_comes_when_the_model_has_spoken_again_is_told_in_its_own_
 def test_an_opaque_part_of_the_provider_stays_where_it_stood():
     state = ProviderState("anthropic", "m", {"type": "server_tool_use", "id": "s"})
     history = (*BEGIN, Message("assistant", (OpaquePart(state), TextPart("so"))), BEGIN[1])
-    assert repair(history, "anthropic", model="m").messages == history
+    assert repair(history, rules_of("anthropic"), model="m").messages == history

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turnbuckle.reply.repair import Repaired, repair
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.stand_in import NO_RESULT, is_stand_in, stand_in
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import (
     CallPart,
     ImagePart,
@@ -25,6 +25,7 @@ from turnbuckle.vocab.messages import (
     TextPart,
 )
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.wire.registry import rules_of
 
 History = tuple[Message, ...]
 
@@ -36,6 +37,7 @@ MODELS = st.sampled_from(["", "m", "other"])
 DATA = st.sampled_from(
     [
         {"signature": "s"},
+        {"thoughtSignature": "t"},
         {"id": "rs_1", "encrypted_content": "e"},
         {"id": "rs_1"},
         {"type": "redacted_thinking", "data": "d"},
@@ -44,7 +46,7 @@ DATA = st.sampled_from(
         {"type": "custom_tool_call", "id": "ctc"},
     ]
 )
-STATES = st.builds(ProviderState, st.sampled_from(PROTOCOLS), MODELS, DATA)
+STATES = st.builds(ProviderState, st.sampled_from(PROTOCOL_NAMES), MODELS, DATA)
 MAYBE_STATES = st.none() | STATES
 IMAGES = st.just(ImagePart(url="https://example.test/a.png"))
 RESULTS = st.builds(
@@ -69,11 +71,13 @@ def messages_of(role: str, parts: st.SearchStrategy[Part], at_most: int = 4) -> 
 ASSISTANT = messages_of("assistant", st.one_of(TEXT_PARTS, CALLS, CALLS, THOUGHTS))
 TOOL = messages_of("tool", RESULTS)
 USER = messages_of("user", TEXT_PARTS, 2)
-ANY_MESSAGE = st.sampled_from(["system", "user", "assistant", "tool"]).flatmap(lambda role: messages_of(role, ANY_PART))
+ANY_MESSAGE = st.sampled_from(["system", "user", "assistant", "tool"]).flatmap(
+    lambda role: messages_of(role, ANY_PART)
+)
 HISTORIES = st.lists(st.one_of(ASSISTANT, ASSISTANT, TOOL, TOOL, USER, ANY_MESSAGE), max_size=9).map(tuple)
 SEALS = st.just(0) | st.integers(0, 9)
 QUIRKS = st.sampled_from([Quirks(), Quirks(text_after_tools=False), Quirks(stored=True)])
-every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 EXAMPLES = settings(max_examples=60)
 
 
@@ -109,11 +113,11 @@ def user_words(messages: History) -> Counter[str]:
 @EXAMPLES
 @given(history=HISTORIES, quirks=QUIRKS, model=MODELS, to_ask=st.booleans())
 def test_any_history_becomes_legal(
-    protocol: Protocol, history: History, quirks: Quirks, model: str, to_ask: bool
+    protocol: ProtocolName, history: History, quirks: Quirks, model: str, to_ask: bool
 ) -> None:
     """L1"""
-    repaired = repair(history, protocol, model=model, quirks=quirks, to_ask=to_ask)
-    assert violations(repaired.messages, protocol, model=model, quirks=quirks, to_ask=to_ask) == ()
+    repaired = repair(history, rules_of(protocol), model=model, quirks=quirks, to_ask=to_ask)
+    assert violations(repaired.messages, rules_of(protocol), model=model, quirks=quirks, to_ask=to_ask) == ()
 
 
 @pytest.mark.requirement("C5")
@@ -121,12 +125,14 @@ def test_any_history_becomes_legal(
 @EXAMPLES
 @given(history=HISTORIES, sealed=st.integers(0, 9), quirks=QUIRKS, to_ask=st.booleans())
 def test_what_was_sent_stays_byte_for_byte_and_the_rest_becomes_legal(
-    protocol: Protocol, history: History, sealed: int, quirks: Quirks, to_ask: bool
+    protocol: ProtocolName, history: History, sealed: int, quirks: Quirks, to_ask: bool
 ) -> None:
     sealed = min(sealed, len(history))
-    repaired = repair(history, protocol, model="m", sealed=sealed, quirks=quirks, to_ask=to_ask)
-    assert msgspec.json.encode(_utf8(repaired.messages[:sealed])) == msgspec.json.encode(_utf8(history[:sealed]))
-    found = violations(repaired.messages, protocol, model="m", quirks=quirks, to_ask=to_ask)
+    repaired = repair(history, rules_of(protocol), model="m", sealed=sealed, quirks=quirks, to_ask=to_ask)
+    assert msgspec.json.encode(_utf8(repaired.messages[:sealed])) == msgspec.json.encode(
+        _utf8(history[:sealed])
+    )
+    found = violations(repaired.messages, rules_of(protocol), model="m", quirks=quirks, to_ask=to_ask)
     assert [violation for violation in found if violation.index >= sealed] == []
     assert repaired.left == found
 
@@ -136,11 +142,13 @@ def test_what_was_sent_stays_byte_for_byte_and_the_rest_becomes_legal(
 @EXAMPLES
 @given(history=HISTORIES, sealed=SEALS, quirks=QUIRKS, model=MODELS, to_ask=st.booleans())
 def test_repairing_twice_changes_nothing_and_notes_nothing(
-    protocol: Protocol, history: History, sealed: int, quirks: Quirks, model: str, to_ask: bool
+    protocol: ProtocolName, history: History, sealed: int, quirks: Quirks, model: str, to_ask: bool
 ) -> None:
     sealed = min(sealed, len(history))
-    once = repair(history, protocol, model=model, sealed=sealed, quirks=quirks, to_ask=to_ask)
-    twice = repair(once.messages, protocol, model=model, sealed=sealed, quirks=quirks, to_ask=to_ask)
+    once = repair(history, rules_of(protocol), model=model, sealed=sealed, quirks=quirks, to_ask=to_ask)
+    twice = repair(
+        once.messages, rules_of(protocol), model=model, sealed=sealed, quirks=quirks, to_ask=to_ask
+    )
     assert twice == Repaired(once.messages, (), once.left)
 
 
@@ -149,11 +157,11 @@ def test_repairing_twice_changes_nothing_and_notes_nothing(
 @EXAMPLES
 @given(history=HISTORIES, sealed=SEALS, more=HISTORIES)
 def test_a_repaired_and_sent_history_needs_no_other_edit_when_it_grows(
-    protocol: Protocol, history: History, sealed: int, more: History
+    protocol: ProtocolName, history: History, sealed: int, more: History
 ) -> None:
     """What was repaired once and sent is the sealed part of the next request, and stays legal in it."""
-    sent = repair(history, protocol).messages
-    grown = repair((*sent, *more), protocol, sealed=len(sent))
+    sent = repair(history, rules_of(protocol)).messages
+    grown = repair((*sent, *more), rules_of(protocol), sealed=len(sent))
     assert grown.messages[: len(sent)] == sent
     assert grown.left == ()
 
@@ -161,16 +169,18 @@ def test_a_repaired_and_sent_history_needs_no_other_edit_when_it_grows(
 @every_protocol
 @EXAMPLES
 @given(history=HISTORIES, sealed=SEALS, quirks=QUIRKS)
-def test_no_word_of_the_user_is_lost(protocol: Protocol, history: History, sealed: int, quirks: Quirks) -> None:
-    repaired = repair(history, protocol, sealed=sealed, quirks=quirks)
+def test_no_word_of_the_user_is_lost(
+    protocol: ProtocolName, history: History, sealed: int, quirks: Quirks
+) -> None:
+    repaired = repair(history, rules_of(protocol), sealed=sealed, quirks=quirks)
     assert user_words(history) <= user_words(repaired.messages)
 
 
 @every_protocol
 @EXAMPLES
 @given(history=HISTORIES, sealed=SEALS)
-def test_no_result_goes_without_a_note(protocol: Protocol, history: History, sealed: int) -> None:
-    repaired = repair(history, protocol, sealed=sealed)
+def test_no_result_goes_without_a_note(protocol: ProtocolName, history: History, sealed: int) -> None:
+    repaired = repair(history, rules_of(protocol), sealed=sealed)
     before = Counter(result_words(history))
     after = Counter([*result_words(repaired.messages), *told_words(repaired.messages)])
     dropped = [note for note in repaired.notes if note.what.startswith("dropped a result")]
@@ -181,15 +191,19 @@ def test_no_result_goes_without_a_note(protocol: Protocol, history: History, sea
 @every_protocol
 @EXAMPLES
 @given(history=HISTORIES, sealed=SEALS)
-def test_a_history_is_changed_exactly_when_there_is_a_note(protocol: Protocol, history: History, sealed: int) -> None:
-    repaired = repair(history, protocol, sealed=sealed)
+def test_a_history_is_changed_exactly_when_there_is_a_note(
+    protocol: ProtocolName, history: History, sealed: int
+) -> None:
+    repaired = repair(history, rules_of(protocol), sealed=sealed)
     assert (repaired.messages != history) == bool(repaired.notes)
 
 
 def _utf8(messages: History) -> History:
     """Lone surrogates have no bytes; they stand as question marks on both sides."""
     return tuple(
-        Message(message.role, tuple(_utf8_part(part) for part in message.parts), message.note, message.partial)
+        Message(
+            message.role, tuple(_utf8_part(part) for part in message.parts), message.note, message.partial
+        )
         for message in messages
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.retell import can_retell, retell
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import (
     CallPart,
     ImagePart,
@@ -16,6 +16,7 @@ from turnbuckle.vocab.messages import (
     TextPart,
     text_of,
 )
+from turnbuckle.wire.registry import rules_of
 
 STATE = ProviderState("anthropic", "m", {"signature": "s"})
 ASKED = Message("user", (TextPart("How is it in Oslo?"),))
@@ -73,8 +74,8 @@ def test_only_a_history_with_calls_or_with_a_providers_own_state_can_be_retold()
 
 
 @pytest.mark.requirement("C5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_retold_history_is_legal_everywhere(protocol: Protocol):
-    made = repair(retell(HISTORY, len(HISTORY)), protocol, to_ask=True)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_retold_history_is_legal_everywhere(protocol: ProtocolName):
+    made = repair(retell(HISTORY, len(HISTORY)), rules_of(protocol), to_ask=True)
     assert made.left == ()
     assert not can_retell(made.messages)

@@ -52,7 +52,9 @@ UNICODE = (
     "Grüße aus Köln! 今日はいい天気ですね。明日も晴れるでしょう。 Привет, мир — это проверка. "
     "שלום עולם، مرحبا بالعالم. Ζωή και ελπίδα; fin."
 )
-EMOJI = "Launch 🚀🚀🚀 done 😀! Family: 👨‍👩‍👧‍👦, flags 🇩🇪🇫🇷🇯🇵, thumbs 👍🏽👍🏿. Party 🎉 at 🕗, bring 🍕 and 🍰."
+EMOJI = (
+    "Launch 🚀🚀🚀 done 😀! Family: 👨‍👩‍👧‍👦, flags 🇩🇪🇫🇷🇯🇵, thumbs 👍🏽👍🏿. Party 🎉 at 🕗, bring 🍕 and 🍰."
+)
 TEXTS = {"prose": PROSE, "code": CODE, "table": TABLE, "unicode": UNICODE, "emoji": EMOJI}
 LONG = "".join(f"Sentence number {n} tells us about item {n * 7919 % 1009}. " for n in range(120))
 EQUAL_ROWS = "| ok | ok | ok |\n" * 40
@@ -76,7 +78,7 @@ def test_a_repeated_tail_is_shown_once_at_every_cut(text: str, repeated: int) ->
     cuts = range(repeated + 1, len(text) + 1)
     for cut in cuts:
         if is_habit(text[:cut], text[cut - repeated : cut]):
-            continue  # a rule of dashes, or a line of code that stands there twice: what was meant can not be known
+            continue  # a rule of dashes, or a line of code that stands there twice: what was meant cannot be known
         joined = join(text[:cut], text[cut - repeated :])
         assert joined.text == text
         assert (joined.how, joined.dropped) == ("repeated", repeated)
@@ -139,7 +141,9 @@ def test_a_restart_is_found_however_much_was_shown(cut: int) -> None:
         ("anything", "", "anything"),
     ],
 )
-def test_words_are_neither_doubled_nor_lost_as_far_as_it_can_be_known(shown: str, continuation: str, text: str) -> None:
+def test_words_are_neither_doubled_nor_lost_as_far_as_it_can_be_known(
+    shown: str, continuation: str, text: str
+) -> None:
     assert join(shown, continuation).text == text
 
 
@@ -210,9 +214,12 @@ def test_a_text_that_repeats_itself_is_not_held_for_long() -> None:
 
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize(
-    "shown, broken", [(PROSE[:300], "\n\n"), (PROSE[:300] + "\n", "\n"), (PROSE[:300] + ".\n\n", ""), (LONG, "\n\n")]
+    "shown, broken",
+    [(PROSE[:300], "\n\n"), (PROSE[:300] + "\n", "\n"), (PROSE[:300] + ".\n\n", ""), (LONG, "\n\n")],
 )
-def test_a_restart_that_says_something_else_is_given_whole_behind_a_paragraph_break(shown: str, broken: str) -> None:
+def test_a_restart_that_says_something_else_is_given_whole_behind_a_paragraph_break(
+    shown: str, broken: str
+) -> None:
     again = shown[:250] + "@ another story"
     seam = Seam(shown)
     assert seam.feed(again[:250]) == ""

@@ -10,6 +10,9 @@ from turnbuckle.reply.anchored_seam import AnchoredSeam
 
 EACH = CUTS // len(KINDS)
 ENOUGH = 1_200  # characters of a continuation that are tried; the seam is long settled by then
+UNPROVABLE = {"log": 0.03, "blocks": 0.12}
+"""Which part of the cuts leaves several readings at most: rows that are all alike from the top on, or blocks longer
+than any anchor."""
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -30,13 +33,15 @@ def joined(shown: str, continuation: str, size: int = 300) -> tuple[str, str]:
 @pytest.mark.requirement("B3", "B13")
 @every_kind
 def test_a_model_that_repeats_the_anchor_loses_and_doubles_nothing(kind: str) -> None:
-    doubled = 0
+    doubled = doubtful = 0
     for shown, rest in places(kind, EACH, "anchor"):
-        text, _ = joined(shown, anchor_of(shown) + rest)
+        text, notice = joined(shown, anchor_of(shown) + rest)
         doubled += text != shown + rest
+        doubtful += bool(notice)
         assert text.endswith(rest)
         assert len(text) >= len(shown + rest)
     assert doubled == 0
+    assert doubtful <= EACH * UNPROVABLE.get(kind, 0.01), doubtful
 
 
 @pytest.mark.requirement("B3", "B13")
@@ -73,7 +78,9 @@ def test_a_careless_model_loses_nothing_and_what_is_doubled_is_told(kind: str, s
         if not anchor_of(shown):
             continue  # a few characters at the very top
         continuation = STYLES[style](rng, shown, rest)
-        text, notice = joined(shown, continuation, rng.choice([1, 40, 5_000]) if len(continuation) < 400 else 97)
+        text, notice = joined(
+            shown, continuation, rng.choice([1, 40, 5_000]) if len(continuation) < 400 else 97
+        )
         if style == "another answer":
             assert text.endswith(continuation)
             assert notice or text == shown + continuation

@@ -13,7 +13,9 @@ from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_b
 from turnbuckle.vocab.ids import DraftId
 
 D1 = DraftId("d1")
-LINES = "".join(f"{number:05d} the quick brown fox jumps over line {number * 7919 % 1000}\n" for number in range(700))
+LINES = "".join(
+    f"{number:05d} the quick brown fox jumps over line {number * 7919 % 1000}\n" for number in range(700)
+)
 ROWS = "| ok | ok | ok |\n" * 60
 
 
@@ -320,7 +322,9 @@ def test_a_guarded_flag_is_also_asked_for_when_the_text_itself_was_open() -> Non
     refused = splice(a_draft("the text"), "the text", " goes on", False, guarded=("overwrite",))
     assert isinstance(refused, Refused)
     assert refused.missing == ("overwrite",)
-    assert isinstance(splice(a_draft("the text"), "the text", " goes on", True, guarded=("overwrite",)), Extended)
+    assert isinstance(
+        splice(a_draft("the text"), "the text", " goes on", True, guarded=("overwrite",)), Extended
+    )
 
 
 def test_what_arrived_is_not_replaced_by_something_that_only_looks_equal() -> None:
@@ -412,7 +416,9 @@ def test_a_cut_piece_that_goes_back_takes_nothing_away() -> None:
     draft = a_draft("the quick brown fox")
     refused = extend_by_cut(draft, '{"draft":"d1","after":"the quick","rest":" red fox jumps over')
     assert isinstance(refused, Refused)
-    again = '{"draft":"d1","after":"the quick","rest":" brown fox jumps over the lazy dog, and then comes home'
+    again = (
+        '{"draft":"d1","after":"the quick","rest":" brown fox jumps over the lazy dog, and then comes home'
+    )
     asked = extend_by_cut(draft, again)
     assert isinstance(asked, Refused)
     assert asked.doubtful is not None
@@ -456,7 +462,9 @@ def test_a_cut_piece_that_may_become_a_preface_is_not_taken(rest: str) -> None:
     assert refused.kind == "nothing_new"
 
 
-@given(st.text("ab\n", max_size=30), st.text("ab\n", max_size=12), st.text("ab\n", max_size=30), st.booleans())
+@given(
+    st.text("ab\n", max_size=30), st.text("ab\n", max_size=12), st.text("ab\n", max_size=30), st.booleans()
+)
 def test_whatever_the_model_sends_the_result_is_a_beginning_of_the_draft_and_an_end_of_the_rest(
     text: str, after: str, rest: str, more: bool
 ) -> None:

@@ -54,15 +54,26 @@ TABLE = [
     pytest.param(_reply(OPEN, finish="length"), None, "cut_by_length", id="an open call over length"),
     pytest.param(_reply(OPEN, finish="calls", output=64), 64, "cut_by_length", id="an open call at the cap"),
     pytest.param(_reply(finish="length"), None, "cut_by_length", id="nothing over length, no reasoning"),
-    pytest.param(_reply(THOUGHT, TEXT, finish="length"), None, "cut_by_length", id="reasoning and text over length"),
-    pytest.param(_reply(THOUGHT, OPEN, finish="length"), None, "cut_by_length", id="reasoning and a call over length"),
+    pytest.param(
+        _reply(THOUGHT, TEXT, finish="length"), None, "cut_by_length", id="reasoning and text over length"
+    ),
+    pytest.param(
+        _reply(THOUGHT, OPEN, finish="length"), None, "cut_by_length", id="reasoning and a call over length"
+    ),
     # Thinking
     pytest.param(_reply(THOUGHT, finish="length"), None, "thinking_exhausted", id="reasoning over length"),
-    pytest.param(_reply(THOUGHT, BLANK, finish="length"), None, "thinking_exhausted", id="reasoning and white space"),
-    pytest.param(_reply(SEALED, finish="length"), None, "thinking_exhausted", id="sealed reasoning over length"),
+    pytest.param(
+        _reply(THOUGHT, BLANK, finish="length"), None, "thinking_exhausted", id="reasoning and white space"
+    ),
+    pytest.param(
+        _reply(SEALED, finish="length"), None, "thinking_exhausted", id="sealed reasoning over length"
+    ),
     pytest.param(_reply(THOUGHT, output=64), 64, "thinking_exhausted", id="reasoning at the cap over stop"),
     pytest.param(
-        _reply(finish="length", output=64, reasoning=64), None, "thinking_exhausted", id="reasoning only counted"
+        _reply(finish="length", output=64, reasoning=64),
+        None,
+        "thinking_exhausted",
+        id="reasoning only counted",
     ),
     # Nothing
     pytest.param(_reply(), None, "empty", id="nothing"),
@@ -75,7 +86,9 @@ TABLE = [
     pytest.param(_reply(finish="filtered"), None, "filtered", id="filtered before anything"),
     pytest.param(_reply(TEXT, finish=None, last=FILTERED), None, "filtered", id="cut by a policy"),
     pytest.param(_reply(NO), None, "refused", id="a refusal over stop"),
-    pytest.param(_reply(NO, finish="filtered"), None, "refused", id="a refusal that the host files under its filter"),
+    pytest.param(
+        _reply(NO, finish="filtered"), None, "refused", id="a refusal that the host files under its filter"
+    ),
     pytest.param(_reply(TEXT, finish="refused"), None, "refused", id="a refusal by reason"),
     pytest.param(_reply(NO, WHOLE, finish="calls"), None, "refused", id="a refusal and a call"),
     # To go on
@@ -86,18 +99,28 @@ TABLE = [
     pytest.param(_reply(WHOLE, BAD, finish="calls"), None, "malformed", id="one good and one bad"),
     pytest.param(_reply(LIST, finish="calls"), None, "malformed", id="a list for arguments"),
     pytest.param(_reply(NAMELESS, finish="calls"), None, "malformed", id="a call without a name"),
-    pytest.param(_reply(WHOLE, finish="calls", skipped=1), None, "malformed", id="a call and an unreadable frame"),
+    pytest.param(
+        _reply(WHOLE, finish="calls", skipped=1), None, "malformed", id="a call and an unreadable frame"
+    ),
     pytest.param(_reply(TEXT, finish="calls"), None, "malformed", id="calls announced, none sent"),
     pytest.param(_reply(finish="malformed"), None, "malformed", id="the provider could not read its call"),
-    pytest.param(_reply(WHOLE, finish="malformed"), None, "malformed", id="malformed by reason over a whole call"),
+    pytest.param(
+        _reply(WHOLE, finish="malformed"), None, "malformed", id="malformed by reason over a whole call"
+    ),
     # Cuts
     pytest.param(_reply(TEXT, skipped=1), None, "cut_by_transport", id="text and an unreadable frame"),
     pytest.param(_reply(skipped=1), None, "cut_by_transport", id="nothing but an unreadable frame"),
     pytest.param(_reply(TEXT, finish=None, last=RESET), None, "cut_by_transport", id="text and a reset"),
-    pytest.param(_reply(WHOLE, finish="calls", last=RESET), None, "cut_by_transport", id="a whole call and a reset"),
-    pytest.param(_reply(TEXT, finish="stop", last=STALLED), None, "cut_by_transport", id="a reason and a stall"),
+    pytest.param(
+        _reply(WHOLE, finish="calls", last=RESET), None, "cut_by_transport", id="a whole call and a reset"
+    ),
+    pytest.param(
+        _reply(TEXT, finish="stop", last=STALLED), None, "cut_by_transport", id="a reason and a stall"
+    ),
     pytest.param(_reply(finish=None, last=RESET), None, "cut_by_transport", id="nothing and a reset"),
-    pytest.param(_reply(THOUGHT, finish=None, last=RESET), None, "cut_by_transport", id="reasoning and a reset"),
+    pytest.param(
+        _reply(THOUGHT, finish=None, last=RESET), None, "cut_by_transport", id="reasoning and a reset"
+    ),
     pytest.param(
         _reply(WHOLE, finish="failed"), None, "cut_by_transport", id="a call, but the provider says it failed"
     ),
@@ -105,13 +128,40 @@ TABLE = [
     pytest.param(_reply(OPEN, finish="calls"), None, "cut_by_transport", id="an open call over tool_calls"),
     pytest.param(_reply(OPEN, finish="stop"), None, "cut_by_transport", id="an open call over stop"),
     pytest.param(_reply(OPEN, finish=None), None, "cut_by_transport", id="an open call without a reason"),
-    pytest.param(_reply(WHOLE, OPEN, finish="calls"), None, "cut_by_transport", id="one whole and one open call"),
+    pytest.param(
+        _reply(WHOLE, OPEN, finish="calls"), None, "cut_by_transport", id="one whole and one open call"
+    ),
     pytest.param(_reply(UNCLOSED, finish="calls"), None, "cut_by_transport", id="a call that was not closed"),
     pytest.param(_reply(BAD, OPEN, finish="calls"), None, "cut_by_transport", id="one bad and one open call"),
-    pytest.param(_reply(OPEN, finish="calls", output=63), 64, "cut_by_transport", id="an open call below the cap"),
+    pytest.param(
+        _reply(OPEN, finish="calls", output=63), 64, "cut_by_transport", id="an open call below the cap"
+    ),
 ]
-BLOCKS = [(), (TEXT,), (THOUGHT,), (WHOLE,), (WHOLE, OPEN), (BAD,), (NO,), (UNCLOSED,), (NAMELESS,), (TEXT, WHOLE)]
-FINISHES = [None, "stop", "length", "calls", "filtered", "refused", "window", "malformed", "paused", "failed", "other"]
+BLOCKS = [
+    (),
+    (TEXT,),
+    (THOUGHT,),
+    (WHOLE,),
+    (WHOLE, OPEN),
+    (BAD,),
+    (NO,),
+    (UNCLOSED,),
+    (NAMELESS,),
+    (TEXT, WHOLE),
+]
+FINISHES = [
+    None,
+    "stop",
+    "length",
+    "calls",
+    "filtered",
+    "refused",
+    "window",
+    "malformed",
+    "paused",
+    "failed",
+    "other",
+]
 
 
 def _every_reply():
@@ -207,7 +257,11 @@ def test_no_arguments_in_any_spelling_are_an_empty_object(arguments):
         (_reply(ReplyText("```py\nx", True)), None, "a code fence is open"),
         (_reply(OPEN, finish="calls"), None, "the arguments of write are not whole"),
         (_reply(NAMELESS, finish="calls"), None, "a call without a name"),
-        (_reply(WHOLE, finish="calls", skipped=1), None, "an unreadable frame may have held a part of a call"),
+        (
+            _reply(WHOLE, finish="calls", skipped=1),
+            None,
+            "an unreadable frame may have held a part of a call",
+        ),
         (_reply(WHOLE, OTHER, finish="calls"), None, "2 whole calls"),
         (_reply(TEXT, finish="calls"), None, "calls were announced and none arrived"),
         (_reply(THOUGHT), None, "reasoning only"),

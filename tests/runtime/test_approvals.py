@@ -17,7 +17,7 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
-from turnbuckle.vocab.request import ToolSpec, Wishes
+from turnbuckle.vocab.request import RunOptions, ToolSpec
 
 
 async def passes(count):
@@ -119,14 +119,16 @@ def test_a_stop_and_an_answer_at_once_leave_one_answer(turns):
 @pytest.mark.parametrize("turns", range(40))
 def test_behind_a_wish_to_stop_nobody_is_asked_and_no_call_is_handed_over(turns):
     async def scene(stage):
-        for wishes in (Wishes(), Wishes(tools=(ToolSpec("shell"),))):
+        for options in (RunOptions(), RunOptions(tools=(ToolSpec("shell"),))):
             stage.model.replies = [call(SHELL), HELLO]
-            running = await stage.process().begin(new_run(wishes=wishes))
+            running = await stage.process().begin(new_run(options=options))
             await passes(turns)
             running.stop()
             await running.outcome()
             facts = await stage.facts(running.run)
-            stopped = next((place for place, fact in enumerate(facts) if isinstance(fact, StopAsked)), len(facts))
+            stopped = next(
+                (place for place, fact in enumerate(facts) if isinstance(fact, StopAsked)), len(facts)
+            )
             late = [fact for fact in facts[stopped:] if isinstance(fact, ApprovalAsked | CallsHandedOver)]
             assert late == []
             assert len(await stage.of(running.run, ApprovalAsked)) == len(await stage.verdicts(running.run))
@@ -149,7 +151,9 @@ def test_an_answer_and_the_end_of_a_run_that_came_back_too_often_leave_one_answe
         assert await stage.verdicts(running.run) == ["answered" if taken else "withdrawn"]
 
     policy = replace(POLICY, max_recoveries=0)
-    on_stage(scene, call(QUESTION, "look"), HELLO, journal=SlowJournal, policy=policy, tools=Tools(slow=("look",)))
+    on_stage(
+        scene, call(QUESTION, "look"), HELLO, journal=SlowJournal, policy=policy, tools=Tools(slow=("look",))
+    )
 
 
 @pytest.mark.requirement("D8")
@@ -210,7 +214,9 @@ def test_a_person_may_take_longer_than_the_turn_has():
 
 
 @pytest.mark.requirement("D8")
-@pytest.mark.parametrize("made, wrong", [(SHELL, "answered"), (QUESTION, "allowed")], ids=["consent", "question"])
+@pytest.mark.parametrize(
+    "made, wrong", [(SHELL, "answered"), (QUESTION, "allowed")], ids=["consent", "question"]
+)
 def test_an_answer_to_what_was_not_asked_is_refused_and_changes_nothing(made, wrong):
     async def scene(stage):
         running = await stage.asked()

@@ -10,13 +10,13 @@ from asking_stage import HANG, HELLO, call, on_stage
 
 from turnbuckle.errors import ImportRefused
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import StorageFull, Wanted
+from turnbuckle.journal.port import StorageFull, StreamQuery
 from turnbuckle.runtime.archive import Importer, exported, finish_imports, read_archive
-from turnbuckle.runtime.lane import KIND, OPEN
-from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.retention import merge_run
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.saying import LaneRules, Said
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
+from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.turn.facts import RunEnded, RunStarted
 from turnbuckle.vocab.ids import SessionId
@@ -26,7 +26,7 @@ ONE, TWO = SessionId("one"), SessionId("two")
 
 
 def words(text):
-    return Said((Message("user", (TextPart(text),)),))
+    return IncomingMessage((Message("user", (TextPart(text),)),))
 
 
 class Talk:
@@ -40,10 +40,10 @@ class Talk:
         self.runs = stage.process()
         self.sessions = Sessions(stage.journal, self.runs, owner="a", wall=stage.clock.now)
         names = itertools.count(1)
-        self.lanes = Lanes(
+        self.lanes = SessionManager(
             stage.journal,
             self.runs,
-            LaneRules(),
+            SessionRules(),
             owner="a",
             wall=stage.clock.now,
             sleep=stage.clock.sleep,
@@ -60,7 +60,10 @@ class Talk:
         return self
 
     async def told(self):
-        return [(one.message.role, text_of(one.message.parts)) for one in await self.sessions.messages(self.session)]
+        return [
+            (one.message.role, text_of(one.message.parts))
+            for one in await self.sessions.messages(self.session)
+        ]
 
     async def lines(self):
         return b"".join(await self.pieces()).splitlines(keepends=True)
@@ -72,7 +75,9 @@ class Talk:
 
 def importer(journal):
     names = itertools.count(1)
-    return Importer(journal, owner="b", wall=lambda: 2000.0, new_name=lambda kind: f"{kind}-new-{next(names)}")
+    return Importer(
+        journal, owner="b", wall=lambda: 2000.0, new_name=lambda kind: f"{kind}-new-{next(names)}"
+    )
 
 
 def lines_of_a_talk():
@@ -106,8 +111,10 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
         again = Talk(stage, other)
         assert await again.told() == told
         assert await again.sessions.history(ONE) == history
-        assert [found.row.parent for found in await other.search("second question", Wanted(kind=RUN))] == [ONE]
-        assert [found.row.name for found in await other.search("small talk", Wanted(kind=KIND))] == [ONE]
+        assert [
+            found.row.parent for found in await other.search("second question", StreamQuery(kind=RUN))
+        ] == [ONE]
+        assert [found.row.name for found in await other.search("small talk", StreamQuery(kind=KIND))] == [ONE]
         await again.say("third question")
         assert stage.model.requests[-1].messages[: len(history)] == history
         await again.lanes.close()
@@ -132,7 +139,7 @@ def test_beside_its_origin_it_is_another_session_with_runs_of_its_own():
         copies = {row.name for row in await copy.sessions.runs_of(TWO)}
         assert len(runs) == len(copies) == 2
         assert not runs & copies
-        assert {row.user for row in await stage.journal.streams(Wanted(parent=TWO))} == {"bob"}
+        assert {row.user for row in await stage.journal.streams(StreamQuery(parent=TWO))} == {"bob"}
         started = [fact for name in copies for fact in await stage.of(name, RunStarted)]
         assert {(fact.run, fact.session) for fact in started} == {(name, TWO) for name in copies}
         await copy.sessions.delete(TWO)
@@ -171,11 +178,13 @@ def test_nothing_that_comes_in_begins_to_work():
         asked = len(stage.model.requests)
         copy = Talk(stage, other)
         assert await copy.runs.unfinished() == []
-        row = (await other.streams(Wanted(kind=KIND)))[0]
+        row = (await other.streams(StreamQuery(kind=KIND)))[0]
         assert row.status == OPEN
         state = await copy.sessions.state(ONE)
-        assert [fate.state for fate in state.fates.values()] == ["injected", "injected", "refused"]
-        ends = [fact for row in await copy.sessions.runs_of(ONE) for fact in await stage.of(row.name, RunEnded)]
+        assert [fate.state for fate in state.statuses.values()] == ["injected", "injected", "refused"]
+        ends = [
+            fact for row in await copy.sessions.runs_of(ONE) for fact in await stage.of(row.name, RunEnded)
+        ]
         assert [end.outcome.kind for end in ends] == ["completed", "cancelled"]
         await copy.lanes.open(ONE, "ann")
         await copy.lanes.close()
@@ -211,12 +220,53 @@ WRONG = {
     "a torn line": ([*LINES[:3], LINES[3][:-20] + b"\n", *LINES[4:]], "line 4 is broken"),
     "no JSON": ([*LINES[:3], b"\xff\xfe\n", *LINES[4:]], "line 4 is broken"),
     "an unknown fact": (changed(5, fact={"type": "song"}), "line 6: this is no fact that we know"),
-    "a stream that is not named": (changed(8, stream="stranger"), "line 9: nothing of 'stranger' is expected here"),
-    "a run whose name is a path": (with_runs(lambda run: {**run, "run": "../x"}), "can not be the name of a run"),
+    "a stream that is not named": (
+        changed(8, stream="stranger"),
+        "line 9: nothing of 'stranger' is expected here",
+    ),
+    "a run whose name is a path": (
+        with_runs(lambda run: {**run, "run": "../x"}),
+        "cannot be the name of a run",
+    ),
     "a run that is named twice": (with_runs(lambda run: {**run, "run": "r1"}), "a run is named twice"),
     "lines that change places": ([*LINES[:7], LINES[8], LINES[7], *LINES[9:]], "out of order"),
-    "a session without a beginning": (changed(1, fact={"type": "undone", "at": 1.0, "run": "r"}), "how it was made"),
+    "a session without a beginning": (
+        changed(1, fact={"type": "undone", "at": 1.0, "run": "r"}),
+        "how it was made",
+    ),
 }
+
+
+@pytest.mark.requirement("R2")
+def test_a_forged_file_leads_to_no_run_that_is_not_in_it():
+    """Given a file whose session names a run of somebody else, as begun, taken up, stopped, undone or deleted in
+    it, then what comes of it knows nothing of that run."""
+
+    async def scene(stage):
+        talk = await Talk(stage).say("a secret question")
+        (theirs,) = [row.name for row in await talk.sessions.runs_of(ONE)]
+        own = {run.run for run, _ in read_archive(LINES).runs}
+        imports = importer(stage.journal)
+        for victim in own:
+            forged = [line.replace(victim.encode(), theirs.encode()) for line in LINES[1:]]
+            forged = [
+                new if msgspec.json.decode(new)["stream"] == msgspec.json.decode(old)["stream"] else old
+                for new, old in zip(forged, LINES[1:], strict=True)
+            ]
+            copy = Talk(stage, name=SessionId(f"forged-{victim}"))
+            made = await imports.bring_in(read_archive([LINES[0], *forged]), copy.session, "bob")
+            assert made is not None
+            await copy.lanes.close()
+            told = await copy.told() + [
+                (message.role, text_of(message.parts))
+                for message in await copy.sessions.history(copy.session)
+            ]
+            assert "secret" not in str(told)
+            names = {row.name for row in await copy.sessions.runs_of(copy.session)}
+            assert not names & {*own, theirs}
+        await talk.lanes.close()
+
+    on_stage(scene, HELLO)
 
 
 @pytest.mark.requirement("G7")
@@ -307,19 +357,17 @@ def test_an_import_that_fails_leaves_nothing():
 
 @pytest.mark.requirement("G7", "E2", "E12")
 def test_after_an_import_that_died_anywhere_there_is_the_whole_session_or_nothing():
-    wanted = [ONE, *sorted(run["run"] for run in msgspec.json.decode(LINES[0])["runs"])]
-
     async def at(number):
         journal = Grave(number, Dead)
         with contextlib.suppress(Dead):
             await importer(journal).bring_in(read_archive(LINES), ONE, "ann")
         journal = journal.after_kill()
-        there = await journal.streams(Wanted(kind=KIND))
+        there = await journal.streams(StreamQuery(kind=KIND))
         assert bool(there) == bool(await journal.head(ONE))
         await finish_imports(journal, older_than=1.0)
-        runs = sorted(row.name for row in await journal.streams(Wanted(kind=RUN)))
-        assert runs == (wanted[1:] if there else [])
-        assert await journal.streams(Wanted(kind="import")) == []
+        runs = sorted(row.name for row in await journal.streams(StreamQuery(kind=RUN)))
+        assert runs == (["r-new-1", "r-new-2"] if there else [])
+        assert await journal.streams(StreamQuery(kind="import")) == []
         return bool(there)
 
     results = [asyncio.run(at(number)) for number in range(1, 15)]

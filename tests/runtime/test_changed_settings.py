@@ -14,23 +14,23 @@ from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.routes import Route
 from turnbuckle.call.transport import Connections
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.lab.world.faults import Kill
-from turnbuckle.lab.world.model import WorldModel
-from turnbuckle.lab.world.scene import Scene, Story, Task
-from turnbuckle.lab.world.tools import WorldTools
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.faults import Kill
+from turnbuckle.testing.world.model import WorldModel
+from turnbuckle.testing.world.scene import Scene, Story, Task
+from turnbuckle.testing.world.tools import WorldTools
 from turnbuckle.turn.facts import RunEnded
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
-from turnbuckle.vocab.ids import PROTOCOLS, RouteName
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, RouteName
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import not_started
 
 Change = Callable[[Policy], Policy]
 NAMED = {task.name: task for task in (*TASKS, *RELAY, *ASKING)}
-WISHED = replace(NAMED["one tool"], wishes=Wishes(route=RouteName("route0")))
+WISHED = replace(NAMED["one tool"], options=RunOptions(route=RouteName("route0")))
 
 
 def routes(**changes) -> Change:
@@ -38,11 +38,15 @@ def routes(**changes) -> Change:
 
 
 def renamed(policy: Policy) -> Policy:
-    return replace(policy, routes=tuple(replace(one, name=RouteName(f"new-{one.name}")) for one in policy.routes))
+    return replace(
+        policy, routes=tuple(replace(one, name=RouteName(f"new-{one.name}")) for one in policy.routes)
+    )
 
 
 def of_another_protocol(policy: Policy) -> Policy:
-    after = {protocol: PROTOCOLS[(at + 1) % len(PROTOCOLS)] for at, protocol in enumerate(PROTOCOLS)}
+    after = {
+        protocol: PROTOCOL_NAMES[(at + 1) % len(PROTOCOL_NAMES)] for at, protocol in enumerate(PROTOCOL_NAMES)
+    }
     return replace(policy, routes=tuple(replace(one, protocol=after[one.protocol]) for one in policy.routes))
 
 
@@ -115,9 +119,12 @@ def tasks() -> list[Task]:
     return [*chosen, WISHED, *with_people, *two_routes]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.requirement("G10")
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_other_settings(change, record_property):
+def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_other_settings(
+    change, record_property
+):
     worlds, found = 0, []
     for task in tasks():
         appends = asyncio.run(Scene(task).play()).appends
@@ -134,7 +141,9 @@ def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_ot
 def test_a_route_that_is_not_in_the_settings_any_more_is_any_route():
     async def main():
         clock = VirtualClock()
-        known = [Route(RouteName(name), "openai_chat", "http://127.0.0.1:1/v1", "m") for name in ("one", "two")]
+        known = [
+            Route(RouteName(name), "openai_chat", "http://127.0.0.1:1/v1", "m") for name in ("one", "two")
+        ]
         async with Connections() as connections:
             models = Models(known, connections, clock, HealthBook())
             assert models.choose(RouteName("gone")) == "one"

@@ -145,7 +145,7 @@ def play(model, tools=None, policy=POLICY, journal=None, stop_when=None):
             driver.stop.ask()
 
         asking = asyncio.create_task(stopper()) if stop_when is not None else None
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             outcome = await stage.start(driver)
         if asking is not None:
             asking.cancel()
@@ -312,7 +312,7 @@ def test_a_stream_that_outlasts_the_time_of_the_turn_is_ended():
     async def run():
         stage = Stage(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, Limits(seconds=100.0)))
         stage_time.append(stage)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             return stage, await stage.start(await stage.driver())
 
     stage, outcome = asyncio.run(run())

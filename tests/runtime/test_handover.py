@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.rules import violations
-from turnbuckle.runtime.handover import MOST_CACHED, Handover, Spoken, finder
+from turnbuckle.runtime.client_calls import MOST_CACHED, Handover, Spoken, finder
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.turn.facts import CallsHandedOver, HandedCall
 from turnbuckle.vocab.events import (
@@ -23,15 +23,17 @@ from turnbuckle.vocab.events import (
     TextDelta,
 )
 from turnbuckle.vocab.failure import failure
-from turnbuckle.vocab.ids import PROTOCOLS, RunId
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, RunId
 from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart
-from turnbuckle.vocab.request import ToolSpec, Wishes
+from turnbuckle.vocab.request import RunOptions, ToolSpec
+from turnbuckle.wire.registry import rules_of
 
 TOOLS = (ToolSpec("find"), ToolSpec("put"))
-AGENT = Wishes(tools=TOOLS)
+AGENT = RunOptions(tools=TOOLS)
 LONG = " ".join(f"word{number}" for number in range(200))
 STATES = {
     "anthropic": {"signature": "signed"},
+    "gemini": {"thoughtSignature": "signed"},
     "openai_responses": {"id": "rs_1", "encrypted_content": "sealed"},
     "openai_chat": {"reasoning_details": [{"type": "reasoning.encrypted", "data": "sealed"}]},
 }
@@ -52,7 +54,10 @@ FIRST_RUNS = {
     "one call": lambda protocol: [thinking(protocol, call(FIND))],
     "text and two calls": lambda protocol: [[TextDelta(7, "I look."), BlockClosed(7), *call(FIND, FIND)]],
     "ours and the caller's": lambda protocol: [thinking(protocol, call("look", FIND, "look"))],
-    "a round of ours before": lambda protocol: [thinking(protocol, call("look")), thinking(protocol, call(FIND))],
+    "a round of ours before": lambda protocol: [
+        thinking(protocol, call("look")),
+        thinking(protocol, call(FIND)),
+    ],
     "a draft": lambda protocol: [CUT, call(("finish_call", REST))],
     "a whole call and a draft": lambda protocol: [BESIDE, thinking(protocol, call(("finish_call", REST)))],
 }
@@ -75,14 +80,14 @@ def flat(messages):
 
 async def handed_over(stage, runs, **more):
     """A run up to its hand-over."""
-    running = await runs.begin(new_run(wishes=AGENT, user="ann", history=(), **more))
+    running = await runs.begin(new_run(options=AGENT, user="ann", history=(), **more))
     assert (await running.outcome()).kind == "completed"
     (over,) = await stage.of(running.run, CallsHandedOver)
     return running, over.calls
 
 
 @pytest.mark.requirement("F11", "A3", "C5")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("name", FIRST_RUNS)
 def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, protocol):
     async def scene(stage):
@@ -92,14 +97,16 @@ def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, p
         user, *_ = running.turn.messages
         brought = (user, copy_of(handed, "an edited copy"), *results(handed))
         told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
-        await (await runs.begin(NewRun(told, history=(), wishes=AGENT, user="ann"))).outcome()
+        await (await runs.begin(NewRun(told, history=(), options=AGENT, user="ann"))).outcome()
         sent = stage.model.requests[-1].messages
-        assert violations(sent, protocol, model=ROUTE.model, to_ask=True) == ()
+        assert violations(sent, rules_of(protocol), model=ROUTE.model, to_ask=True) == ()
         assert flat(sent)[: len(flat(before))] == flat(before)
         inner = {one.id: one.inner for one in handed}
         answered = tuple(ResultPart(inner[one.id], (TextPart(f"result {one.id}"),)) for one in handed)
         expected = (*running.turn.messages, Message("tool", answered))
-        assert flat(sent) == flat(repair(expected, protocol, model=ROUTE.model, to_ask=True).messages)
+        assert flat(sent) == flat(
+            repair(expected, rules_of(protocol), model=ROUTE.model, to_ask=True).messages
+        )
         calls = [part for _, part in flat(sent) if isinstance(part, CallPart) and part.name != "look"]
         found = {part.call_id: part.content for _, part in flat(sent) if isinstance(part, ResultPart)}
         told_in_order = [found[one.id] for one in calls]
@@ -125,7 +132,7 @@ def test_a_whole_conversation_of_hand_overs_is_given_back_each_time():
         brought = (Message("user", (TextPart("Do it."),)),)
         for _ in range(4):
             told = await handover.restored(brought, "ann")
-            running = await runs.begin(NewRun(told, history=(), wishes=AGENT, user="ann"))
+            running = await runs.begin(NewRun(told, history=(), options=AGENT, user="ann"))
             await running.outcome()
             handed = running.turn.handed
             brought = (*brought, copy_of(handed), *results(handed))
@@ -147,22 +154,24 @@ def test_the_run_of_another_user_is_not_used():
         assert await Handover(find).restored(brought, "bob") == brought
         shared = Handover(find)
         assert await shared.restored(brought, "ann") != brought
-        assert await shared.restored(brought, "bob") == brought  # what is at hand for one is not for the other
+        assert (
+            await shared.restored(brought, "bob") == brought
+        )  # what is at hand for one is not for the other
 
     on_stage(scene, call(FIND))
 
 
 @pytest.mark.requirement("F11")
 @pytest.mark.parametrize("call_id", ["call_gone_0", "call_x", "toolu_1", "call_abc123", ""])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_of_an_unknown_run_the_clients_copy_must_do_and_is_legal(protocol, call_id):
     async def scene(stage):
         unknown = (HandedCall(call_id, "find", "{}", "x"),)
         brought = (Message("user", (TextPart("Do it."),)), copy_of(unknown, "I look."), *results(unknown))
         told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
         assert told == brought
-        repaired = repair(told, protocol, model="m", to_ask=True).messages
-        assert violations(repaired, protocol, model="m", to_ask=True) == ()
+        repaired = repair(told, rules_of(protocol), model="m", to_ask=True).messages
+        assert violations(repaired, rules_of(protocol), model="m", to_ask=True) == ()
         assert f"result {call_id}" in str(repaired)
 
     on_stage(scene, HELLO)
@@ -173,7 +182,11 @@ def test_a_copy_with_other_calls_than_were_handed_over_stays_as_the_client_has_i
     async def scene(stage):
         _, handed = await handed_over(stage, stage.process())
         handover = Handover(finder(stage.journal, stage.policy))
-        for copy in (copy_of(handed[:1]), copy_of((*handed, HandedCall("other", "find", "{}", ""))), copy_of(())):
+        for copy in (
+            copy_of(handed[:1]),
+            copy_of((*handed, HandedCall("other", "find", "{}", ""))),
+            copy_of(()),
+        ):
             brought = (Message("user", (TextPart("Do it."),)), copy, *results(handed))
             assert await handover.restored(brought, "ann") == brought
 
@@ -201,9 +214,9 @@ def test_in_a_session_only_results_come_and_find_their_calls():
         session = running.turn.session
         told = await Handover(finder(stage.journal, stage.policy)).answers(results(handed), "ann")
         assert [part.call_id for _, part in flat(told)] == [one.inner for one in handed]
-        await (await runs.begin(NewRun(told, session=session, wishes=AGENT, user="ann"))).outcome()
+        await (await runs.begin(NewRun(told, session=session, options=AGENT, user="ann"))).outcome()
         sent = stage.model.requests[-1].messages
-        assert violations(sent, "openai_chat", model=ROUTE.model, to_ask=True) == ()
+        assert violations(sent, rules_of("openai_chat"), model=ROUTE.model, to_ask=True) == ()
         assert flat(sent) == flat((*running.turn.messages, *told))
 
     on_stage(scene, call(FIND, FIND), HELLO)
@@ -226,11 +239,13 @@ def test_a_caller_that_never_brings_its_results_has_a_usable_session():
     async def scene(stage):
         runs = stage.process()
         running, _ = await handed_over(stage, runs)
-        again = await runs.begin(new_run("Never mind.", session=running.turn.session, wishes=AGENT, user="ann"))
+        again = await runs.begin(
+            new_run("Never mind.", session=running.turn.session, options=AGENT, user="ann")
+        )
         assert (await again.outcome()).kind == "completed"
-        for protocol in PROTOCOLS:
-            repaired = repair(again.turn.messages[:-1], protocol, model=ROUTE.model, to_ask=True)
-            assert violations(repaired.messages, protocol, model=ROUTE.model, to_ask=True) == ()
+        for protocol in PROTOCOL_NAMES:
+            repaired = repair(again.turn.messages[:-1], rules_of(protocol), model=ROUTE.model, to_ask=True)
+            assert violations(repaired.messages, rules_of(protocol), model=ROUTE.model, to_ask=True) == ()
 
     on_stage(scene, call(FIND), HELLO)
 

@@ -1,4 +1,4 @@
-"""Claims that are renewed, that can not be renewed, and that run out while the machine sleeps."""
+"""Claims that are renewed, that cannot be renewed, and that run out while the machine sleeps."""
 
 import asyncio
 import itertools
@@ -11,10 +11,10 @@ from turnbuckle.errors import ClaimLost
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Held, StorageError
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.runtime.holding import LEASE, PERIOD, hold, is_held
+from turnbuckle.runtime.lease import LEASE, PERIOD, hold, is_held
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import Runs
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import ToolStarted, decode
 from turnbuckle.vocab.tooling import ToolOutcome
 

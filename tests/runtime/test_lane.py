@@ -7,18 +7,18 @@ import pytest
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.lab.world.sessions import SESSION, Deed, Plot, SessionWorld, message, play
-from turnbuckle.runtime.holding import LEASE
-from turnbuckle.runtime.lane import MOST_WAITING, REST
-from turnbuckle.runtime.saying import LaneRules, Said, Stopped
+from turnbuckle.runtime.lease import LEASE
+from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules, Stopped
+from turnbuckle.runtime.session_worker import MOST_WAITING, REST
 from turnbuckle.session.facts import BegunAnew, MessageRefused, Suspended
 from turnbuckle.session.reset import ResetRule
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.sessions import SESSION, Deed, Plot, SessionWorld, message, play
 from turnbuckle.turn.facts import ModelAsked, RunClaimed, RunEnded, RunStarted, UserSpoke
 from turnbuckle.vocab.messages import text_of
 
 
-def staged(story, plot: Plot = Plot(()), rules: LaneRules | None = None):
+def staged(story, plot: Plot = Plot(()), rules: SessionRules | None = None):
     """Play a story in a world whose process has started."""
     clock = VirtualClock()
 
@@ -34,7 +34,7 @@ def staged(story, plot: Plot = Plot(()), rules: LaneRules | None = None):
 
 
 async def say(world: SessionWorld, text: str, busy=None, **more):
-    return await world.in_lane(lambda lane: lane.say(Said((message(text),), busy, **more)))
+    return await world.in_lane(lambda lane: lane.say(IncomingMessage((message(text),), busy, **more)))
 
 
 def outcome(told, run):
@@ -44,14 +44,19 @@ def outcome(told, run):
 @pytest.mark.requirement("G1")
 @pytest.mark.parametrize("setting", ["queue", "steer", "interrupt", "refuse"])
 @pytest.mark.parametrize("wish", ["queue", "steer", "interrupt", "refuse", None])
-def test_a_request_says_what_its_message_does_while_something_runs_and_the_setting_says_it_else(setting, wish):
+def test_a_request_says_what_its_message_does_while_something_runs_and_the_setting_says_it_else(
+    setting, wish
+):
     told = play(Plot((Deed("say", 0, "A"), Deed("say", 5, "B", wish)), busy=setting))
     match wish or setting:
         case "queue":
             assert (outcome(told, "r-A"), outcome(told, "r-B")) == ("completed", "completed")
         case "steer":
             assert "r-B" not in told.streams
-            assert [ask.why for ask in told.facts("r-A") if isinstance(ask, ModelAsked)] == ["first", "steered"]
+            assert [ask.why for ask in told.facts("r-A") if isinstance(ask, ModelAsked)] == [
+                "first",
+                "steered",
+            ]
         case "interrupt":
             assert (outcome(told, "r-A"), outcome(told, "r-B")) == ("cancelled", "completed")
         case "refuse":
@@ -103,7 +108,7 @@ def test_a_message_right_behind_a_stop_begins_anew_also_while_the_run_is_still_e
         if outcome(told, "r-B") != "completed":
             continue
         started = told.facts("r-B")[0]
-        assert started.asked["notice_why"] == "stopped"
+        assert started.origin.notice_why == "stopped"
         assert "A" not in [text_of(one.parts) for one in started.messages]
 
 
@@ -111,7 +116,7 @@ def test_a_message_right_behind_a_stop_begins_anew_also_while_the_run_is_still_e
 def test_new_works_while_a_run_is_active_and_only_the_next_message_is_told():
     told = play(Plot((Deed("say", 0, "A"), Deed("new", 5), Deed("say", 90, "B"), Deed("say", 91, "C"))))
     assert outcome(told, "r-A") == "cancelled"
-    assert [told.facts(run)[0].asked.get("notice_why") for run in ("r-B", "r-C")] == ["new", None]
+    assert [told.facts(run)[0].origin.notice_why for run in ("r-B", "r-C")] == ["new", ""]
     assert "A" not in [text_of(one.parts) for one in told.facts("r-C")[0].messages]
 
 
@@ -139,18 +144,22 @@ def test_the_queue_is_bounded_and_whoever_comes_too_late_is_told():
 
 
 @pytest.mark.requirement("G4")
-@pytest.mark.parametrize("mode, hours, why", [("idle", 3.0, "idle"), ("idle", 1.0, None), ("none", 99.0, None)])
+@pytest.mark.parametrize(
+    "mode, hours, why", [("idle", 3.0, "idle"), ("idle", 1.0, None), ("none", 99.0, None)]
+)
 def test_after_a_long_silence_the_conversation_begins_anew_and_both_are_told_why(mode, hours, why):
     async def story(world):
         await say(world, "A")
         await world.pass_time(hours * 3600)
         taken = await say(world, "B")
         await world.pass_time(60)
-        return (await world.desk.started(taken.run)), await world.desk.sessions.state(SESSION)
+        started = await world.service.started(taken.run)
+        before = await world.runs.conversations.before(started)
+        return started, before, await world.sessions.state(SESSION)
 
-    started, state = staged(story, rules=LaneRules(reset=ResetRule(mode, 120.0), zone=UTC))
-    assert started.asked.get("notice_why") == why
-    assert ("A" in [text_of(one.parts) for one in started.messages]) == (why is None)
+    started, before, state = staged(story, rules=SessionRules(reset=ResetRule(mode, 120.0), zone=UTC))
+    assert started.origin.notice_why == (why or "")
+    assert ("A" in [text_of(one.parts) for one in before]) == (why is None)
     assert len(state.runs) == (1 if why else 2)
 
 
@@ -159,7 +168,7 @@ def test_a_lane_that_rests_gives_its_claim_back_and_opens_again():
     async def story(world):
         await say(world, "A")
         await world.pass_time(REST * 3)
-        assert world.desk.lanes.of(SESSION) is None
+        assert world.manager.of(SESSION) is None
         claim = await world.journal.claim(SESSION, "somebody else", 1.0)
         assert isinstance(claim, Claim)
         with pytest.raises(SessionBusy, match="somebody else works on the session"):

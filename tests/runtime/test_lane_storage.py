@@ -1,16 +1,18 @@
-"""A session whose history can not be stored or read: the message is refused with words, and the session goes on."""
+"""A session whose history cannot be stored or read: the message is refused with words, and the session goes on."""
 
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Damaged, TooLarge
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.lab.world.sessions import SESSION, Plot, SessionWorld, message
 from turnbuckle.runtime.runs import fold_run
-from turnbuckle.runtime.saying import Said
+from turnbuckle.runtime.session_messages import IncomingMessage
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.sessions import SESSION, Plot, SessionWorld, message
 from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message, TextPart, text_of
 
 MOST = 40_000
+MOST_OF_A_RUN = 12_000
 LONG = " ".join(f"w{number * 7919 % 100_000}" for number in range(2300))
 
 
@@ -21,7 +23,7 @@ class Narrow(MemoryJournal):
 
     async def append(self, stream, items, **more):
         largest = max(map(len, items), default=0)
-        if largest > MOST:
+        if largest > (MOST if stream == SESSION else MOST_OF_A_RUN):
             raise TooLarge(largest)
         return await super().append(stream, items, **more)
 
@@ -46,8 +48,9 @@ def staged(story):
     return clock.run(main, quiet=0)
 
 
-async def say(world, text, run, busy=None):
-    said = Said((message(text),), busy, run=RunId(run))
+async def say(world, text, run, busy=None, instructions=""):
+    first = (Message("system", (TextPart(instructions),)),) if instructions else ()
+    said = IncomingMessage((message(text),), busy, first=first, anew=bool(first), run=RunId(run))
     return await world.in_lane(lambda lane: lane.say(said))
 
 
@@ -57,17 +60,17 @@ async def outcome(world, run):
 
 
 @pytest.mark.requirement("E10")
-def test_a_conversation_that_has_become_too_large_is_refused_with_words_and_does_not_hold_up_the_next():
+def test_what_is_too_large_to_be_stored_is_refused_with_words_and_does_not_hold_up_the_next():
     async def story(world):
-        await say(world, LONG, "r1")
+        await say(world, "short", "r1")
         await world.pass_time(60)
         with pytest.raises(TooLarge):
-            await say(world, LONG, "r2")
+            await say(world, "short", "r2", instructions=LONG)
         refused = await outcome(world, "r2")
         await say(world, "short", "r3")
         third = await outcome(world, "r3")
         await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
-        await say(world, LONG, "r4")
+        await say(world, "short", "r4")
         return refused, third, await outcome(world, "r4")
 
     refused, third, anew = staged(story)
@@ -80,14 +83,31 @@ def test_a_conversation_that_has_become_too_large_is_refused_with_words_and_does
 @pytest.mark.requirement("E10")
 def test_so_is_one_that_waits_in_the_queue():
     async def story(world):
-        await say(world, LONG, "r1")
-        await say(world, LONG, "r2", "queue")
+        await say(world, "short", "r1")
+        await say(world, "short", "r2", "queue", LONG)
         await say(world, "short", "r3", "queue")
         return [await outcome(world, run) for run in ("r1", "r2", "r3")]
 
     first, second, third = staged(story)
     assert (first.kind, second.kind, third.kind) == ("completed", "failed", "completed")
     assert "too large to be stored" in second.why
+
+
+@pytest.mark.requirement("E9")
+def test_a_conversation_may_become_larger_than_anything_that_is_stored_in_one_piece():
+    words = LONG[: MOST_OF_A_RUN // 2]
+
+    async def story(world):
+        for number in range(9):
+            await say(world, words, f"r{number}")
+            await world.pass_time(60)
+        last = await world.service.started(RunId("r8"))
+        return await world.runs.conversations.before(last), await outcome(world, "r8")
+
+    before, last = staged(story)
+    assert last.kind == "completed"
+    assert sum(text_of(one.parts) == words for one in before) == 8
+    assert 8 * len(words) > MOST
 
 
 @pytest.mark.requirement("E10")
@@ -103,9 +123,9 @@ def test_damage_in_the_last_run_is_told_for_every_message_until_a_new_conversati
             told.append(await outcome(world, run))
         await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
         await say(world, "hello again", "r4")
-        return told, await outcome(world, "r4"), world.desk.lanes.of(SESSION)
+        return told, await outcome(world, "r4"), world.manager.of(SESSION)
 
     told, anew, _ = staged(story)
     assert [one.kind for one in told] == ["failed", "failed"]
-    assert all("can not be read" in one.why and "/new" in one.why for one in told)
+    assert all("cannot be read" in one.why and "/new" in one.why for one in told)
     assert anew.kind == "completed"

@@ -57,7 +57,9 @@ def test_the_mark_is_the_last_thing_that_is_written_whenever_the_process_lets_go
         again = await goes_on(stage, running.run)
         assert (await again.outcome()).kind == "completed"
         facts = await stage.facts(running.run)
-        assert isinstance(facts[facts.index(next(f for f in facts if isinstance(f, RunLeft))) + 1], RunClaimed)
+        assert isinstance(
+            facts[facts.index(next(f for f in facts if isinstance(f, RunLeft))) + 1], RunClaimed
+        )
         assert again.turn.tally.recoveries == 0
 
     on_stage(scene, call("look"), HELLO, journal=SlowJournal)

@@ -5,8 +5,8 @@ import itertools
 import pytest
 from asking_stage import HANG, HELLO, on_stage
 
-from turnbuckle.runtime.lanes import Lanes
-from turnbuckle.runtime.saying import LaneRules, Said
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message, TextPart
@@ -19,10 +19,10 @@ def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_
     async def scene(stage):
         runs, names = stage.process(), itertools.count(1)
         await Sessions(stage.journal, runs, owner="a", wall=stage.clock.now).create(SESSION, "ann")
-        lanes = Lanes(
+        lanes = SessionManager(
             stage.journal,
             runs,
-            LaneRules(),
+            SessionRules(),
             owner="a",
             wall=stage.clock.now,
             sleep=stage.clock.sleep,
@@ -30,7 +30,7 @@ def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_
             began=lambda running, user: None,
         )
         lane = await lanes.open(SESSION, "ann")
-        said = Said((Message("user", (TextPart("Hello?"),)),))
+        said = IncomingMessage((Message("user", (TextPart("Hello?"),)),))
         first = await lane.say(said)
         await runs.live(first.run).outcome()
         second = await lane.say(said)

@@ -8,16 +8,17 @@ from told_runs import run_named
 from turn_facts import POLICY
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.runtime.lane import LaneRules, Said
-from turnbuckle.runtime.lanes import Lanes
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import Runs
-from turnbuckle.server.run_view import RunFold
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
+from turnbuckle.service.run_view import RunFold
 from turnbuckle.session.reset import is_told, note_for, notice_for
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import RunStarted, decode
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message, TextPart, text_of
+from turnbuckle.vocab.origin import Origin
 
 WANTED = ("new", "reset", "idle", "daily")
 NEWS = ("stopped", "crashed", "stale")
@@ -43,8 +44,10 @@ class Talk:
 
         common = {"owner": "p", "wall": self.clock.now, "sleep": self.clock.sleep, "new_name": new_name}
         self.runs = Runs(self.journal, POLICY, Rehearsal(self.clock.sleep), lambda run: NoTools(), **common)
-        rules = LaneRules(quiet=quiet)
-        self.lanes = Lanes(self.journal, self.runs, rules, began=lambda running, user: None, **common)
+        rules = SessionRules(quiet=quiet)
+        self.lanes = SessionManager(
+            self.journal, self.runs, rules, began=lambda running, user: None, **common
+        )
 
     def play(self, story):
         async def whole():
@@ -56,7 +59,7 @@ class Talk:
         return self.clock.run(whole)
 
     async def say(self, text, surface="chat"):
-        said = Said((Message("user", (TextPart(text),)),), asked={"surface": surface})
+        said = IncomingMessage((Message("user", (TextPart(text),)),), origin=Origin(surface))
         return await self.started(await self.lanes.with_lane(HERE, "u", lambda lane: lane.say(said)))
 
     async def started(self, taken):
@@ -97,7 +100,7 @@ def test_the_user_is_told_once_and_the_model_always(why, quiet):
 
     first, second = Talk(quiet).play(story)
     assert first.notice == ("" if "chat" in quiet else notice_for(why))
-    assert first.asked.get("notice_why") == (None if "chat" in quiet else why)
+    assert first.origin.notice_why == ("" if "chat" in quiet else why)
     assert notes(first) == [note_for(why)]
     assert second.notice == ""
 
@@ -123,7 +126,7 @@ def test_a_message_that_is_said_again_does_not_tell_the_notice_again():
     first, again = Talk().play(story)
     assert first.notice
     assert again.run != first.run
-    assert (again.notice, again.asked.get("notice_why")) == ("", None)
+    assert (again.notice, again.origin.notice_why) == ("", "")
 
 
 @pytest.mark.requirement("G1", "F5")

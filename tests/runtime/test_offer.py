@@ -3,9 +3,9 @@
 import pytest
 from turn_facts import ask
 
-from turnbuckle.runtime.offer import PATIENCE, offered, offers_finishing, rounds_of, tool_choice
+from turnbuckle.runtime.request_tools import PATIENCE, offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
-from turnbuckle.vocab.request import NamedTool, ToolSpec, Wishes
+from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL
 
 OWN = tuple(ToolSpec(name, "ours") for name in ("read_file", FINISH_CALL, "shell"))
@@ -18,44 +18,49 @@ def names(tools):
 
 @pytest.mark.requirement("F11")
 @pytest.mark.parametrize(
-    "wishes, expected",
+    "options, expected",
     [
-        (Wishes(), [("read_file", "ours"), ("shell", "ours"), (FINISH_CALL, "ours")]),
+        (RunOptions(), [("read_file", "ours"), ("shell", "ours"), (FINISH_CALL, "ours")]),
         (
-            Wishes(tools=BROUGHT),
+            RunOptions(tools=BROUGHT),
             [("read_file", "ours"), ("find", "theirs"), ("shell", "theirs"), (FINISH_CALL, "ours")],
         ),
-        (Wishes(own_tools=False, tools=BROUGHT), [("find", "theirs"), ("shell", "theirs"), (FINISH_CALL, "ours")]),
-        (Wishes(own_tools=False), []),
-        (Wishes(own_tools=False, tools=(ToolSpec(FINISH_CALL, "theirs"),)), [(FINISH_CALL, "theirs")]),
+        (
+            RunOptions(own_tools=False, tools=BROUGHT),
+            [("find", "theirs"), ("shell", "theirs"), (FINISH_CALL, "ours")],
+        ),
+        (RunOptions(own_tools=False), []),
+        (RunOptions(own_tools=False, tools=(ToolSpec(FINISH_CALL, "theirs"),)), [(FINISH_CALL, "theirs")]),
     ],
     ids=["agent", "agent with more tools", "relay", "relay without tools", "another agent with drafts"],
 )
-def test_the_callers_tools_hide_ours_and_finish_call_stands_last(wishes, expected):
-    assert names(offered(OWN, wishes)) == expected
+def test_the_callers_tools_hide_ours_and_finish_call_stands_last(options, expected):
+    assert names(offered(OWN, options)) == expected
 
 
 @pytest.mark.requirement("F11")
 def test_where_we_have_no_tools_at_all_nothing_is_offered():
-    assert offered((), Wishes()) == ()
-    assert offered((OWN[1],), Wishes()) == ()
+    assert offered((), RunOptions()) == ()
+    assert offered((OWN[1],), RunOptions()) == ()
 
 
 @pytest.mark.requirement("F11")
 def test_a_choice_of_none_leaves_the_list_of_tools_as_it_is():
     """A list that changes between two requests would spoil the provider's cache; the choice alone keeps it from
     calling."""
-    wishes = Wishes(own_tools=False, tools=BROUGHT, tool_choice="none")
-    assert offered(OWN, wishes) == offered(OWN, Wishes(own_tools=False, tools=BROUGHT))
-    assert tool_choice(wishes, ask(), is_drafting=True) == "none"
+    options = RunOptions(own_tools=False, tools=BROUGHT, tool_choice="none")
+    assert offered(OWN, options) == offered(OWN, RunOptions(own_tools=False, tools=BROUGHT))
+    assert tool_choice(options, ask(), is_drafting=True) == "none"
 
 
 @pytest.mark.requirement("F11")
-@pytest.mark.parametrize("why", ["first", "after_tools", "retry", "continue", "finish_draft", "fallback", "reask"])
+@pytest.mark.parametrize(
+    "why", ["first", "after_tools", "retry", "continue", "finish_draft", "fallback", "reask"]
+)
 @pytest.mark.parametrize("drafting", [False, True])
 @pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("find")], ids=str)
 def test_what_the_caller_forces_is_forced_until_a_tool_has_answered(choice, drafting, why):
-    found = tool_choice(Wishes(tool_choice=choice), ask(why=why), is_drafting=drafting)
+    found = tool_choice(RunOptions(tool_choice=choice), ask(why=why), is_drafting=drafting)
     if choice in ("auto", "none"):
         assert found == choice
     elif drafting:
@@ -82,9 +87,9 @@ def test_finish_call_comes_in_with_the_first_draft_unless_thoughts_are_bound_to_
     protocol, effort, drafted, expected
 ):
     assert offers_finishing(protocol, effort, drafted=drafted) is expected
-    finishing = offered(OWN, Wishes(tools=BROUGHT), finishing=expected)
+    finishing = offered(OWN, RunOptions(tools=BROUGHT), finishing=expected)
     assert (FINISH_CALL in {tool.name for tool in finishing}) is expected
-    assert [tool for tool in offered(OWN, Wishes(tools=BROUGHT)) if tool.name != FINISH_CALL] == [
+    assert [tool for tool in offered(OWN, RunOptions(tools=BROUGHT)) if tool.name != FINISH_CALL] == [
         tool for tool in finishing if tool.name != FINISH_CALL
     ]
 
@@ -123,9 +128,9 @@ def told(*rounds):
     ],
 )
 def test_a_choice_is_met_by_a_tool_that_is_there_and_by_nothing_else(own_tools, rounds, is_kept, choice, why):
-    wishes = Wishes(own_tools=own_tools, tools=BROUGHT, tool_choice=choice)
-    called = rounds_of(told(*rounds), offered(OWN, wishes))
-    found = tool_choice(wishes, ask(why=why), is_drafting=False, rounds=called)
+    options = RunOptions(own_tools=own_tools, tools=BROUGHT, tool_choice=choice)
+    called = rounds_of(told(*rounds), offered(OWN, options))
+    found = tool_choice(options, ask(why=why), is_drafting=False, rounds=called)
     assert found == (choice if is_kept else "auto")
 
 

@@ -9,7 +9,7 @@ from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.ids import RouteName
 
-FOLDER = Path(__file__).parent.parent / "journals" / "v1" / "runs"
+FOLDER = Path(__file__).parent.parent / "recorded_runs"
 POLICY = Policy(
     tuple(RouteFacts(RouteName(name), "openai_chat", name) for name in ("main", "other")),
     {"write_file": ToolFacts("idempotent", "content"), "read_file": ToolFacts("read")},

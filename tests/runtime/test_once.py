@@ -9,10 +9,21 @@ import pytest
 
 from turnbuckle.errors import RunHeld
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, Grade, Note, StorageFull, Wanted
+from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StorageFull, StreamQuery
 from turnbuckle.journal.sqlite.journal import SqliteJournal
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.runtime.once import KIND, LEASE, MAX_KEY, PATIENCE, Again, First, Once, Other, key_fault, stream_of
+from turnbuckle.runtime.idempotency import (
+    KIND,
+    LEASE,
+    MAX_KEY,
+    PATIENCE,
+    Conflict,
+    IdempotencyStore,
+    New,
+    Replay,
+    key_fault,
+    stream_of,
+)
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
 
 DAY = 24 * 3600.0
@@ -74,8 +85,10 @@ class Stage:
         self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
         self.ids = itertools.count(1)
 
-    def process(self, name: str = "one", journal=None) -> Once:
-        return Once(journal or self.journal, name, self.clock.now, lambda: RunId(f"r{next(self.ids)}"))
+    def process(self, name: str = "one", journal=None) -> IdempotencyStore:
+        return IdempotencyStore(
+            journal or self.journal, name, self.clock.now, lambda: RunId(f"r{next(self.ids)}")
+        )
 
     def play(self, scene):
         return self.clock.run(scene, quiet=0)
@@ -87,8 +100,10 @@ async def begin(journal, run: RunId) -> None:
     if not isinstance(claim, Claim):
         raise RunHeld(run)
     await asyncio.sleep(0)
-    note = Note(kind="run")
-    await journal.append(run, [b"started"], after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+    note = IndexUpdate(kind="run")
+    await journal.append(
+        run, [b"started"], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED, note=note
+    )
 
 
 @pytest.mark.requirement("F6")
@@ -97,15 +112,15 @@ def test_a_key_gives_one_run_and_another_request_with_it_is_told_so():
 
     async def scene():
         once = stage.process()
-        assert await once.reserve("ann", "k", "body") == First(RunId("r1"))
-        assert await once.reserve("ann", "k", "body") == Again(RunId("r1"))
-        assert await once.reserve("ann", "k", "another body") == Other()
-        assert await once.reserve("ann", "k2", "body") == First(RunId("r2"))
-        assert await once.reserve("bob", "k", "body") == First(RunId("r3"))  # keys belong to their user
-        assert await once.reserve("ann", "k", "body") == Again(RunId("r1"))
+        assert await once.reserve("ann", "k", "body") == New(RunId("r1"))
+        assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
+        assert await once.reserve("ann", "k", "another body") == Conflict()
+        assert await once.reserve("ann", "k2", "body") == New(RunId("r2"))
+        assert await once.reserve("bob", "k", "body") == New(RunId("r3"))  # keys belong to their user
+        assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
         restarted = stage.process("two", stage.journal.after_power_loss())
-        assert await restarted.reserve("ann", "k", "body") == Again(RunId("r1"))
-        assert await restarted.reserve("bob", "k", "other") == Other()
+        assert await restarted.reserve("ann", "k", "body") == Replay(RunId("r1"))
+        assert await restarted.reserve("bob", "k", "other") == Conflict()
 
     stage.play(scene)
 
@@ -116,12 +131,12 @@ def test_of_many_at_one_moment_one_is_the_first_and_one_starts(body, tmp_path: P
     async def main():
         journal = MemoryJournal() if body == "memory" else SqliteJournal(tmp_path)
         ids = itertools.count(1)
-        once = Once(journal, "one", lambda: 0.0, lambda: RunId(f"r{next(ids)}"))
+        once = IdempotencyStore(journal, "one", lambda: 0.0, lambda: RunId(f"r{next(ids)}"))
         started: list[RunId] = []
 
         async def request(key: str):
             reserved = await once.reserve("ann", key, "body")
-            assert isinstance(reserved, First | Again)
+            assert isinstance(reserved, New | Replay)
             async with once.starting(reserved.run) as fresh:
                 if fresh:
                     started.append(reserved.run)
@@ -129,35 +144,35 @@ def test_of_many_at_one_moment_one_is_the_first_and_one_starts(body, tmp_path: P
             return reserved
 
         answers = await asyncio.gather(*(request(f"key-{number % 3}") for number in range(60)))
-        assert sum(isinstance(answer, First) for answer in answers) == 3
+        assert sum(isinstance(answer, New) for answer in answers) == 3
         assert len({answer.run for answer in answers}) == len(started) == len(set(started)) == 3
         for number in range(3):
             assert len({answer.run for answer in answers[number::3]}) == 1
         assert len(once._turns) == 0
         await journal.close()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 100))
 
 
 @pytest.mark.requirement("F6")
 def test_a_restart_gives_the_same_run_from_the_file(tmp_path):
     async def life(number: int):
         journal = SqliteJournal(tmp_path)
-        once = Once(journal, f"process {number}", lambda: 5.0, lambda: RunId(f"r{number}"))
+        once = IdempotencyStore(journal, f"process {number}", lambda: 5.0, lambda: RunId(f"r{number}"))
         answer = await once.reserve("ann", "k", "body")
         assert [row.kind for row in await journal.streams()] == [KIND]
-        assert await journal.streams(Wanted(kind="run")) == []  # a record is no run
+        assert await journal.streams(StreamQuery(kind="run")) == []  # a record is no run
         await journal.close()
         return answer
 
     run = RunId("r1")
-    assert [asyncio.run(life(number)) for number in (1, 2, 3)] == [First(run), Again(run), Again(run)]
+    assert [asyncio.run(life(number)) for number in (1, 2, 3)] == [New(run), Replay(run), Replay(run)]
 
 
-async def request(once: Once, journal) -> RunId:
+async def request(once: IdempotencyStore, journal) -> RunId:
     """What a server does with a request. Returns the run that the client is told of."""
     reserved = await once.reserve("ann", "k", "body")
-    assert isinstance(reserved, First | Again)
+    assert isinstance(reserved, New | Replay)
     async with once.starting(reserved.run) as fresh:
         if fresh:
             await begin(journal, reserved.run)
@@ -179,7 +194,7 @@ async def crash(stage: Stage, call: int, side: str, power_lost: bool) -> bool:
     assert all(row.kind == KIND for row in claimed)  # so that whatever is left is swept one day
     told += [await request(stage.process(name, left), left) for name in ("two", "three")]
     assert len(set(told)) == 1
-    assert [row.name for row in await left.streams(Wanted(kind="run"))] == told[:1]
+    assert [row.name for row in await left.streams(StreamQuery(kind="run"))] == told[:1]
     assert [item.data for item in await left.read(told[0])] == [b"started"]
     assert len(await left.streams()) == 2  # the run and its record, and nothing of an unknown kind
     return survived
@@ -203,7 +218,7 @@ def test_a_run_that_was_told_to_anybody_survives_a_loss_of_power():
     async def scene():
         reserved = await stage.process().reserve("ann", "k", "body")
         left = stage.process("two", stage.journal.after_power_loss())
-        assert await left.reserve("ann", "k", "body") == Again(reserved.run)
+        assert await left.reserve("ann", "k", "body") == Replay(reserved.run)
 
     stage.play(scene)
 
@@ -219,8 +234,8 @@ async def cancel(stage: Stage, passes: int) -> bool:
     first.cancel()
     await asyncio.wait([first])
     answer = await second
-    assert isinstance(answer, First | Again)
-    assert await once.reserve("ann", "k", "body") == Again(answer.run)
+    assert isinstance(answer, New | Replay)
+    assert await once.reserve("ann", "k", "body") == Replay(answer.run)
     assert stage.clock.now() == 1000.0  # nobody had to wait for a claim to run out
     assert len(once._turns) == 0
     return finished
@@ -247,7 +262,7 @@ def test_when_the_first_finds_no_room_the_second_need_not_wait():
         with pytest.raises(StorageFull):
             await first
         stage.journal.room = 1000
-        assert isinstance(await second, First)
+        assert isinstance(await second, New)
         assert stage.clock.now() == 1000.0
 
     stage.play(scene)
@@ -272,7 +287,7 @@ def test_two_processes_that_write_the_same_record_agree():
         stage.play(functools.partial(meet, stage, late, slow, met))
     assert len(met) == 12 * 7
     for answers, records in met:
-        assert {type(answer) for answer in answers} == {First, Again}
+        assert {type(answer) for answer in answers} == {New, Replay}
         assert len({answer.run for answer in answers}) == 1
         assert records == 1
 
@@ -284,10 +299,12 @@ def test_a_process_that_is_stuck_with_a_record_is_passed_by():
     async def scene():
         slow = Slow(stage.journal)
         stuck = await stage.journal.claim(stream_of("ann", "k"), "a process that is stuck", LEASE)
-        waiting = [asyncio.create_task(stage.process(f"p{n}", slow).reserve("ann", "k", "body")) for n in range(3)]
+        waiting = [
+            asyncio.create_task(stage.process(f"p{n}", slow).reserve("ann", "k", "body")) for n in range(3)
+        ]
         answers = await asyncio.gather(*waiting)
         assert len({answer.run for answer in answers}) == 1
-        assert sum(isinstance(answer, First) for answer in answers) == 1
+        assert sum(isinstance(answer, New) for answer in answers) == 1
         assert not stage.journal.still_mine(stuck)
         assert stage.clock.now() < 1000.0 + 3 * LEASE
 
@@ -307,8 +324,8 @@ def test_a_process_that_loses_its_claim_before_it_wrote_takes_what_the_other_wro
         stalled = asyncio.create_task(stage.process("one", Robbed(stage.journal)).reserve("ann", "k", "body"))
         await asyncio.sleep(LEASE + 0.5)
         other = await stage.process("two").reserve("ann", "k", "body")
-        assert isinstance(other, First)
-        assert await stalled == Again(other.run)
+        assert isinstance(other, New)
+        assert await stalled == Replay(other.run)
 
     stage.play(scene)
 
@@ -324,14 +341,14 @@ def test_a_record_that_another_process_is_writing_is_taken_as_soon_as_it_is_ther
         for _ in range(5):
             await asyncio.sleep(0)
         record = b'{"fingerprint":"body","run":"theirs","at":1.0}'
-        await journal.append(name, [record], after=0, epoch=claim.epoch, grade=Grade.SURE)
-        assert await mine == Again(RunId("theirs"))
+        await journal.append(name, [record], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
+        assert await mine == Replay(RunId("theirs"))
         assert stage.clock.now() == 1000.0
 
     stage.play(scene)
 
 
-async def refuse(once: Once, run: RunId) -> None:
+async def refuse(once: IdempotencyStore, run: RunId) -> None:
     async with once.starting(run) as fresh:
         assert fresh
         raise StorageFull("no room for another run")
@@ -390,12 +407,12 @@ def test_a_deleted_run_is_not_started_again_by_its_key():
         run = (await once.reserve("ann", "k", "body")).run
         async with once.starting(run):
             claim = await stage.journal.claim(run, "driver", 30)
-            await stage.journal.append(run, [b"x"], after=0, epoch=0, grade=Grade.SURE)
+            await stage.journal.append(run, [b"x"], after=0, epoch=0, grade=Grade.SYNCED)
             await stage.journal.release(claim)
         await once.deleted(run)
         assert await stage.journal.drop(run)
         later = stage.process("two", stage.journal.after_kill())
-        assert await later.reserve("ann", "k", "body") == Again(run)
+        assert await later.reserve("ann", "k", "body") == Replay(run)
         async with later.starting(run) as fresh:
             assert not fresh
 
@@ -408,7 +425,7 @@ def test_old_records_are_swept_and_their_keys_are_new_again():
 
     async def scene():
         once = stage.process()
-        await stage.journal.note("session", Note(kind="session"))
+        await stage.journal.note("session", IndexUpdate(kind="session"))
         for number in range(120):
             await once.reserve("ann", f"old {number}", "body")
         held = await stage.journal.claim(stream_of("ann", "old 7"), "somebody", 10 * DAY)
@@ -419,8 +436,8 @@ def test_old_records_are_swept_and_their_keys_are_new_again():
         assert await once.sweep(2 * DAY) == 119
         names = {row.name for row in await stage.journal.streams(limit=500)}
         assert names == {"session", held.stream, stream_of("ann", "young")}
-        assert isinstance(await once.reserve("ann", "young", "body"), Again)
-        assert isinstance(await once.reserve("ann", "old 1", "another body"), First)
+        assert isinstance(await once.reserve("ann", "young", "body"), Replay)
+        assert isinstance(await once.reserve("ann", "old 1", "another body"), New)
         assert len(once._turns) == 0
 
     stage.play(scene)

@@ -8,15 +8,17 @@ from stage import play
 from turnbuckle.lab.cases.refusals import AFFORDABLE
 from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.turn.facts import Reask, Retry
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.quirks import Quirks
 
-EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 
 
 @pytest.mark.requirement("C3")
 @EVERY
-def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(tmp_path: Path, protocol: Protocol):
+def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(
+    tmp_path: Path, protocol: ProtocolName
+):
     """Given a provider that refuses a call of its own model as unreadable, then the call is asked for again."""
     story = play(tmp_path, "call-unreadable-once", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
@@ -25,7 +27,7 @@ def test_a_call_that_its_own_provider_could_not_read_is_asked_for_again(tmp_path
 
 @pytest.mark.requirement("A9")
 @EVERY
-def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, protocol: Protocol):
+def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, protocol: ProtocolName):
     """Given a gateway that says 424 once, then it is asked again and nothing is shown of it."""
     story = play(tmp_path, "gateway-failed-once", protocol=protocol)
     assert (story.outcome.kind, story.shown, story.notices) == ("completed", ANSWER, [])
@@ -33,7 +35,7 @@ def test_a_gateway_whose_model_failed_is_asked_again_in_silence(tmp_path: Path, 
 
 
 @EVERY
-def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: Protocol):
+def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: ProtocolName):
     """Given 402 with what can be afforded, then the request goes out once more with that cap."""
     story = play(tmp_path, "can-only-afford", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
@@ -43,7 +45,9 @@ def test_what_can_be_paid_for_is_asked_for(tmp_path: Path, protocol: Protocol):
 
 @pytest.mark.requirement("C5")
 @EVERY
-def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(tmp_path: Path, protocol: Protocol):
+def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(
+    tmp_path: Path, protocol: ProtocolName
+):
     """Given a history refused for its signature, then it is told in plain words and no tool runs again."""
     story = play(tmp_path, "signature-refused", protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
@@ -53,7 +57,9 @@ def test_a_signature_that_is_refused_is_left_out_and_nothing_runs_twice(tmp_path
 
 @pytest.mark.requirement("C11", "D1")
 @EVERY
-def test_a_name_that_the_model_invented_never_comes_back_to_its_provider(tmp_path: Path, protocol: Protocol):
+def test_a_name_that_the_model_invented_never_comes_back_to_its_provider(
+    tmp_path: Path, protocol: ProtocolName
+):
     """Given a call of a tool that is not there, then later requests hold a legal name for it."""
     story = play(tmp_path, "tool-name-refused", protocol=protocol)
     assert (story.outcome.kind, story.shown, story.decided) == ("completed", ANSWER, [])

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.draft import Draft
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.runtime.rehearsal import Rehearsal
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn import prompts
 from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.ids import DraftId, RouteName
@@ -27,7 +27,9 @@ def _user(text: str) -> Message:
 
 def _reply(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS) -> Reply:
     async def collect() -> list[Event]:
-        bursts = Rehearsal(clock.sleep).attempt(RouteName("r"), ModelRequest("m", messages, tools), asyncio.Event())
+        bursts = Rehearsal(clock.sleep).attempt(
+            RouteName("r"), ModelRequest("m", messages, tools), asyncio.Event()
+        )
         return [event async for events in bursts for event in events]
 
     clock = VirtualClock()
@@ -37,7 +39,11 @@ def _reply(*messages: Message, tools: tuple[ToolSpec, ...] = TOOLS) -> Reply:
 @pytest.mark.parametrize(
     ("task", "tool", "arguments"),
     [
-        ("write a.txt", "write_file", {"path": "a.txt", "content": "line 1 of 1, written by the rehearsal model\n"}),
+        (
+            "write a.txt",
+            "write_file",
+            {"path": "a.txt", "content": "line 1 of 1, written by the rehearsal model\n"},
+        ),
         ("Please write the file b/c.md.", "write_file", {"path": "b/c.md"}),
         ("read a.txt", "read_file", {"path": "a.txt"}),
         ("list the files", "list_files", {}),
@@ -65,7 +71,9 @@ def test_a_tool_that_is_not_enabled_is_not_called() -> None:
     assert "not enabled" in reply.text
 
 
-@pytest.mark.parametrize(("failed", "words"), [(False, "Done. The tool says:\nfine"), (True, "That did not work.")])
+@pytest.mark.parametrize(
+    ("failed", "words"), [(False, "Done. The tool says:\nfine"), (True, "That did not work.")]
+)
 def test_a_result_is_told_and_the_turn_ends(failed: bool, words: str) -> None:
     call = Message("assistant", (CallPart("c", "shell", "{}"),))
     result = Message("tool", (ResultPart("c", (TextPart("fine"),), failed),))
@@ -157,4 +165,7 @@ def test_requests_that_were_turned_away_and_never_come_back_are_forgotten() -> N
             await ask(number)
         return [type((await ask(number))[-1]) for number in (299, 0)]
 
-    assert asyncio.run(main()) == [Ended, Cut]  # the latest comes again and is let in, the first is unknown by now
+    assert asyncio.run(main()) == [
+        Ended,
+        Cut,
+    ]  # the latest comes again and is let in, the first is unknown by now

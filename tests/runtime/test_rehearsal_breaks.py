@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.rehearsal_words import HELP, MARKDOWN, WHO, lines, story
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
@@ -154,7 +154,11 @@ REQUESTS: dict[str, tuple[str, list[str], Check]] = {
         lambda told: told.file("old.txt") == lines(3).replace("line 1", "line one"),
     ),
     "read old.txt": (f"I will read old.txt.\n{done(lines(3).strip())}", ["read_file"], lambda told: True),
-    "list the files": (f"I will look at the files.\n{done('old.txt (132 bytes)')}", ["list_files"], lambda told: True),
+    "list the files": (
+        f"I will look at the files.\n{done('old.txt (132 bytes)')}",
+        ["list_files"],
+        lambda told: True,
+    ),
     "search for line 2": (
         f"I will search the files.\n{done('found 1 times')}",
         ["search_files"],
@@ -235,7 +239,8 @@ def test_several_steps_are_done_one_after_the_other_and_may_all_break(tmp_path: 
 @pytest.mark.parametrize("how", ["", *BREAKS])
 def test_calls_that_are_made_at_once_run_once_each(tmp_path: Path, how: str) -> None:
     run = told(
-        tmp_path, f"run a, then read old.txt, then write b.txt with 50 lines{f' and {how}' if how else ''} at once"
+        tmp_path,
+        f"run a, then read old.txt, then write b.txt with 50 lines{f' and {how}' if how else ''} at once",
     )
     assert run.outcome.kind == "completed"
     assert sorted(run.started) == ["read_file", "shell", "write_file"]

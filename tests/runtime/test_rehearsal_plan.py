@@ -33,7 +33,10 @@ def _calls(task: str) -> list[tuple[str, object]]:
         ("wait", [("shell", "sleep 3")]),
         ("sleep for 1.5 seconds", [("shell", "sleep 1.5")]),
         ("wait 999 seconds", [("shell", "sleep 600")]),
-        ("fetch http://localhost:1/a, then list", [("fetch_url", "http://localhost:1/a"), ("list_files", None)]),
+        (
+            "fetch http://localhost:1/a, then list",
+            [("fetch_url", "http://localhost:1/a"), ("list_files", None)],
+        ),
         ("ask me", [("ask_user", "What shall I do next?")]),
         ("ask me where to cut the cake?", [("ask_user", "Where to cut the cake?")]),
         ("call a_tool", [("a_tool", None)]),

@@ -11,13 +11,23 @@ from told_runs import ALL, BROKEN, BY_HAND, RUN, frames, played_with_faults, run
 
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import EPOCH_BITS, Grade, Item, Note, Wanted
-from turnbuckle.runtime.lane import KIND as SESSION
-from turnbuckle.runtime.retention import KIND, Keeping, Merging, Retention, Swept, joined, merge_run, prune_outputs
+from turnbuckle.journal.port import EPOCH_BITS, Grade, IndexUpdate, Item, StreamQuery
+from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.retention import (
+    KIND,
+    Keeping,
+    Merging,
+    Retention,
+    Swept,
+    joined,
+    merge_run,
+    prune_outputs,
+)
 from turnbuckle.runtime.runs import KIND as RUN_KIND
 from turnbuckle.runtime.runs import READING, RUNNING, TOLD
+from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.runtime.sessions import Sessions
-from turnbuckle.server.dialects.events import EventsDialect
+from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, Streamed, UserSpoke, decode, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger
@@ -35,7 +45,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 
 BY_HAND_RUNS = [run_named(name) for name in BY_HAND]
 DAY = 86_400.0
@@ -150,7 +160,7 @@ def test_whoever_comes_back_from_inside_of_merged_events_is_told_to_forget_them_
     inside = 0
     for cursor in (0, *(item.seq for item in run)):
         client = Client(run, cursor)
-        dialect = EventsDialect(RUN, after=cursor)
+        dialect = EventsRenderer(RUN, after=cursor)
         client.take(dialect.take(after))
         within = any(merge.first <= cursor < merge.item.seq for merge in merges)
         inside += within
@@ -168,10 +178,10 @@ def test_a_reset_names_the_event_behind_which_all_is_to_be_forgotten():
     run = run_named("killed-in-text")
     after, merges = merged(run)
     merge = merges[0]
-    ((name, body), *_) = frames(EventsDialect(RUN, after=merge.first).take(after))
+    ((name, body), *_) = frames(EventsRenderer(RUN, after=merge.first).take(after))
     assert (name, body["seq"], body["after"]) == ("reset", merge.item.seq, merge.first - 1)
     assert body["snapshot"]["merged"] == merge.item.seq - merge.first + 1
-    ((name, _), *_) = frames(EventsDialect(RUN, after=merge.first - 1).take(after))
+    ((name, _), *_) = frames(EventsRenderer(RUN, after=merge.first - 1).take(after))
     assert name == "streamed"
 
 
@@ -241,7 +251,9 @@ class Town:
         self.journal = Watched(monotonic=lambda: self.now, wall=lambda: self.now)
         self.told = []
         self.kept = folder / "kept"
-        self.retention = Retention(self.journal, keeping, self.kept, wall=lambda: self.now, deleted=self._deleted)
+        self.retention = Retention(
+            self.journal, keeping, self.kept, wall=lambda: self.now, deleted=self._deleted
+        )
 
     async def _deleted(self, run):
         self.told.append(run)
@@ -249,18 +261,20 @@ class Town:
     async def run(self, name, session="", kind=RUN_KIND, ends=True, outputs=False, own_tools=True, **asked):
         claim = await self.journal.claim(name, "p", 10)
         words = Message("user", (TextPart("hello"),))
-        wishes = Wishes(own_tools=own_tools)
+        options = RunOptions(own_tools=own_tools)
         facts = [
-            RunStarted(self.now, RunId(name), SessionId(session), (words,), 1, wishes, asked),
+            RunStarted(self.now, RunId(name), SessionId(session), (words,), 1, options, asked),
             ModelAsked(self.now, 1, RouteName("main"), "openai_chat", "m", "first"),
             *(Streamed(self.now, 1, (TextDelta(0, letter),)) for letter in "abcdef"),
             Streamed(self.now, 1, (Ended("stop"),)),
         ]
         if ends:
             facts.append(RunEnded(self.now, Outcome("completed")))
-        note = Note(kind=kind, parent=session, status="completed" if ends else RUNNING)
+        note = IndexUpdate(kind=kind, parent=session, status="completed" if ends else RUNNING)
         items = [encode(fact) for fact in facts]
-        await self.journal.append(name, items, after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+        await self.journal.append(
+            name, items, after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED, note=note
+        )
         await self.journal.release(claim)
         if outputs:
             (self.kept / name).mkdir(parents=True)
@@ -326,7 +340,7 @@ def test_without_a_setting_everything_is_kept_for_ever(tmp_path):
 
 def test_answers_that_were_not_to_be_stored_and_relays_go_and_all_that_belongs_to_a_session_stays(tmp_path):
     async def scene(town):
-        await town.journal.note("s1", Note(kind=SESSION))
+        await town.journal.note("s1", IndexUpdate(kind=SESSION))
         await town.run("not stored", surface="responses", store=False, outputs=True)
         await town.run("stored", surface="responses", store=True, outputs=True)
         await town.run("relay", surface="chat", own_tools=False)
@@ -365,10 +379,10 @@ def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
         await town.journal.claim("r", "somebody", 100)
         assert await merge_run(town.journal, "r") == 0
         assert await town.count("r") == 10
-        row = (await town.journal.streams(Wanted(name="r")))[0]
+        row = (await town.journal.streams(StreamQuery(name="r")))[0]
         town.now += 200
         assert await merge_run(town.journal, "r") == 5
-        assert (await town.journal.streams(Wanted(name="r")))[0] == row
+        assert (await town.journal.streams(StreamQuery(name="r")))[0] == row
 
     in_town(scene, tmp_path)
 
@@ -376,7 +390,7 @@ def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
 @pytest.mark.requirement("G7")
 def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_shares_less_in_silence(tmp_path):
     async def scene(town):
-        reading = SimpleNamespace(policy=READING)
+        reading = SimpleNamespace(policy=READING, conversations=Conversations(town.journal, READING))
         sessions = Sessions(town.journal, reading, owner="a", wall=lambda: town.now)
         await sessions.create(SessionId("s1"), "ann")
         await town.run("r", "s1")
@@ -388,6 +402,6 @@ def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_sha
                     await fork
             else:
                 assert await fork
-        assert [row.name for row in await town.journal.streams(Wanted(name="f5"))] == []
+        assert [row.name for row in await town.journal.streams(StreamQuery(name="f5"))] == []
 
     in_town(scene, tmp_path)

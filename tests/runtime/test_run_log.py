@@ -4,9 +4,9 @@ import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Damaged, StorageFailed, StorageFull
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.log import RunLog, may_pass, pause
 from turnbuckle.runtime.runs import READING
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import ModelAsked, RunStarted, StopAsked, Streamed, UserSpoke, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.events import TextDelta
@@ -79,7 +79,9 @@ def test_what_a_store_has_stored_all_the_same_is_not_stored_twice():
 @pytest.mark.requirement("E10")
 def test_a_store_is_waited_for_with_growing_pauses_that_stay_short():
     assert [pause(tries) for tries in (0, 1, 2, 3, 4, 100)] == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-    assert [may_pass(error) for error in (StorageFull(""), OSError(), Damaged("", None, ""), RuntimeError())] == [
+    assert [
+        may_pass(error) for error in (StorageFull(""), OSError(), Damaged("", None, ""), RuntimeError())
+    ] == [
         True,
         True,
         False,

@@ -10,11 +10,11 @@ import pytest
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.ports import Stopper
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import LEASE, Runs, find_run, fold_run
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.events import Cut, Event, TextDelta
@@ -35,7 +35,13 @@ class NoTools:
         return ToolOutcome("not_started")
 
     async def run(
-        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        key: str,
+        said: Callable[[str], None],
+        stop: Stopper,
     ) -> ToolOutcome:
         return ToolOutcome("finished")
 
@@ -46,7 +52,9 @@ class NoTools:
 class Hangs(Rehearsal):
     """Says a word and then nothing until it is stopped."""
 
-    async def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+    async def attempt(
+        self, route: RouteName, request: ModelRequest, stop: Stopper
+    ) -> AsyncIterator[list[Event]]:
         yield [TextDelta(0, "word")]
         await stop.wait()
         yield [Cut(failure("cancelled", "stopped"))]
@@ -97,7 +105,13 @@ async def test_a_run_is_a_stream_with_a_session_a_title_and_a_status(stage: Stag
     running = await runs.start("  say\n hello ")
     assert (await running.outcome()).kind == "completed"
     (row,) = await stage.journal.streams()
-    assert (row.name, row.kind, row.parent, row.title, row.status) == ("r2", "run", "s1", "say hello", "completed")
+    assert (row.name, row.kind, row.parent, row.title, row.status) == (
+        "r2",
+        "run",
+        "s1",
+        "say hello",
+        "completed",
+    )
     assert row.holder == ""
     facts = await stage.facts(running.run)
     assert isinstance(facts[0], RunStarted)
@@ -222,7 +236,9 @@ async def test_a_session_goes_on_with_its_whole_history(stage: Stage) -> None:
     before = (await fold_run(stage.journal, first.run)).messages
     (started, *_) = await stage.facts(second.run)
     assert isinstance(started, RunStarted)
-    assert started.messages[:-1] == before
+    assert (started.base, len(started.messages)) == (first.run, 1)
+    assert await runs.conversations.before(started) == before
+    assert second.turn.messages[: len(before)] == before
     assert await runs.history(SessionId("s-other")) == opening("the workspace")
 
 

@@ -12,8 +12,9 @@ from turnbuckle.reply.rules import violations
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.turn.facts import ApprovalAsked, Streamed, ToolFinished, ToolStarted
-from turnbuckle.vocab.ids import PROTOCOLS, SessionId
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, SessionId
 from turnbuckle.vocab.messages import Message, ResultPart, TextPart, text_of
+from turnbuckle.wire.registry import rules_of
 
 S1, S2 = SessionId("s-one"), SessionId("s-two")
 
@@ -98,7 +99,12 @@ def test_a_session_goes_on_with_all_that_was_said():
             ("assistant", "Hello."),
         ]
         assert [one.run for one in told] == [first.run, first.run, second.run, second.run]
-        assert [one.outcome.kind if one.outcome else None for one in told] == [None, "completed", None, "completed"]
+        assert [one.outcome.kind if one.outcome else None for one in told] == [
+            None,
+            "completed",
+            None,
+            "completed",
+        ]
 
     on_stage(scene, HELLO)
 
@@ -200,7 +206,7 @@ def test_a_run_that_somebody_still_holds_is_not_left_behind_in_silence():
 
 
 @pytest.mark.requirement("G7", "C5", "D3")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_a_fork_at_any_event_shares_the_prefix_and_runs_nothing_again(protocol):
     """S16: at every event of a run with text, two tools and an answer."""
 
@@ -231,14 +237,16 @@ def test_a_fork_at_any_event_shares_the_prefix_and_runs_nothing_again(protocol):
             going_on = await runs.begin(new_run("And now?", session=new, user="ann", history=history))
             assert (await going_on.outcome()).kind == "completed"
             sent = stage.model.requests[-1].messages
-            assert violations(sent, protocol, model="m", to_ask=True) == ()
+            assert violations(sent, rules_of(protocol), model="m", to_ask=True) == ()
             assert stage.tools.ran == ran
         assert (await sessions.history(S1)) == running.turn.messages
         assert len(items) > 10
 
     policy = replace(POLICY, consent=(), routes=(replace(ROUTE, protocol=protocol),))
     replies = call("look", SHELL)
-    replies = [replace(event, block=event.block + 1) if hasattr(event, "block") else event for event in replies]
+    replies = [
+        replace(event, block=event.block + 1) if hasattr(event, "block") else event for event in replies
+    ]
     on_stage(scene, [HELLO[0], *replies], HELLO, policy=policy)
 
 
@@ -272,7 +280,9 @@ def test_a_fork_takes_no_open_question_and_no_consent_with_it():
         assert "stopped before this call" in str((await sessions.history(S2))[-1])
         assert await running.answer("a1-0", "allowed", "ann")
         await running.outcome()
-        going_on = await runs.begin(new_run("Go on.", session=S2, user="ann", history=await sessions.history(S2)))
+        going_on = await runs.begin(
+            new_run("Go on.", session=S2, user="ann", history=await sessions.history(S2))
+        )
         await going_on.outcome()
         assert len(stage.tools.ran) == 1
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from turnbuckle.lab.invariants import check_stream
-from turnbuckle.runtime.speech import Speech
+from turnbuckle.runtime.stream_filter import StreamFilter
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import (
     BlockClosed,
     BlockStarted,
@@ -25,7 +25,7 @@ SHOWN = "The first half of the answer ends "
 
 def heard(events, shown="", size=1):
     """All that comes out, fed in bursts of one size."""
-    speech = Speech(shown)
+    speech = StreamFilter(shown)
     out = [event for at in range(0, len(events), size) for event in speech.take(list(events[at : at + size]))]
     assert check_stream(out) == ()
     return out
@@ -84,14 +84,14 @@ def test_a_block_of_which_nothing_was_shown_is_not_closed_either():
 
 
 def test_what_comes_behind_the_last_word_is_not_heard():
-    speech = Speech()
+    speech = StreamFilter()
     assert speech.take([*words(["Hi"]), CUT, *words(["more"]), CUT]) == (*words(["Hi"]), CUT)
     assert speech.over
     assert speech.take(words(["more"])) == ()
 
 
 def test_going_round_in_circles_is_noticed():
-    speech = Speech()
+    speech = StreamFilter()
     speech.take(words(["I will write the file for you now. "] * 60))
     assert speech.repeats == "I will write the file for you now."
 
@@ -99,8 +99,31 @@ def test_going_round_in_circles_is_noticed():
 @pytest.mark.requirement("B3")
 @pytest.mark.parametrize("size", [1, 3, 50])
 def test_what_is_brought_again_behind_a_prefill_is_shown_once(size):
-    speech = Speech("The wav", " wav")
+    speech = StreamFilter("The wav", " wav")
     text = " waves are high."
     events = [TextDelta(0, text[at : at + size]) for at in range(0, len(text), size)]
     said = "".join(event.text for event in speech.take([*events]) if isinstance(event, TextDelta))
     assert said == "es are high."
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize(
+    ("shown", "said", "told"),
+    [
+        ("The engine was seen 63 times in t", "", True),
+        ("The engine was seen 63 times in t", "seen 63 times in the last year.", False),
+        ("I write the file.", "", False),  # a whole sentence in front of a call
+    ],
+)
+def test_a_text_that_stays_unfinished_because_a_call_comes_instead_is_told(shown, said, told):
+    speech = StreamFilter(shown, anchor="seen 63 times in t")
+    events = [
+        *words([said] if said else []),
+        CallStarted(1, "c", "ls"),
+        CallArgs(1, "{}"),
+        CallClosed(1),
+        *END,
+    ]
+    out = [event for event in events for event in speech.take([event])]
+    assert [event for event in out if isinstance(event, CallStarted)] != []
+    assert bool(speech.take_notice()) is told

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.runtime.supervise import keep_going, told
+from turnbuckle.testing.clock import VirtualClock
 
 
 @pytest.mark.requirement("E10")
@@ -40,7 +40,10 @@ def test_a_task_that_nobody_waits_for_tells_the_log_how_it_failed(caplog):
         raise RuntimeError("nobody expects this")
 
     async def main():
-        tasks = [told(asyncio.create_task(fails()), "a chore"), told(asyncio.create_task(asyncio.sleep(9)), "another")]
+        tasks = [
+            told(asyncio.create_task(fails()), "a chore"),
+            told(asyncio.create_task(asyncio.sleep(9)), "another"),
+        ]
         tasks[1].cancel()
         await asyncio.wait(tasks)
         await asyncio.sleep(0)

@@ -1,6 +1,7 @@
 """Only time in which a run was worked on counts: not a step of the clock, not sleep, not downtime, not people."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -63,7 +64,7 @@ class World:
 
     def __init__(self, times):
         self.times = times
-        self.replies = [DOWN, CALL, DONE]
+        self.replies: list[Any] = [DOWN, CALL, DONE]
 
     async def attempt(self, route, request, stop):
         self.times.at("request")
@@ -161,7 +162,7 @@ def test_downtime_between_two_lives_costs_a_run_nothing():
         world = World(times)
         await lived(times, journal, world, die_in="begin")
         times.wall += 86_400.0
-        times.work = 5.0  # another machine's clock, that begins anew
+        times.work = 5.0  # another machine's clock, that starts fresh
         driver = await lived(times, journal, world, epoch=2)
         return driver.turn
 
@@ -211,5 +212,9 @@ def test_that_a_run_was_waited_for_changes_nothing_of_its_time(places, asks):
         at = place
     cut = (Cut(failure("reset", "gone")),)
     worked = 61.0 - at
-    fold.take(ApprovalAnswered(61.0, "a", "allowed", worked=worked) if asks else Streamed(61.0, 1, cut, worked=worked))
+    fold.take(
+        ApprovalAnswered(61.0, "a", "allowed", worked=worked)
+        if asks
+        else Streamed(61.0, 1, cut, worked=worked)
+    )
     assert budget.seconds_used(fold.turn, fold.turn.now) == (1.0 if asks else 51.0)

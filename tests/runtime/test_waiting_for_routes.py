@@ -10,9 +10,9 @@ from turnbuckle.call.limits import StallSettings, limits_for
 from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.lab.script import Case, Cut, Finish, Say, Stall, Status
 from turnbuckle.turn.facts import Continue, Fallback
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
 
-EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 OTHER = RouteName("other")
 WORKS = (Say(ANSWER), Finish())
 HALF = ANSWER[:44]
@@ -21,7 +21,9 @@ REST = Case("rest", "the other half", ((Say(ANSWER[44:]), Finish()),))
 
 
 def restarts(*first: Status | Cut, times: int = 5) -> Case:
-    return Case("restarts-longer", "down for a while, then works", (*((one,) for one in first * times), WORKS))
+    return Case(
+        "restarts-longer", "down for a while, then works", (*((one,) for one in first * times), WORKS)
+    )
 
 
 def seconds_between(story: Story) -> list[float]:
@@ -33,10 +35,19 @@ def seconds_between(story: Story) -> list[float]:
 @EVERY
 @pytest.mark.parametrize(
     "down",
-    [Status(503), Status(502), Status(504), Status(529, "overloaded", "overloaded_error"), Status(429), Cut("reset")],
+    [
+        Status(503),
+        Status(502),
+        Status(504),
+        Status(529, "overloaded", "overloaded_error"),
+        Status(429),
+        Cut("reset"),
+    ],
     ids=lambda one: str(getattr(one, "code", None) or getattr(one, "status", None) or "reset"),
 )
-def test_the_only_route_is_waited_for_while_it_restarts(tmp_path: Path, protocol: Protocol, down: Status | Cut):
+def test_the_only_route_is_waited_for_while_it_restarts(
+    tmp_path: Path, protocol: ProtocolName, down: Status | Cut
+):
     """Given one route whose server restarts, then it is waited for, visibly, and the turn completes."""
     story = play(tmp_path, restarts(down), protocol=protocol)
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
@@ -47,7 +58,7 @@ def test_the_only_route_is_waited_for_while_it_restarts(tmp_path: Path, protocol
 
 @pytest.mark.requirement("B14")
 @EVERY
-def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: Protocol):
+def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: ProtocolName):
     """Given one route that stays down, then pauses grow to a cap and the turn ends when patience does."""
     story = play(tmp_path, Case("down", "503 each time", ((Status(503),),)), protocol=protocol)
     assert story.outcome.kind == "failed"
@@ -60,7 +71,7 @@ def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: 
 
 @pytest.mark.requirement("B14")
 @EVERY
-def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, protocol: Protocol):
+def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, protocol: ProtocolName):
     """Given `Retry-After: 0` for ever, then pauses grow all the same."""
     story = play(tmp_path, "come-back-at-once", protocol=protocol)
     assert story.outcome.kind == "failed"
@@ -79,7 +90,7 @@ def test_who_wants_no_silent_tries_waits_for_nobody(tmp_path: Path):
 @pytest.mark.requirement("B14")
 @EVERY
 def test_two_routes_that_are_both_down_for_a_while_are_asked_in_turn_until_one_is_back(
-    tmp_path: Path, protocol: Protocol
+    tmp_path: Path, protocol: ProtocolName
 ):
     """Given two routes that are down, then both are asked in turn until one answers."""
     down = Case("down", "503 each time", ((Status(503),),))
@@ -92,7 +103,7 @@ def test_two_routes_that_are_both_down_for_a_while_are_asked_in_turn_until_one_i
 @pytest.mark.requirement("B14", "B10")
 @EVERY
 @pytest.mark.parametrize("case", ["silent", "opens-then-silent"])
-def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: Protocol, case: str):
+def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: ProtocolName, case: str):
     """Given a silent route and a healthy one, then the first silence moves the turn."""
     story = play(tmp_path, {MAIN: case, "other": "happy"}, protocol=protocol)
     assert [asked.route for asked in story.asked] == [MAIN, "other"]
@@ -101,7 +112,9 @@ def test_a_silent_route_is_left_at_its_first_silence(tmp_path: Path, protocol: P
 
 @pytest.mark.requirement("B14", "B3")
 @EVERY
-def test_a_route_that_falls_silent_in_the_middle_of_a_text_is_left_for_the_other(tmp_path: Path, protocol: Protocol):
+def test_a_route_that_falls_silent_in_the_middle_of_a_text_is_left_for_the_other(
+    tmp_path: Path, protocol: ProtocolName
+):
     """Given silence in mid-text, then the other route goes on behind what was shown."""
     story = play(tmp_path, {MAIN: SILENT_IN_TEXT, "other": REST}, protocol=protocol)
     assert [asked.route for asked in story.asked] == [MAIN, "other"]

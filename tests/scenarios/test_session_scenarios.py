@@ -3,10 +3,10 @@ processes is proved elsewhere; `test_every_scenario.py` says where."""
 
 import pytest
 
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.lab.world.session_rules import check_session
-from turnbuckle.lab.world.sessions import SESSION, USER, Deed, Plot, SessionWorld, message, play
-from turnbuckle.runtime.saying import Said
+from turnbuckle.runtime.session_messages import IncomingMessage
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.session_rules import check_session
+from turnbuckle.testing.world.sessions import SESSION, USER, Deed, Plot, SessionWorld, message, play
 from turnbuckle.turn.facts import ModelAsked, RunClaimed, ToolFinished, ToolStarted, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import text_of
@@ -24,13 +24,13 @@ def test_S4_a_run_without_a_driver_is_no_running_run_and_goes_on_by_the_normal_c
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(Said((message("A"),), run=RunId("r-A"))))
-        running = world.desk.runs.live(RunId("r-A"))
+        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
+        running = world.runs.live(RunId("r-A"))
         await running.abandon()
-        assert world.desk.runs.live(RunId("r-A")) is None
-        await world.in_lane(lambda lane: lane.say(Said((message("B"),), run=RunId("r-B"))))
+        assert world.runs.live(RunId("r-A")) is None
+        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
         await world.pass_time(60)
-        unfinished, stored = await world.desk.runs.unfinished(), world.chronicle()
+        unfinished, stored = await world.runs.unfinished(), world.chronicle()
         await world.end()
         return unfinished, stored
 
@@ -65,20 +65,20 @@ def test_S9_a_run_of_yesterday_waits_for_the_user_and_a_message_leaves_it_behind
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(Said((message("A"),), run=RunId("r-A"))))
+        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
         await world.fall_and_rise(stale_after=100.0, later=1000.0)
-        left = [row.name for row in await world.desk.runs.unfinished()]
+        left = [row.name for row in await world.runs.unfinished()]
         asked = world.asked_by(1)
-        await world.in_lane(lambda lane: lane.say(Said((message("B"),), run=RunId("r-B"))))
+        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
         await world.pass_time(60)
-        again = [row.name for row in await world.desk.runs.unfinished()]
-        started = await world.desk.started(RunId("r-B"))
+        again = [row.name for row in await world.runs.unfinished()]
+        started = await world.service.started(RunId("r-B"))
         await world.end()
         return left, asked, again, started
 
     left, asked, again, started = clock.run(story, quiet=0)
     assert (left, asked, again) == (["r-A"], 0, [])
-    assert started.asked["notice_why"] == "stale"
+    assert started.origin.notice_why == "stale"
     assert "A" not in [text_of(one.parts) for one in started.messages]
 
 
@@ -115,12 +115,12 @@ def test_S16_a_fork_shares_what_was_said_and_runs_no_tool_again():
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(Said((message("tool A"),), run=RunId("r-A"))))
+        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("tool A"),), run=RunId("r-A"))))
         await world.pass_time(60)
         items = await world.journal.read("r-A")
         at = next(one.seq for one in items if isinstance(decode(one.data), ToolFinished))
-        await world.desk.sessions.fork(SESSION, SessionId("fork"), USER, "", RunId("r-A"), at)
-        history = await world.desk.sessions.history(SessionId("fork"))
+        await world.sessions.fork(SESSION, SessionId("fork"), USER, "", RunId("r-A"), at)
+        history = await world.sessions.history(SessionId("fork"))
         done, ran = world.done(), sum(isinstance(one.fact, ToolStarted) for one in world.chronicle())
         await world.end()
         return history, done, ran

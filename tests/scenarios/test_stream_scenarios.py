@@ -6,14 +6,18 @@ import pytest
 from stage import Stage, Story, on_stage, play
 
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.lab.script import Case, Cut, Raw, Say, When
+from turnbuckle.reply.anchor import anchor_of
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.quirks import Quirks
 
-EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 
 
 @pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
-def test_P10_an_end_without_a_reason_is_an_end_on_a_host_that_never_gives_one(tmp_path: Path, protocol: Protocol):
+def test_P10_an_end_without_a_reason_is_an_end_on_a_host_that_never_gives_one(
+    tmp_path: Path, protocol: ProtocolName
+):
     """The terminal event came and gave no reason, and the host is known for that: the answer is whole."""
     known = {"quirks": Quirks(bare_done=True)}
     story = play(tmp_path, "no-reason", protocol=protocol, route=known)
@@ -22,17 +26,61 @@ def test_P10_an_end_without_a_reason_is_an_end_on_a_host_that_never_gives_one(tm
 
 @pytest.mark.requirement("A14")
 def test_P10_a_host_that_never_gives_a_reason_is_learned_and_then_believed(tmp_path: Path):
-    """Nothing is known of the host at first, so its answer is gone on with. That ends by itself, and for good."""
+    """Nothing is known of the host at first: it is asked once to go on, brings nothing new, and is believed then."""
 
     async def scene(stage: Stage) -> list[Story]:
         return [await stage.run() for _ in range(3)]
 
     first, second, third = on_stage(tmp_path, "no-reason", scene)
-    assert first.outcome.kind in ("completed", "partial")
-    assert first.shown == ANSWER
-    assert len(first.requests) <= 4
+    assert (first.outcome.kind, first.shown, len(first.requests)) == ("completed", ANSWER, 2)
     for story in (second, third):
         assert (story.outcome.kind, story.shown, story.decided) == ("completed", ANSWER, [])
+
+
+def _without_reasons(*texts: str) -> Case:
+    """A host whose replies are these, in turn, each behind its end mark alone."""
+    end = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy"))
+    return Case("own", "never a reason", tuple((*((Say(text),) if text else ()), *end) for text in texts))
+
+
+@pytest.mark.requirement("A14")
+@pytest.mark.parametrize(
+    ("replies", "kind", "shown", "requests"),
+    [
+        ([ANSWER, ""], "completed", ANSWER, 2),
+        ([ANSWER, anchor_of(ANSWER)], "completed", ANSWER, 2),
+        (["Paris", "Paris"], "completed", "Paris", 2),  # who says the last words again has no more to say
+        ([ANSWER[:60], anchor_of(ANSWER[:60]) + ANSWER[60:], ""], "completed", ANSWER, 3),
+        ([ANSWER[:60], anchor_of(ANSWER[:60])[:10], ""], "partial", ANSWER[:60], 4),
+        ([ANSWER[:60], ""], "partial", ANSWER[:60], 4),  # a relay that has lost its upstream for good
+    ],
+)
+def test_P10_an_end_without_a_reason_is_proved_by_a_continuation_that_brings_nothing(
+    tmp_path: Path, replies: list[str], kind: str, shown: str, requests: int
+):
+    """The text looks whole and nothing comes behind it, or its last words come again and nothing behind them."""
+    story = play(tmp_path, _without_reasons(*replies))
+    assert (story.outcome.kind, story.shown, len(story.requests)) == (kind, shown, requests)
+
+
+@pytest.mark.requirement("A14")
+def test_P10_an_end_mark_behind_nothing_does_not_finish_a_text_that_broke_otherwise(tmp_path: Path):
+    """The stream was reset behind a full stop, and the relay in front has lost its upstream by then."""
+    done = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy"))
+    story = play(tmp_path, Case("own", "reset, then blank", ((Say(ANSWER), Cut("reset")), done)))
+    assert (story.outcome.kind, story.shown) == ("partial", ANSWER)
+
+
+@pytest.mark.requirement("A14")
+def test_P10_a_relay_that_breaks_texts_off_is_never_taken_for_a_host_without_reasons(tmp_path: Path):
+    """Two texts that end in mid-sentence teach nothing, so the third is still gone on with."""
+
+    async def scene(stage: Stage) -> list[Story]:
+        return [await stage.run() for _ in range(3)]
+
+    halves = [ANSWER[:60], "", "", ""] * 3
+    stories = on_stage(tmp_path, _without_reasons(*halves), scene)
+    assert [story.outcome.kind for story in stories] == ["partial"] * 3
 
 
 @pytest.mark.requirement("A14")
@@ -47,7 +95,9 @@ def test_P10_an_end_mark_of_a_relay_that_lost_its_upstream_is_gone_on_behind(tmp
 def test_P10_calls_in_front_of_an_end_mark_alone_never_run(tmp_path: Path):
     """A whole call and [DONE] without a reason, known for it or not: nobody knows whether that was all of it."""
     for quirks in (Quirks(), Quirks(bare_done=True)):
-        story = play(tmp_path, "bare-done-behind-a-call", route={"quirks": quirks}, policy={"continuations": 1})
+        story = play(
+            tmp_path, "bare-done-behind-a-call", route={"quirks": quirks}, policy={"continuations": 1}
+        )
         assert story.started == []
         assert story.outcome.kind != "completed"
 
@@ -57,16 +107,18 @@ def test_P10_calls_in_front_of_an_end_mark_alone_never_run(tmp_path: Path):
 @pytest.mark.parametrize(
     "case", ["same-object-twice", "empty-object-first", "whole-message-last", "other-ids-at-the-end"]
 )
-def test_P12_a_call_that_is_told_twice_runs_once(tmp_path: Path, protocol: Protocol, case: str):
+def test_P12_a_call_that_is_told_twice_runs_once(tmp_path: Path, protocol: ProtocolName, case: str):
     """The same object twice, an empty one first, the whole message or other ids in the end: one call, run once."""
     story = play(tmp_path, case, protocol=protocol)
     assert story.outcome.kind == "completed"
-    assert [(started.name, started.arguments) for started in story.started] == [("get_weather", {"city": "Oslo"})]
+    assert [(started.name, started.arguments) for started in story.started] == [
+        ("get_weather", {"city": "Oslo"})
+    ]
 
 
 @EVERY
 @pytest.mark.requirement("A14")
-def test_P11_of_two_reasons_the_worse_one_counts(tmp_path: Path, protocol: Protocol):
+def test_P11_of_two_reasons_the_worse_one_counts(tmp_path: Path, protocol: ProtocolName):
     """Length and then stop: it was cut, and the text is gone on with."""
     story = play(tmp_path, "two-reasons", protocol=protocol)
     assert story.decided[0].verdict == "cut_by_length"
@@ -74,7 +126,7 @@ def test_P11_of_two_reasons_the_worse_one_counts(tmp_path: Path, protocol: Proto
 
 @pytest.mark.requirement("A15")
 @pytest.mark.parametrize("protocol", ["openai_chat", "anthropic"])
-def test_P22_an_event_inside_the_text_that_cannot_be_read_is_a_hole(tmp_path: Path, protocol: Protocol):
+def test_P22_an_event_inside_the_text_that_cannot_be_read_is_a_hole(tmp_path: Path, protocol: ProtocolName):
     """It may have held words: nothing behind it is shown, and the model goes on from before it."""
     story = play(tmp_path, "hole-in-text", protocol=protocol)
     assert (story.outcome.kind, story.shown, len(story.requests)) == ("completed", ANSWER, 2)

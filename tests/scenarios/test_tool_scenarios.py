@@ -2,24 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from histories import in_pieces
 from stage import Stage, Story, on_stage, play
 
-from turnbuckle.lab.cases.drafts import BLOCKS, NOTE, TEXT, finishes_drafts
-from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
+from turnbuckle.lab.script import Call, Case, Finish, Say
 from turnbuckle.reply.repair import repair
 from turnbuckle.tools.spec import Denied, Tool, tool
-from turnbuckle.turn.facts import DraftClosed, DraftKept, ModelAsked, ToolFinished, ToolSaid, ToolStarted
-from turnbuckle.vocab.events import CallArgs
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.turn.facts import DraftKept, ModelAsked, ToolFinished, ToolSaid, ToolStarted
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
+from turnbuckle.wire.registry import rules_of
 
-EVERY = pytest.mark.parametrize("protocol", PROTOCOLS)
+EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 
 
 def calling(*calls: tuple[str, dict[str, Any]]) -> Case:
@@ -35,7 +34,9 @@ class Till:
         self.paid: list[str] = []
         self.asked: list[str] = []
         self.hang_at = hang_at
-        self.tool: Tool = tool(effect="write", probe=self._probe if probed else None, name="pay")(self._function())
+        self.tool: Tool = tool(effect="write", probe=self._probe if probed else None, name="pay")(
+            self._function()
+        )
 
     def _function(self) -> Any:
         async def pay(to: str) -> str:
@@ -54,7 +55,9 @@ class Till:
 
 def results(story: Story) -> list[str]:
     """The results as the model was told them."""
-    parts = [part for message in story.turn.messages for part in message.parts if isinstance(part, ResultPart)]
+    parts = [
+        part for message in story.turn.messages for part in message.parts if isinstance(part, ResultPart)
+    ]
     return ["".join(text.text for text in part.content if isinstance(text, TextPart)) for part in parts]
 
 
@@ -68,92 +71,9 @@ async def crash_in(stage: Stage, till: Till, count: int) -> Story:
     return await stage.resume(running)
 
 
-@pytest.mark.requirement("B1", "B4", "D1")
-@EVERY
-def test_T1_arguments_that_were_cut_never_reach_a_tool_and_the_model_is_told(tmp_path: Path, protocol: Protocol):
-    """Cut in mid-string: nothing starts, and the model learns what arrived of its call and why it stopped there."""
-    story = play(tmp_path, "cut-in-arguments", protocol=protocol)
-    assert story.started == []
-    assert list(story.workspace.iterdir()) == []
-    assert "Your call of write_file was cut on its way. Nothing ran yet" in story.body(1)
-    assert "the first 20 characters" in story.body(1)
-    assert 'The first li\\"' in story.body(1)
-    assert "write_file" in story.notices[0]
-
-
-@pytest.mark.requirement("B8")
-@EVERY
-def test_T2_a_cut_write_is_kept_out_of_sight_finished_and_appears_at_once(tmp_path: Path, protocol: Protocol):
-    """Each stream dies after 4,000 characters: the draft is nowhere to be seen, only the rest is asked for, and the
-    file appears whole."""
-    target = tmp_path / "workspace" / "long.txt"
-    there: list[bool] = []
-
-    def watching(request: LabRequest) -> Iterable[ScriptItem]:
-        there.append(target.exists())
-        return finishes_drafts(request)
-
-    story = play(tmp_path, Case("watched", "", ((watching,),)), protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert target.read_text() == TEXT
-    assert there == [False] * (len(there) - 1) + [True]
-    assert [started.name for started in story.started] == ["write_file"]
-    assert [path.name for path in story.workspace.iterdir()] == ["long.txt"]
-    generated = sum(len(event.text) for event in story.events if isinstance(event, CallArgs))
-    assert generated <= 1.15 * len(TEXT)
-
-
-@pytest.mark.requirement("B8", "B13")
-@EVERY
-@pytest.mark.parametrize("case", ["draft-with-overlap", "draft-in-a-fence", "draft-behind-a-preface"])
-def test_T3_what_a_rest_has_too_much_is_asked_about_and_left_out(tmp_path: Path, protocol: Protocol, case: str):
-    """The rest begins with the draft's last 50 characters, or has something around it: asked once, written once."""
-    story = play(tmp_path, case, protocol=protocol)
-    assert (story.workspace / "note.md").read_text() == NOTE
-    assert [closed.how for closed in story.of(DraftClosed)] == ["finished"]
-    assert [started.name for started in story.started] == ["write_file"]
-    assert sum("reading" in told for told in results(story)) == 1
-
-
-@pytest.mark.requirement("B8", "B13")
-@EVERY
-def test_T3_no_block_is_lost_of_several_equal_ones(tmp_path: Path, protocol: Protocol):
-    """The cut is inside the second of four equal blocks, and the model goes on exactly there."""
-    story = play(tmp_path, "draft-of-equal-blocks", protocol=protocol)
-    assert (story.workspace / "note.md").read_text() == BLOCKS
-    assert [closed.how for closed in story.of(DraftClosed)] == ["finished"]
-
-
-@pytest.mark.requirement("B8", "B9")
-@EVERY
-def test_T3_a_rest_behind_other_words_is_not_joined(tmp_path: Path, protocol: Protocol):
-    """The anchor is nowhere in the draft: nothing is joined or run, the model is shown the true end, the draft stays."""
-    story = play(tmp_path, "draft-with-wrong-anchor", protocol=protocol)
-    assert not (story.workspace / "note.md").exists()
-    assert story.started == []
-    (told,) = results(story)
-    assert told.startswith("Not run: nothing happened. Not joined")
-    assert NOTE[40:70] in told
-    assert story.outcome.drafts == ("d1",)
-
-
-@pytest.mark.requirement("B8", "B9", "B13")
-@EVERY
-@pytest.mark.parametrize(
-    "case", ["small-model-copies-the-tail", "small-model-shortens-the-file", "small-model-answers-in-text"]
-)
-def test_T3_a_part_is_never_written_in_place_of_the_whole(tmp_path: Path, protocol: Protocol, case: str):
-    """A small model does something else than it was asked for: no file, no success, and what arrived is kept."""
-    story = play(tmp_path, case, protocol=protocol)
-    assert not (story.workspace / "small.txt").exists()
-    assert story.started == []
-    assert story.outcome.kind == "partial"
-    assert story.outcome.drafts == ("d1",)
-
-
-@EVERY
+@in_pieces
 @pytest.mark.parametrize("case", ["cut-in-shell", "cut-in-edit"])
-def test_T4_nothing_is_salvaged_of_a_command_or_an_edit(tmp_path: Path, protocol: Protocol, case: str):
+def test_T4_nothing_is_salvaged_of_a_command_or_an_edit(tmp_path: Path, protocol: ProtocolName, case: str):
     """`rm -rf notes` may have been meant to go on: no draft, no run, and the files are as they were."""
 
     async def scene(stage: Stage) -> Story:
@@ -169,8 +89,8 @@ def test_T4_nothing_is_salvaged_of_a_command_or_an_edit(tmp_path: Path, protocol
     assert "Nothing of it ran" in story.body(1)
 
 
-@EVERY
-def test_T5_a_flag_that_was_lost_is_not_assumed(tmp_path: Path, protocol: Protocol):
+@in_pieces
+def test_T5_a_flag_that_was_lost_is_not_assumed(tmp_path: Path, protocol: ProtocolName):
     """The tool's `dry_run` was in the part that never came: its default is not taken, the call is refused."""
     sent: list[str] = []
 
@@ -193,7 +113,7 @@ def cities(story: Story) -> list[str]:
 
 
 @EVERY
-def test_T6_three_calls_on_one_index_are_three_calls(tmp_path: Path, protocol: Protocol):
+def test_T6_three_calls_on_one_index_are_three_calls(tmp_path: Path, protocol: ProtocolName):
     """All on index 0 with ids of their own: each runs once, and each is answered."""
     story = play(tmp_path, "three-on-one-index", protocol=protocol)
     assert cities(story) == ["Bergen", "Bodo", "Oslo"]
@@ -202,26 +122,26 @@ def test_T6_three_calls_on_one_index_are_three_calls(tmp_path: Path, protocol: P
 
 
 @EVERY
-def test_T7_pieces_without_ids_are_joined_by_their_index(tmp_path: Path, protocol: Protocol):
+def test_T7_pieces_without_ids_are_joined_by_their_index(tmp_path: Path, protocol: ProtocolName):
     """Two calls in turns, told apart by nothing but their index."""
     assert cities(play(tmp_path, "interleaved-without-ids", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @EVERY
-def test_T9_two_whole_calls_of_one_name_are_two_calls(tmp_path: Path, protocol: Protocol):
+def test_T9_two_whole_calls_of_one_name_are_two_calls(tmp_path: Path, protocol: ProtocolName):
     """Each is the first part of its own chunk, and none has an index."""
     assert cities(play(tmp_path, "whole-calls-without-index", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @EVERY
-def test_T11_calls_in_the_chunk_that_says_finish_are_not_dropped(tmp_path: Path, protocol: Protocol):
+def test_T11_calls_in_the_chunk_that_says_finish_are_not_dropped(tmp_path: Path, protocol: ProtocolName):
     """Two calls come with the finish reason in one chunk."""
     assert cities(play(tmp_path, "calls-in-finish-chunk", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @pytest.mark.requirement("D3", "D4", "E2")
 @EVERY
-def test_T13_a_tool_that_was_running_when_the_process_died_is_unknown(tmp_path: Path, protocol: Protocol):
+def test_T13_a_tool_that_was_running_when_the_process_died_is_unknown(tmp_path: Path, protocol: ProtocolName):
     """It was started, and nobody saw its end: it is not run again, and the model and the record say so."""
     till = Till(hang_at="Ann")
 
@@ -238,7 +158,7 @@ def test_T13_a_tool_that_was_running_when_the_process_died_is_unknown(tmp_path: 
 @pytest.mark.requirement("D3")
 @EVERY
 @pytest.mark.parametrize("happened", [True, False], ids=["done", "not done"])
-def test_T14_a_probe_finds_out_what_became_of_it(tmp_path: Path, protocol: Protocol, happened: bool):
+def test_T14_a_probe_finds_out_what_became_of_it(tmp_path: Path, protocol: ProtocolName, happened: bool):
     """Done: it is told as done. Not done: it is run now, under the same key. Either way it is recorded."""
     till = Till(hang_at="Ann", probed=True)
 
@@ -261,7 +181,7 @@ def test_T14_a_probe_finds_out_what_became_of_it(tmp_path: Path, protocol: Proto
 
 @pytest.mark.requirement("D2")
 @EVERY
-def test_T15_without_a_stored_intent_no_tool_starts(tmp_path: Path, protocol: Protocol):
+def test_T15_without_a_stored_intent_no_tool_starts(tmp_path: Path, protocol: ProtocolName):
     """The disk is full when the intent is to be written: nothing is paid while it is; with room the run goes on."""
     till = Till()
     stages: list[Stage] = []
@@ -289,7 +209,7 @@ def test_T15_without_a_stored_intent_no_tool_starts(tmp_path: Path, protocol: Pr
 @pytest.mark.requirement("D2")
 @EVERY
 def test_T16_a_result_that_could_not_be_stored_is_stored_before_the_model_is_asked_again(
-    tmp_path: Path, protocol: Protocol
+    tmp_path: Path, protocol: ProtocolName
 ):
     """The disk is full for three seconds when the tool is done: its result is tried again, and only then told."""
     stages: list[Stage] = []
@@ -317,7 +237,7 @@ def test_T16_a_result_that_could_not_be_stored_is_stored_before_the_model_is_ask
 
 @pytest.mark.requirement("D3", "E2")
 @EVERY
-def test_T17_of_a_batch_only_the_call_that_was_running_is_unknown(tmp_path: Path, protocol: Protocol):
+def test_T17_of_a_batch_only_the_call_that_was_running_is_unknown(tmp_path: Path, protocol: ProtocolName):
     """Two of three were done when the process died: their real results are used, and none is run again."""
     till = Till(hang_at="Cid")
     case = calling(*(("pay", {"to": name}) for name in ("Ann", "Bob", "Cid")))
@@ -392,7 +312,9 @@ def _lives(pid: int) -> bool:
 
 @pytest.mark.requirement("D5")
 @EVERY
-def test_T20_a_tool_that_hangs_is_ended_by_its_deadline_and_the_turn_goes_on(tmp_path: Path, protocol: Protocol):
+def test_T20_a_tool_that_hangs_is_ended_by_its_deadline_and_the_turn_goes_on(
+    tmp_path: Path, protocol: ProtocolName
+):
     """30 seconds are its limit: the model gets a result that says so, the next call runs, the turn completes."""
 
     @tool(effect="write", timeout=30)
@@ -410,23 +332,31 @@ def test_T20_a_tool_that_hangs_is_ended_by_its_deadline_and_the_turn_goes_on(tmp
 
 
 @EVERY
-def test_T21_a_call_that_a_rule_blocks_is_told_as_blocked_and_nothing_else(tmp_path: Path, protocol: Protocol):
+def test_T21_a_call_that_a_rule_blocks_is_told_as_blocked_and_nothing_else(
+    tmp_path: Path, protocol: ProtocolName
+):
     """A rule says no: there is no start and no completion, only the one fact that it was denied."""
     till = Till()
 
     async def deny(call: Any) -> Denied | None:
         return Denied("Payments are not allowed here.")
 
-    story = play(tmp_path, calling(("pay", {"to": "Ann"})), protocol=protocol, tools=(till.tool,), decide=deny)
+    story = play(
+        tmp_path, calling(("pay", {"to": "Ann"})), protocol=protocol, tools=(till.tool,), decide=deny
+    )
     assert till.paid == []
     assert story.started == []
-    assert [(done.outcome.status, done.outcome.fact) for done in story.finished] == [("denied", "never_started")]
+    assert [(done.outcome.status, done.outcome.fact) for done in story.finished] == [
+        ("denied", "never_started")
+    ]
     assert results(story) == ["Not allowed, and not run: nothing happened. Payments are not allowed here."]
 
 
 @pytest.mark.requirement("E1", "E5")
 @EVERY
-def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(tmp_path: Path, protocol: Protocol):
+def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(
+    tmp_path: Path, protocol: ProtocolName
+):
     """The reader stops reading when the tool starts, for a minute: the end of the call waits for it in the journal."""
 
     async def scene(stage: Stage) -> tuple[list[Any], list[Any]]:
@@ -435,8 +365,12 @@ def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(tmp_p
         cursor = await stage.journal.head(running.run)
         await running.outcome()
         await stage.clock.sleep(60)
-        late = [msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run, cursor)]
-        everything = [msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run)]
+        late = [
+            msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run, cursor)
+        ]
+        everything = [
+            msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run)
+        ]
         return late, everything
 
     late, everything = on_stage(tmp_path, "tool", scene, protocol=protocol)
@@ -446,7 +380,9 @@ def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(tmp_p
 
 @pytest.mark.requirement("C7")
 @EVERY
-def test_T23_the_same_call_again_and_again_ends_the_turn_with_that_reason(tmp_path: Path, protocol: Protocol):
+def test_T23_the_same_call_again_and_again_ends_the_turn_with_that_reason(
+    tmp_path: Path, protocol: ProtocolName
+):
     """The model makes the same failing call for ever: after the allowed number of times the turn ends and says why."""
 
     @tool(effect="read", name="get_weather")
@@ -468,7 +404,7 @@ def test_T23_the_same_call_again_and_again_ends_the_turn_with_that_reason(tmp_pa
 
 @pytest.mark.requirement("C5")
 @EVERY
-def test_T24_what_a_user_says_while_a_tool_runs_stays_a_message_of_the_user(protocol: Protocol):
+def test_T24_what_a_user_says_while_a_tool_runs_stays_a_message_of_the_user(protocol: ProtocolName):
     """It stands between the call and its result: a matter of the history alone, so the pure repair is asked. The
     result comes first, and the user's words follow as the user's."""
     call = CallPart("call_1", "get_weather", '{"city":"Oslo"}')
@@ -479,7 +415,7 @@ def test_T24_what_a_user_says_while_a_tool_runs_stays_a_message_of_the_user(prot
         Message("user", (also,)),
         Message("tool", (ResultPart("call_1", (TextPart("It is fine."),)),)),
     )
-    made = repair(history, protocol, to_ask=True)
+    made = repair(history, rules_of(protocol), to_ask=True)
     assert made.left == ()
     assert [message.role for message in made.messages] == ["user", "assistant", "tool", "user"]
     assert made.messages[-1].parts == (also,)

@@ -5,13 +5,12 @@ import pytest
 from chat_cases.official import ASKED, by_helper
 from oracle import openai_client
 from told_chat import CREATED, asides, chat, chunks, deltas, finishes, plain, told
-from told_runs import ALL, BIG, NOTICE, RUN, facts_of, frames, items, run_named, start
+from told_runs import ALL, BIG, NOTICE, RUN, facts_of, frames, items, notices_of, run_named, start
 from turn_facts import START, ask, burst
 
-from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE, PlainChat
+from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, WholeChatRenderer
 from turnbuckle.turn.facts import Decided
 from turnbuckle.turn.labels import SHORT
-from turnbuckle.turn.telling import Notices
 from turnbuckle.vocab.events import CallArgs, CallStarted, ReasoningDelta, TextDelta
 
 # The text
@@ -117,12 +116,16 @@ def test_what_is_not_finished_says_so_in_the_text_unless_that_would_spoil_it(nam
 @pytest.mark.requirement("C6")
 def test_the_outcome_itself_stands_on_the_last_chunk_and_on_the_plain_answer(name):
     started, *_, last = facts = facts_of(run_named(name))
-    outcome, notices = last.outcome, Notices()
+    outcome = last.outcome
     expected = {"outcome": outcome.kind, "why": outcome.why, "run": "r", "drafts": list(outcome.drafts)}
-    (key,) = [body["turnbuckle"] for _, body in frames(told(name)) if body and "outcome" in body.get("turnbuckle", ())]
+    (key,) = [
+        body["turnbuckle"]
+        for _, body in frames(told(name))
+        if body and "outcome" in body.get("turnbuckle", ())
+    ]
     answer = plain(run_named(name))
     notice = {"notice": started.notice} if started.notice else {}
-    noticed = [words for fact in facts if (words := notices.take(fact))]
+    noticed = notices_of(facts)
     assert key == expected
     assert answer.body["turnbuckle"] == {**expected, **notice, **({"notices": noticed} if noticed else {})}
     assert dict(answer.headers)["x-turnbuckle-outcome"] == outcome.kind
@@ -151,7 +154,7 @@ def test_what_an_earlier_model_declined_is_no_reason_for_how_the_last_one_failed
 
 
 def test_a_plain_answer_is_not_there_before_the_end():
-    page = PlainChat(RUN, model="agent", created=CREATED)
+    page = WholeChatRenderer(RUN, model="agent", created=CREATED)
     page.take(run_named("one tool")[:-1])
     with pytest.raises(ValueError, match="not ended"):
         page.answer()
@@ -161,7 +164,11 @@ def test_a_plain_answer_is_not_there_before_the_end():
 @pytest.mark.requirement("F1")
 def test_usage_is_what_all_attempts_have_spent_and_only_there_where_it_was_asked_for():
     *others, last = chunks(told("a thought before the rest", include_usage=True))
-    assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == ([], 30, 7)
+    assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (
+        [],
+        30,
+        7,
+    )
     assert last["usage"]["prompt_tokens_details"]["cached_tokens"] == 2
     assert last["usage"]["completion_tokens_details"]["reasoning_tokens"] == 4
     assert {chunk["usage"] for chunk in others} == {None}
@@ -176,7 +183,9 @@ def test_a_server_that_stops_says_where_the_run_can_be_followed():
     assert "/v1/runs/r/events" in frame[1]["error"]["message"]
     assert frame[1]["turnbuckle"] == {"run": "r", "resumable": True}
     with pytest.raises(openai.APIError, match="The run is kept"):
-        list(openai_client(chat().open() + chat().interrupted()).chat.completions.create(**ASKED, stream=True))
+        list(
+            openai_client(chat().open() + chat().interrupted()).chat.completions.create(**ASKED, stream=True)
+        )
 
 
 # Calls for the client
@@ -214,7 +223,13 @@ def test_a_call_shows_nothing_before_it_is_handed_over():
 @pytest.mark.requirement("F3")
 def test_a_call_has_one_start_and_one_end_with_what_a_person_needs_to_know():
     running, over = asides(told("consent"), "tool")
-    assert running == {"toolCallId": "c1", "tool": "shell", "label": "rm -rf build", "emoji": "💻", "status": "running"}
+    assert running == {
+        "toolCallId": "c1",
+        "tool": "shell",
+        "label": "rm -rf build",
+        "emoji": "💻",
+        "status": "running",
+    }
     assert over == {**running, "status": "completed", "seconds": 1.25}
 
 
@@ -258,7 +273,9 @@ def test_every_start_has_its_end_and_nothing_else_is_shown(name, expected):
     assert [(tool["toolCallId"], tool["status"]) for tool in asides(told(name), "tool")] == expected
 
 
-@pytest.mark.parametrize("events, event", [("tools", "turnbuckle.tool.progress"), ("hermes", "hermes.tool.progress")])
+@pytest.mark.parametrize(
+    "events, event", [("tools", "turnbuckle.tool.progress"), ("hermes", "hermes.tool.progress")]
+)
 @pytest.mark.requirement("F3")
 def test_progress_can_be_had_as_named_events(events, event):
     data = told("one tool", events=events)
@@ -312,7 +329,9 @@ def test_a_plain_client_sees_in_the_reasoning_why_nothing_happens_and_where_to_a
 @pytest.mark.requirement("D8")
 def test_a_question_is_told_in_its_own_words():
     data = told("a question")
-    assert deltas(data, "reasoning_content") == ["Waiting for an answer: Red or blue? (POST /v1/runs/r/approvals/a1-0)"]
+    assert deltas(data, "reasoning_content") == [
+        "Waiting for an answer: Red or blue? (POST /v1/runs/r/approvals/a1-0)"
+    ]
     assert [one["status"] for one in asides(data, "approval")] == ["asked", "answered"]
     assert asides(data, "approval")[0]["kind"] == "question"
 

@@ -22,7 +22,7 @@ from told_runs import (
     whole,
 )
 
-from turnbuckle.server.dialects.chat import EVENTS
+from turnbuckle.server.faces.chat.renderer import EVENTS
 from turnbuckle.turn.facts import CallsHandedOver, Decided, Fallback, ModelAsked, ToolFinished
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta
 
@@ -38,7 +38,11 @@ def check_stream(run, data):
     assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     stood_in = {fact.model for fact in facts if isinstance(fact, ModelAsked)} if _fell_back(facts) else set()
     for chunk in (role, *rest):
-        assert (chunk["id"], chunk["object"], chunk["created"]) == ("chatcmpl-r", "chat.completion.chunk", CREATED)
+        assert (chunk["id"], chunk["object"], chunk["created"]) == (
+            "chatcmpl-r",
+            "chat.completion.chunk",
+            CREATED,
+        )
         assert chunk["model"] in {"agent", *stood_in}
     for chunk in rest:
         given = [set(choice["delta"]) for choice in chunk["choices"]]
@@ -82,7 +86,9 @@ def _check_words(facts, data):
     assert body.replace("\n", "") == said_text.replace("\n", "")
     assert "".join(deltas(data, "refusal")).replace("\n", "") == shown(facts, RefusalDelta)
     lines = [
-        line for line in "".join(deltas(data, "reasoning_content")).split("\n\n") if not line.startswith("Waiting for ")
+        line
+        for line in "".join(deltas(data, "reasoning_content")).split("\n\n")
+        if not line.startswith("Waiting for ")
     ]
     thought = f"{facts[0].notice}{shown(facts, ReasoningDelta)}"
     assert "".join(lines).replace("\n", "") == thought.replace("\n", "")
@@ -98,7 +104,9 @@ def _check_tools(facts, data):
     assert sorted(tool["toolCallId"] for tool in over) == sorted(ids)
     for tool in over:
         assert ids.count(tool["toolCallId"]) == 1
-        assert seen.index(tool) > next(at for at, one in enumerate(seen) if one["toolCallId"] == tool["toolCallId"])
+        assert seen.index(tool) > next(
+            at for at, one in enumerate(seen) if one["toolCallId"] == tool["toolCallId"]
+        )
 
 
 @pytest.mark.requirement("F1", "F3", "C6")
@@ -110,7 +118,9 @@ def test_every_run_is_told_by_the_rules_of_the_wire(name):
 
 @pytest.mark.requirement("F1", "F3", "C6")
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of_the_wire(name, record_property):
+def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of_the_wire(
+    name, record_property
+):
     count = 0
     for fault, run in played_with_faults(name):
         count += 1
@@ -173,9 +183,9 @@ def test_the_official_package_reads_a_stream_to_the_values_of_the_plain_answer(n
             list(openai_client(data).chat.completions.create(**ASKED, stream=True))
         assert (caught.value.message, caught.value.body) == (message, answer.body["error"])
         with pytest.raises(openai.APIStatusError) as refused:
-            openai_client(msgspec.json.encode(answer.body), "application/json", answer.status).chat.completions.create(
-                **ASKED
-            )
+            openai_client(
+                msgspec.json.encode(answer.body), "application/json", answer.status
+            ).chat.completions.create(**ASKED)
         assert (refused.value.status_code, refused.value.body) == (answer.status, answer.body["error"])
         return
     by_plain = by_answer(msgspec.json.encode(answer.body))
@@ -196,6 +206,13 @@ def test_the_official_helper_is_not_confused_by_no_op_chunks_at_every_place(name
 
 
 def test_the_runs_put_together_by_hand_have_every_kind_of_end():
-    assert {facts[-1].outcome.kind for facts in BY_HAND.values()} == {"completed", "partial", "cancelled", "failed"}
-    ends = {fact.outcome.status for facts in BY_HAND.values() for fact in facts if isinstance(fact, ToolFinished)}
+    assert {facts[-1].outcome.kind for facts in BY_HAND.values()} == {
+        "completed",
+        "partial",
+        "cancelled",
+        "failed",
+    }
+    ends = {
+        fact.outcome.status for facts in BY_HAND.values() for fact in facts if isinstance(fact, ToolFinished)
+    }
     assert ends >= {"finished", "killed", "unknown", "denied"}

@@ -22,7 +22,9 @@ def with_short_lists(value):
     """The document, for good requests of a handy size: no list is longer than it needs to be."""
     if isinstance(value, dict):
         made = {key: with_short_lists(inner) for key, inner in value.items()}
-        return {**made, "maxItems": min(made["maxItems"], 3)} if isinstance(made.get("maxItems"), int) else made
+        return (
+            {**made, "maxItems": min(made["maxItems"], 3)} if isinstance(made.get("maxItems"), int) else made
+        )
     return [with_short_lists(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -36,7 +38,12 @@ EVERY = [
     for label, operation in all_known.items()
     if mode is GenerationMode.POSITIVE or operation.body or operation.query or operation.headers
 ]
-LARGE = ("POST /v1/chat/completions", "POST /v1/responses", "POST /v1/runs", "POST /v1/sessions/{session}/messages")
+LARGE = (
+    "POST /v1/chat/completions",
+    "POST /v1/responses",
+    "POST /v1/runs",
+    "POST /v1/sessions/{session}/messages",
+)
 """To make a bad body of these takes half a second."""
 
 
@@ -48,7 +55,9 @@ def built(tmp_path_factory):
 
 @pytest.mark.requirement("F1", "F9")
 @pytest.mark.parametrize("label, mode", EVERY, ids=str)
-def test_whatever_is_sent_gets_an_answer_of_the_document_and_nothing_of_others(built, label, mode, record_property):
+def test_whatever_is_sent_gets_an_answer_of_the_document_and_nothing_of_others(
+    built, label, mode, record_property
+):
     """X1, X9: no error of ours, no hang, nothing undocumented, and no leak between owners."""
     own, other = built.furnish("ann"), built.things["bob"]
     before = built.snapshot("bob")

@@ -105,7 +105,11 @@ def test_extensions_and_trailers_of_chunks_are_read_over(built, key):
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/chat/completions", "/v1/responses"])
 def test_a_body_that_is_cut_anywhere_begins_nothing(built, key, path, encoding):
     body = b'{"model": "agent", "input": "hello", "messages": [{"role": "user", "content": "hello"}]}'
-    said = b"content-length: %d\r\n\r\n" % len(body) if encoding == "length" else b"transfer-encoding: chunked\r\n\r\n"
+    said = (
+        b"content-length: %d\r\n\r\n" % len(body)
+        if encoding == "length"
+        else b"transfer-encoding: chunked\r\n\r\n"
+    )
     sent = body if encoding == "length" else b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
     before = built.runs("ann")
     for cut in range(0, len(sent), 7):
@@ -132,7 +136,9 @@ NO_REQUESTS = {
     "an address without a slash": b"GET v1/runs HTTP/1.1\r\n" + HOST + b"\r\n",
     "only bytes": bytes(range(256)) * 8,
     "a long line": b"G" * 300_000,
-    "many small headers": b"GET / HTTP/1.1\r\n" + b"".join(b"x-%d: y\r\n" % n for n in range(20_000)) + b"\r\n",
+    "many small headers": b"GET / HTTP/1.1\r\n"
+    + b"".join(b"x-%d: y\r\n" % n for n in range(20_000))
+    + b"\r\n",
     "a header without an end": b"GET / HTTP/1.1\r\nx: " + b"y" * 300_000,
 }
 
@@ -165,7 +171,10 @@ def test_many_requests_sent_ahead_are_answered_in_order_whatever_they_are(built,
         (b"GET /v1/runs/%b/events HTTP/1.1\r\n" % run + HOST + key + b"\r\n", 200),
         (b"POST /v1/sessions HTTP/1.1\r\n" + HOST + key + JSON + b"content-length: 2\r\n\r\n{}", 201),
         (
-            b"POST /v1/sessions HTTP/1.1\r\n" + HOST + key + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
+            b"POST /v1/sessions HTTP/1.1\r\n"
+            + HOST
+            + key
+            + b"content-type: text/plain\r\ncontent-length: 2\r\n\r\n{}",
             415,
         ),
         (b"GET /v1/runs HTTP/1.1\r\n" + HOST + b"\r\n", 401),

@@ -135,7 +135,9 @@ def with_bodies(built):
     known = dict(zip([row.doc.name for row in ENDPOINTS], [path for _, path in paths(built)], strict=True))
     for method, _, told in operations():
         content = told.get("requestBody", {}).get("content", {})
-        if "application/json" in content and told["operationId"] != "sayInSession":  # which is read as createRun is
+        if (
+            "application/json" in content and told["operationId"] != "sayInSession"
+        ):  # which is read as createRun is
             schema = content["application/json"]["schema"]["$ref"].rpartition("/")[2]
             fields = list(DOCUMENT["components"]["schemas"][schema]["properties"])
             yield method.upper(), known[told["operationId"]], USUAL.get(schema, {}), fields
@@ -166,7 +168,14 @@ def test_a_value_that_makes_no_sense_is_refused_in_whichever_field(built, attack
 @pytest.mark.requirement("F9")
 @pytest.mark.parametrize(
     "kind",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/xml", "x", "/"],
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+        "x",
+        "/",
+    ],
 )
 def test_a_body_of_another_type_is_never_read(built, attack, kind):
     for method, path, _, _ in with_bodies(built):
@@ -239,7 +248,17 @@ def test_a_path_that_is_not_in_the_table_is_nowhere(attack, path):
 @pytest.mark.requirement("F1")
 @pytest.mark.parametrize(
     "query",
-    ["&" * 60_000, "a=" * 500, "limit=%00", "limit=%ff", "after=%", "limit=1&limit=x", "=", "after=e30", "after=W10"],
+    [
+        "&" * 60_000,
+        "a=" * 500,
+        "limit=%00",
+        "limit=%ff",
+        "after=%",
+        "limit=1&limit=x",
+        "=",
+        "after=e30",
+        "after=W10",
+    ],
 )
 def test_a_query_that_makes_no_sense_is_refused_or_ignored(built, attack, query):
     for row, path in paths(built):
@@ -279,7 +298,9 @@ def damaged(lines):
     rows = lines.splitlines(keepends=True)
     yield from (lines[: len(lines) * part // 12] for part in range(12))
     yield from (b"".join(rows[:place] + rows[place + 1 :]) for place in range(min(len(rows), 8)))
-    yield from (b"".join(rows[:place] + rows[place : place + 1] * 2 + rows[place + 1 :]) for place in range(4))
+    yield from (
+        b"".join(rows[:place] + rows[place : place + 1] * 2 + rows[place + 1 :]) for place in range(4)
+    )
     for _ in range(40):
         changed = bytearray(lines)
         for _ in range(3):

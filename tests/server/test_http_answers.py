@@ -6,9 +6,9 @@ import logging
 import pytest
 from http_stage import house
 
-from turnbuckle.server.endpoints import Endpoint
-from turnbuckle.server.http import Answer, Exchange, Problem, json_answer
-from turnbuckle.server.openapi import Operation
+from turnbuckle.server.http.endpoints import Endpoint
+from turnbuckle.server.http.exchange import Answer, Exchange, Problem, json_answer
+from turnbuckle.server.http.openapi import Operation
 from turnbuckle.server.settings import ServerSettings
 
 DOC = Operation("extra", "Extra", "stage")
@@ -92,14 +92,18 @@ def test_options_tell_what_is_allowed():
 
 
 @pytest.mark.requirement("F9")
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
 def test_a_body_that_a_page_can_send_without_asking_is_refused(kind):
     reply = asked("POST", "/echo", body=b'{"text": "x"}', headers={"content-type": kind})
     assert (reply.status, reply.error["code"]) == (415, "unsupported_media_type")
     assert "application/json" in reply.error["message"]
 
 
-@pytest.mark.parametrize("kind", [None, "application/json", "Application/JSON; charset=utf-8", "application/a+json"])
+@pytest.mark.parametrize(
+    "kind", [None, "application/json", "Application/JSON; charset=utf-8", "application/a+json"]
+)
 def test_json_is_read_under_any_of_its_names_and_without_one(kind):
     reply = asked("POST", "/echo", body=b'{"text": "x"}', headers={"content-type": kind})
     assert reply.json["text"] == "x"
@@ -259,7 +263,9 @@ def test_the_type_of_a_problem_follows_from_its_status(status, kind):
 
 def test_a_problem_says_when_to_come_back_and_whether_to_try_again():
     async def busy(exchange: Exchange) -> Answer:
-        raise Problem(503, "busy", retry_after=0.2, should_retry=True, param="x", headers=(("x-turnbuckle-run", "r1"),))
+        raise Problem(
+            503, "busy", retry_after=0.2, should_retry=True, param="x", headers=(("x-turnbuckle-run", "r1"),)
+        )
 
     async def main():
         async with house(endpoints=[Endpoint("GET", "/busy", busy, DOC)]) as built:
@@ -277,7 +283,12 @@ def test_models_are_the_agent_and_one_for_each_route():
     assert listed["object"] == "list"
     assert [model["id"] for model in listed["data"]] == ["agent", "main", "meta/llama"]
     for model in listed["data"]:
-        assert model == {"id": model["id"], "object": "model", "created": 1_700_000_000, "owned_by": "turnbuckle"}
+        assert model == {
+            "id": model["id"],
+            "object": "model",
+            "created": 1_700_000_000,
+            "owned_by": "turnbuckle",
+        }
 
 
 @pytest.mark.requirement("F1")

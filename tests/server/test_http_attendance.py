@@ -5,9 +5,9 @@ from itertools import permutations
 
 import pytest
 
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.server.attendance import Attendance, read_policy
-from turnbuckle.server.http import Problem
+from turnbuckle.errors import InvalidValue
+from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
 
 RUN = RunId("r1")
@@ -19,7 +19,7 @@ def played(scene):
     stops = []
 
     async def main():
-        attendance = Attendance(lambda run, why: stops.append((run, why, round(clock.now()))))
+        attendance = DisconnectPolicy(lambda run, why: stops.append((run, why, round(clock.now()))))
         await scene(attendance)
         await asyncio.sleep(3600)
         return len(attendance)
@@ -141,5 +141,5 @@ def test_a_policy_is_read_from_its_header(text, policy):
 
 @pytest.mark.parametrize("text", ["never", "-1", "nan", "inf", "1e99", "99999999", "cancel,detach"])
 def test_what_is_no_policy_is_refused_by_name(text):
-    with pytest.raises(Problem, match="X-Turnbuckle-On-Disconnect must be cancel, detach, or a number"):
+    with pytest.raises(InvalidValue, match="X-Turnbuckle-On-Disconnect must be cancel, detach, or a number"):
         read_policy(text, "detach")

@@ -9,8 +9,8 @@ import pytest
 from http_stage import house
 
 from turnbuckle.errors import ConfigError
-from turnbuckle.server.auth import Auth, token_of
-from turnbuckle.server.http import Caller, Problem
+from turnbuckle.server.http.auth import Auth, token_of
+from turnbuckle.server.http.exchange import Caller, Problem
 from turnbuckle.server.keys import FILE, KeyFile
 from turnbuckle.server.settings import ServerSettings
 
@@ -40,7 +40,9 @@ def test_without_any_key_nobody_listens_for_others(tmp_path, host):
 
 
 @pytest.mark.requirement("F9")
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]", "LOCALHOST.", "a.localhost"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.9.9.9", "localhost", "::1", "[::1]", "LOCALHOST.", "a.localhost"]
+)
 def test_this_machine_has_many_names(tmp_path, host):
     assert Auth([], KeyFile(tmp_path), host).caller({}).owner == "local"
 
@@ -122,7 +124,9 @@ def test_neither_revoking_the_last_key_nor_losing_the_file_opens_a_server(tmp_pa
 
 
 @pytest.mark.requirement("F9")
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"version": 2, "keys": []}', b'{"keys": [{"id": 1}]}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b'{"version": 2, "keys": []}', b'{"keys": [{"id": 1}]}', b"\xff"]
+)
 def test_a_file_of_keys_that_can_not_be_read_lets_nobody_in(tmp_path, damage):
     _, token = KeyFile(tmp_path).create("one", "ann", 0.0)
     auth = Auth([], KeyFile(tmp_path), LOOP)
@@ -131,7 +135,7 @@ def test_a_file_of_keys_that_can_not_be_read_lets_nobody_in(tmp_path, damage):
         with pytest.raises(Problem) as caught:
             auth.caller(headers)
         assert caught.value.status == status
-    with pytest.raises(ConfigError, match=r"keys\.json can not be used"):
+    with pytest.raises(ConfigError, match=r"keys\.json cannot be used"):
         KeyFile(tmp_path).create("two", "ann", 0.0)
 
 
@@ -176,7 +180,10 @@ def test_over_http_only_health_is_open_and_a_revoked_key_ends_also_for_who_comes
         async with house(folder=tmp_path) as built:
             opened = [(await built.ask("GET", path)).status for path in ("/healthz", "/readyz")]
             shut = [await built.ask("GET", path) for path in ("/metrics", "/v1/models", "/runs/r1/events")]
-            good = [(await built.ask("GET", path, headers=bearer(token))).status for path in ("/metrics", "/v1/models")]
+            good = [
+                (await built.ask("GET", path, headers=bearer(token))).status
+                for path in ("/metrics", "/v1/models")
+            ]
             async with built.client() as client:
                 first = await client.stream("/runs/r1/events", headers=bearer(token))
                 await client.chunk()
@@ -201,7 +208,9 @@ def test_the_handler_is_told_whose_key_it_was(tmp_path):
     async def main():
         async with house(ServerSettings(port=0), folder=tmp_path, keys=[TOKEN]) as built:
             body = b'{"text": "x"}'
-            asked = [await built.ask("POST", "/echo", body=body, headers=bearer(each)) for each in (TOKEN, token)]
+            asked = [
+                await built.ask("POST", "/echo", body=body, headers=bearer(each)) for each in (TOKEN, token)
+            ]
             return [reply.json["owner"] for reply in asked]
 
     assert asyncio.run(main()) == ["owner", "ann"]

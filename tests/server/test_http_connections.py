@@ -7,8 +7,8 @@ import pytest
 from http_stage import END, RUN, house, settled
 
 from turnbuckle.call.loop import new_loop
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.server.settings import ServerSettings
+from turnbuckle.testing.clock import VirtualClock
 
 EVENTS = f"/runs/{RUN}/events"
 
@@ -69,7 +69,9 @@ def test_a_request_that_comes_byte_by_byte_is_given_up_as_if_it_had_stopped(sent
         async with built.client() as client:
             client.writer.write(sent)
             began = clock.now()
-            while not client.reader.at_eof() and client.reader.exception() is None and clock.now() - began < 600:
+            while (
+                not client.reader.at_eof() and client.reader.exception() is None and clock.now() - began < 600
+            ):
                 client.writer.write(piece)
                 await asyncio.sleep(5)
             return clock.now() - began

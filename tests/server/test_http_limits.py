@@ -5,17 +5,18 @@ import asyncio
 import pytest
 from http_stage import house
 
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.server.http import Problem
-from turnbuckle.server.limits import Rates, Slots
+from turnbuckle.errors import LimitReached
+from turnbuckle.server.http.problems import problem_of
 from turnbuckle.server.settings import ServerSettings
+from turnbuckle.service.limits import Rates, Slots
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
 
 
 def refusal(call, *arguments):
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(LimitReached) as caught:
         call(*arguments)
-    return caught.value
+    return problem_of(caught.value)
 
 
 @pytest.mark.requirement("F9")

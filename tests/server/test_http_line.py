@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from turnbuckle.server.line import Departed, Interrupted, Presence
-from turnbuckle.server.pulse import Pulse, Reader
+from turnbuckle.server.http.client_connection import ClientGone, Interrupted, Presence
+from turnbuckle.server.streaming.heartbeat import Heartbeat, WaitingReader
 
 
 class Wire:
@@ -33,7 +33,7 @@ async def begun(task_of):
 
 
 @pytest.mark.requirement("F7")
-@pytest.mark.parametrize("why", [Departed, Interrupted])
+@pytest.mark.parametrize("why", [ClientGone, Interrupted])
 def test_a_wait_ends_with_the_reason_and_the_task_goes_on_as_if_never_cancelled(why):
     async def main():
         wire, seen = Wire(), []
@@ -81,7 +81,7 @@ def test_whoever_has_left_already_is_not_waited_for():
     async def main():
         wire = Wire()
         wire.gone = True
-        with pytest.raises(Departed), Presence(wire):
+        with pytest.raises(ClientGone), Presence(wire):
             await asyncio.Event().wait()
 
     asyncio.run(main())
@@ -102,7 +102,9 @@ def test_outside_of_its_block_nothing_is_ended():
 
 
 @pytest.mark.requirement("E5")
-@pytest.mark.parametrize("sending, clear, aborted", [(False, True, False), (True, True, True), (False, False, True)])
+@pytest.mark.parametrize(
+    "sending, clear, aborted", [(False, True, False), (True, True, True), (False, False, True)]
+)
 def test_a_reader_with_frames_on_their_way_is_cut_off_and_not_told_more(sending, clear, aborted):
     """Its frames are lost with the send, and a farewell behind a gap would be a lie."""
 
@@ -110,8 +112,8 @@ def test_a_reader_with_frames_on_their_way_is_cut_off_and_not_told_more(sending,
         wire = Wire()
         wire.clear = clear
         presence = Presence(wire)
-        pulse = Pulse(keepalive=15, noop=30, wall=lambda: 0.0)
-        reader = Reader(wire, None, None, presence)
+        pulse = Heartbeat(keepalive=15, noop=30, wall=lambda: 0.0)
+        reader = WaitingReader(wire, None, None, presence)
         reader.sending = sending
         pulse.add(presence, reader)
         pulse.interrupt_all()

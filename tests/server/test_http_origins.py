@@ -1,4 +1,4 @@
-"""A page of another origin can not drive the server; a named one can."""
+"""A page of another origin cannot drive the server; a named one can."""
 
 import asyncio
 
@@ -6,8 +6,8 @@ import pytest
 from http_stage import END, house
 
 from turnbuckle.errors import ConfigError
-from turnbuckle.server.http import Problem
-from turnbuckle.server.origins import Origins
+from turnbuckle.server.http.exchange import Problem
+from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.settings import ServerSettings
 
 APP = "https://app.example"
@@ -18,7 +18,10 @@ ALLOW, EXPOSE = "access-control-allow-origin", "access-control-expose-headers"
 def asked(settings, *requests, **more):
     async def main():
         async with house(settings, **more) as built:
-            return [await built.ask(method, path, headers=headers, **rest) for method, path, headers, rest in requests]
+            return [
+                await built.ask(method, path, headers=headers, **rest)
+                for method, path, headers, rest in requests
+            ]
 
     return asyncio.run(main())
 
@@ -139,13 +142,18 @@ def test_the_same_origin_is_the_same_name_and_port(origin, host, same):
 )
 def test_a_name_that_was_made_to_point_here_is_refused(host):
     origins = Origins((), "127.0.0.1", needs_key=False)
-    for headers in ({"host": host}, {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}):
+    for headers in (
+        {"host": host},
+        {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"},
+    ):
         with pytest.raises(Problem) as caught:
             origins.check(headers)
         assert (caught.value.status, caught.value.code) == (421, "wrong_host")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:9", "localhost:8765", "[::1]:8765", "a.localhost", ""])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.0.0.1:9", "localhost:8765", "[::1]:8765", "a.localhost", ""]
+)
 def test_this_machine_is_known_by_its_names(host):
     assert Origins((), "127.0.0.1", needs_key=False).check({"host": host}) == ()
 

@@ -17,7 +17,12 @@ def test_defaults_are_for_one_machine(tmp_path):
     assert (server.host, server.port, server.api_keys, server.origins) == ("127.0.0.1", 8765, (), ())
     assert (server.keepalive, server.noop, server.send_timeout, server.drain) == (15, 30, 60, 10)
     assert (server.max_body, server.requests_per_minute) == (32 * 1024 * 1024, 1200)
-    assert (server.max_runs, server.max_runs_per_owner, server.idempotency_hours, server.log) == (500, 200, 24, "text")
+    assert (server.max_runs, server.max_runs_per_owner, server.idempotency_hours, server.log) == (
+        500,
+        200,
+        24,
+        "text",
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from turnbuckle.journal.port import (
     TooLarge,
     Trouble,
 )
-from turnbuckle.lab.clock import VirtualClock
-from turnbuckle.server.dialects.events import EventsDialect
-from turnbuckle.server.health import Readiness
-from turnbuckle.server.problems import written
-from turnbuckle.server.pulse import KEEPALIVE, Pulse, Reader
-from turnbuckle.server.store_words import TO_DO, WORDS, problem
+from turnbuckle.server.api.health import Readiness
+from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.server.http.problems import storage_problem, written
+from turnbuckle.server.streaming.heartbeat import KEEPALIVE, Heartbeat, WaitingReader
+from turnbuckle.service.store_words import TO_DO, WORDS
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
 
 SECRET = "/srv/secret/journal.db"
@@ -52,7 +52,7 @@ FAULTS = {
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 def test_every_error_of_the_store_is_told_with_words_and_when_to_come_back(error):
     status, code, waits = FAULTS[error]
-    answer = written(problem(error, "r1"))
+    answer = written(storage_problem(error, "r1"))
     body = msgspec.json.decode(answer.body)["error"]
     headers = dict(answer.headers)
     assert (answer.status, body["code"], "retry-after" in headers) == (status, code, waits)
@@ -82,7 +82,8 @@ class Failing(MemoryJournal):
 
 @pytest.mark.requirement("E10")
 @pytest.mark.parametrize(
-    "error", [one for one, (_, code, _) in FAULTS.items() if code.startswith("storage_") and "conflict" not in code]
+    "error",
+    [one for one, (_, code, _) in FAULTS.items() if code.startswith("storage_") and "conflict" not in code],
 )
 @pytest.mark.parametrize("found", ["by a look", "by its work"])
 def test_readiness_tells_every_fault_of_the_store_from_each_other(error, found):
@@ -117,8 +118,8 @@ def beating(scene, trouble=lambda: None, dialect=Lines):
 
     async def main():
         wire = Wire()
-        reader = Reader(wire, wire.send, dialect(), None)
-        pulse = Pulse(keepalive=5, noop=10, wall=lambda: 7.0, trouble=trouble)
+        reader = WaitingReader(wire, wire.send, dialect(), None)
+        pulse = Heartbeat(keepalive=5, noop=10, wall=lambda: 7.0, trouble=trouble)
         pulse.add(object(), reader)
         beats = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
         try:
@@ -166,7 +167,7 @@ def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often
         await asyncio.sleep(4)
         return before, at_once, later, wire.sent
 
-    before, at_once, later, after = beating(scene, lambda: troubles[0], lambda: EventsDialect(RunId("r")))
+    before, at_once, later, after = beating(scene, lambda: troubles[0], lambda: EventsRenderer(RunId("r")))
     assert before == []
     (told,) = at_once
     comment, _, frame = told.partition(b"\n\n")

@@ -9,9 +9,9 @@ from http_stage import END, RUN, Broken, Fold, Lines, Quiet, house, settled
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade
-from turnbuckle.lab.clock import VirtualClock
 from turnbuckle.server.settings import ServerSettings
-from turnbuckle.server.tailing import PAGE
+from turnbuckle.server.streaming.run_streamer import PAGE
+from turnbuckle.testing.clock import VirtualClock
 
 EVENTS = f"/runs/{RUN}/events"
 WHOLE = f"/runs/{RUN}/whole"
@@ -289,7 +289,13 @@ def test_a_reader_that_does_not_read_is_cut_off_without_an_end_and_can_come_back
         async with built.client() as again:
             await again.stream(EVENTS)
             body = await again.rest()
-        return waited, built.pulse.dropped, built.served[0].end, body.count(piece), body.endswith(b"[DONE]\n\n")
+        return (
+            waited,
+            built.pulse.dropped,
+            built.served[0].end,
+            body.count(piece),
+            body.endswith(b"[DONE]\n\n"),
+        )
 
     waited, dropped, end, count, whole = played(scene)
     assert 59 <= waited <= 63
@@ -359,7 +365,7 @@ def test_an_error_behind_the_headers_cuts_the_stream_and_is_in_the_log(caplog):
 
 def test_a_heartbeat_that_fails_costs_only_its_own_reader(caplog):
     class Failing(Lines):
-        def beat(self, now):
+        def beat(self, now, waits=None):
             raise RuntimeError("no beat")
 
     made = iter([Failing(), Lines()])
@@ -413,7 +419,7 @@ def test_what_is_folded_for_a_plain_answer_needs_no_bytes():
         journal = MemoryJournal()
         claim = await journal.claim(RUN, "test", 10)
         assert isinstance(claim, Claim)
-        await journal.append(RUN, [b"a", END], after=0, epoch=claim.epoch, grade=Grade.SEEN)
+        await journal.append(RUN, [b"a", END], after=0, epoch=claim.epoch, grade=Grade.FLUSHED)
         fold.take(await journal.read(RUN))
 
     asyncio.run(main())

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from turnbuckle.server.endpoints import Endpoint, Table
-from turnbuckle.server.http import Problem, Query, json_answer
-from turnbuckle.server.names import public_session, response_id, run_id, run_of_response, session_id
-from turnbuckle.server.openapi import Given, Operation, Parameter, Shape, document
+from turnbuckle.errors import BadSessionName
+from turnbuckle.server.faces.responses.ids import response_id, run_of_response
+from turnbuckle.server.http.endpoints import Endpoint, Table
+from turnbuckle.server.http.exchange import Problem, Query, json_answer
+from turnbuckle.server.http.openapi import Given, Operation, Parameter, Shape, document
+from turnbuckle.service.owners import public_session, run_id, session_id
 from turnbuckle.vocab.ids import RunId
 
 
@@ -52,7 +54,12 @@ TABLE = Table(
         ("GET", "/runs/latest", "/runs/latest", {}),
         ("GET", "/runs/a%2Fb", "/runs/{run}", {"run": "a/b"}),
         ("GET", "/runs/%E2%82%AC", "/runs/{run}", {"run": "€"}),
-        ("POST", "/runs/r1/approvals/a1", "/runs/{run}/approvals/{approval}", {"run": "r1", "approval": "a1"}),
+        (
+            "POST",
+            "/runs/r1/approvals/a1",
+            "/runs/{run}/approvals/{approval}",
+            {"run": "r1", "approval": "a1"},
+        ),
         ("GET", "/models/a/b", "/models/{model*}", {"model": "a/b"}),
         ("GET", "/models/a%2Fb", "/models/{model*}", {"model": "a/b"}),
     ],
@@ -63,7 +70,19 @@ def test_a_request_finds_its_row(method, path, found, params):
 
 
 @pytest.mark.parametrize(
-    "path", ["", "*", "runs", "/runs/", "//runs", "/runs//", "/runs/r1/", "/runs/r1/approvals", "/models", "/models/"]
+    "path",
+    [
+        "",
+        "*",
+        "runs",
+        "/runs/",
+        "//runs",
+        "/runs//",
+        "/runs/r1/",
+        "/runs/r1/approvals",
+        "/models",
+        "/models/",
+    ],
 )
 def test_what_is_not_in_the_table_is_not_found(path):
     with pytest.raises(Problem) as caught:
@@ -123,7 +142,9 @@ def rows():
         (Parameter("limit", "How many.", schema=int),),
         answers={200: (Given("All.", tuple[Outer, ...]),)},
     )
-    made = Operation("make", "Make", "tests", body=Outer, answers={201: (Given("Made.", Outer),)}, problems=(409,))
+    made = Operation(
+        "make", "Make", "tests", body=Outer, answers={201: (Given("Made.", Outer),)}, problems=(409,)
+    )
     read = Operation(
         "read",
         "Read",
@@ -171,7 +192,9 @@ def test_the_document_is_whole(made):
         kind, name = reference.removeprefix("#/components/").split("/")
         assert name in made["components"][kind]
     for schema in made["components"]["schemas"].values():
-        assert jsonschema_rs.meta.is_valid({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        assert jsonschema_rs.meta.is_valid(
+            {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+        )
 
 
 @pytest.mark.parametrize("made", DOCUMENTS)
@@ -204,7 +227,9 @@ def test_every_problem_has_the_known_shape_and_an_id(made):
 
 
 def test_a_shape_can_not_have_the_name_of_a_type():
-    named = Operation("n", "N", "tests", answers={200: (Given("One.", Outer), Given("Other.", Shape("Outer", {})))})
+    named = Operation(
+        "n", "N", "tests", answers={200: (Given("One.", Outer), Given("Other.", Shape("Outer", {})))}
+    )
     with pytest.raises(ValueError, match="a shape has the name of a type: Outer"):
         document([Endpoint("GET", "/things", nothing, named)], version="1")
 
@@ -221,7 +246,9 @@ def test_the_document_has_the_types_that_the_handlers_use():
     outer = made["components"]["schemas"]["Outer"]
     assert outer["properties"]["kind"]["enum"] == ["a", "b"]
     post = made["paths"]["/things"]["post"]
-    assert post["requestBody"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Outer"}
+    assert post["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Outer"
+    }
     assert "409" in post["responses"]
     read = made["paths"]["/things/{thing}/events/{rest}"]["get"]
     assert set(read["responses"]["200"]["content"]) == {"text/event-stream", "application/json"}
@@ -240,7 +267,7 @@ def test_an_owner_can_not_name_the_session_of_another():
 
 @pytest.mark.parametrize("public", ["", "a/b", "a b", "ü", "x" * 129, "a\n", "../a", ".", "..", "import"])
 def test_what_is_no_id_of_a_session_is_refused(public):
-    with pytest.raises(Problem, match="X-Turnbuckle-Session must have 1 to 128"):
+    with pytest.raises(BadSessionName, match="X-Turnbuckle-Session must have 1 to 128"):
         session_id("ann", public)
 
 
@@ -269,7 +296,10 @@ def test_a_query_has_lists_numbers_flags_and_words():
     assert query.flag("none") is False
     assert query.word("order", ("asc", "desc"), "desc") == "asc"
     assert query.word("none", ("asc", "desc"), "desc") == "desc"
-    assert (len(query), set(query)) == (7, {"include[]", "include", "limit", "stream", "order", "bad", "minus"})
+    assert (len(query), set(query)) == (
+        7,
+        {"include[]", "include", "limit", "stream", "order", "bad", "minus"},
+    )
     for call in (
         lambda: query.integer("bad", 1),
         lambda: query.integer("minus", 1),

@@ -60,7 +60,9 @@ def test_a_page_of_another_origin_can_not_drive_any_endpoint(alone, name):
     runs, before = alone.runs(LOCAL), alone.snapshot(LOCAL)
     for row, path, body in requests(alone, LOCAL):
         for method in (row.method, "OPTIONS", "HEAD"):
-            reply = asked(alone, method, path, {**JSON, **FOREIGN[name]}, body if method == row.method else b"")
+            reply = asked(
+                alone, method, path, {**JSON, **FOREIGN[name]}, body if method == row.method else b""
+            )
             assert reply.status in (403, 421), (method, path, reply)
             assert not [header for header in reply.headers if header.startswith("access-control")]
     assert alone.runs(LOCAL) == runs
@@ -68,7 +70,9 @@ def test_a_page_of_another_origin_can_not_drive_any_endpoint(alone, name):
 
 
 @pytest.mark.requirement("F9")
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
 def test_what_a_form_can_send_is_refused_even_without_an_origin(alone, kind):
     """X12: old browsers name no origin, and a form needs no permission."""
     runs = alone.runs(LOCAL)
@@ -99,13 +103,20 @@ def test_a_named_origin_may_ask_first_and_then_use_every_endpoint(alone):
 @pytest.mark.requirement("F2", "F9")
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 def test_a_named_origin_may_read_streams_and_errors(alone, path):
-    body = {"model": "agent", "input": "hello", "messages": [{"role": "user", "content": "hello"}], "stream": True}
+    body = {
+        "model": "agent",
+        "input": "hello",
+        "messages": [{"role": "user", "content": "hello"}],
+        "stream": True,
+    }
     named = {**JSON, "origin": APP}
     stream = asked(alone, "POST", path, named, msgspec.json.encode(body))
     wrong = asked(alone, "POST", path, named, b"{}")
     assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
     assert wrong.status == 400
-    assert stream.headers["access-control-allow-origin"] == wrong.headers["access-control-allow-origin"] == APP
+    assert (
+        stream.headers["access-control-allow-origin"] == wrong.headers["access-control-allow-origin"] == APP
+    )
 
 
 # Owners

@@ -11,8 +11,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from town import MARKS, leave_process, town
 
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.wire.openai_chat.asked import read_chat
-from turnbuckle.wire.openai_responses.asked import read_response
+from turnbuckle.wire.openai_chat.parse_request import read_chat
+from turnbuckle.wire.openai_responses.parse_request import read_response
 
 SCHEMAS = DOCUMENT["components"]["schemas"]
 ANN = MARKS["ann"]
@@ -109,18 +109,26 @@ def test_every_field_that_the_document_names_is_read(body, name):
 EVERYTHING = {
     "messages": [
         {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]},
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}],
+        },
         {
             "role": "assistant",
             "content": None,
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}],
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
+            ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "done"},
         {"role": "user", "content": f"hello {ANN}", "name": "ann"},
     ],
     "tools": BROUGHT,
     "tool_choice": {"type": "function", "function": {"name": "theirs"}},
-    "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}},
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": {"type": "object"}},
+    },
     "temperature": 0.5,
     "stop": ["END"],
     "max_completion_tokens": 100,
@@ -160,18 +168,32 @@ def look_around(visit, things):
             visit(
                 "POST",
                 "/v1/chat/completions",
-                {"model": model, "messages": HELLO, "stream": True, "stream_options": {"include_usage": True}},
+                {
+                    "model": model,
+                    "messages": HELLO,
+                    "stream": True,
+                    "stream_options": {"include_usage": True},
+                },
                 headers={"x-turnbuckle-events": events},
             )
     visit("POST", "/v1/chat/completions", {"model": "lab", **EVERYTHING})
     for stream in (True, False):
         task = [{"role": "user", "content": f"brought {ANN}"}]
-        visit("POST", "/v1/chat/completions", {"model": "agent", "messages": task, "tools": BROUGHT, "stream": stream})
+        visit(
+            "POST",
+            "/v1/chat/completions",
+            {"model": "agent", "messages": task, "tools": BROUGHT, "stream": stream},
+        )
         visit("POST", "/v1/responses", {"model": "agent", "input": f"list {ANN}", "stream": stream})
         visit("POST", "/v1/responses", {"model": "agent", "input": f"draft {ANN}", "stream": stream})
     for response in things.ids["response"]:
         visit("GET", "/v1/responses/{response}", response=response)
-    visit("GET", "/v1/responses/{response}", response=things.ids["response"][0], query="?stream=true&starting_after=1")
+    visit(
+        "GET",
+        "/v1/responses/{response}",
+        response=things.ids["response"][0],
+        query="?stream=true&starting_after=1",
+    )
     visit("GET", "/v1/responses/{response}/input_items", response=things.ids["response"][0])
     visit("POST", "/v1/responses/{response}/cancel", {}, response=things.ids["response"][1])
     visit("DELETE", "/v1/responses/{response}", response=things.ids["response"][1])
@@ -273,14 +295,20 @@ def test_problems_are_what_the_document_says(built):
     session = built.furnish("ann").ids["session"][0]
     visit("POST", "/v1/chat/completions", {"model": "agent", "messages": []})
     visit("POST", "/v1/chat/completions", {"model": "none", "messages": HELLO})
-    visit("POST", "/v1/chat/completions", {"model": "agent", "messages": [{"role": "user", "content": f"fail {ANN}"}]})
+    visit(
+        "POST",
+        "/v1/chat/completions",
+        {"model": "agent", "messages": [{"role": "user", "content": f"fail {ANN}"}]},
+    )
     visit("POST", "/v1/runs", {"input": "hello"}, headers={"idempotency-key": ""})
     visit("POST", "/v1/sessions", {"id": session})
     visit("GET", "/v1/runs/{run}", run="none")
     visit("GET", "/v1/runs", headers={"authorization": "Bearer wrong"})
     visit("GET", "/v1/runs", headers={"origin": "https://evil.example"})
     visit("GET", "/v1/runs", headers={"host": "evil.example"})
-    visit("DELETE", "/v1/sessions/{session}", session=session, raw=b"x", headers={"content-type": "text/plain"})
+    visit(
+        "DELETE", "/v1/sessions/{session}", session=session, raw=b"x", headers={"content-type": "text/plain"}
+    )
     visit("POST", "/v1/sessions", {}, headers={"content-length": "99999999999"})
     visit("GET", "/v1/runs", headers={"x-long": "x" * 70_000})
     assert {status for _, _, status, _ in visit.seen} == set("400 401 403 404 409 413 415 421 431".split())

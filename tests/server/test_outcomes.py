@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 
-from turnbuckle.server.outcomes import FAULTS, ROWS, ending, note_of, told, trouble_of
+from turnbuckle.narrate.told import RunOver
+from turnbuckle.server.outcomes import FAULTS, ROWS, ending, note_of, outcome_fields, trouble_of
 from turnbuckle.vocab.failure import Failure, FailureKind, failure
 from turnbuckle.vocab.ids import DraftId, RunId
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
@@ -19,7 +20,7 @@ FINISHES = ("stop", "length", "tool_calls", "content_filter", "function_call")
 @pytest.mark.parametrize("declined", [False, True])
 @pytest.mark.parametrize("quiet", [False, True])
 def test_every_end_has_one_answer_on_every_surface(kind, handed, declined, quiet):
-    end = ending(Outcome(kind, "because"), handed=handed, declined=declined, quiet=quiet)
+    end = ending(RunOver("r", Outcome(kind, "because"), handed=handed, declined=declined, bare=quiet))
     failed = kind == "failed" and not declined
     assert (end.trouble is not None) == failed
     assert (end.finish in FINISHES) == (not failed)
@@ -34,7 +35,11 @@ def test_every_end_has_one_answer_on_every_surface(kind, handed, declined, quiet
 
 def test_the_table_has_a_row_for_each_outcome_and_one_for_a_model_that_declines():
     assert set(ROWS) == {*KINDS, "declined"}
-    assert {row.event for row in ROWS.values()} == {"response.completed", "response.incomplete", "response.failed"}
+    assert {row.event for row in ROWS.values()} == {
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    }
 
 
 @pytest.mark.requirement("F1")
@@ -82,7 +87,9 @@ def test_the_kind_of_failure_decides_what_a_client_is_told(kind, status, type, c
 @pytest.mark.parametrize("kind", ["auth", "permission", "billing", "not_found"])
 def test_a_bad_key_of_ours_never_looks_like_a_bad_key_of_the_client(kind):
     trouble = trouble_of(
-        Outcome("failed", "the key is not valid", Failure(kind, "x", False, code="invalid_api_key", status=401))
+        Outcome(
+            "failed", "the key is not valid", Failure(kind, "x", False, code="invalid_api_key", status=401)
+        )
     )
     assert (trouble.status, trouble.type, trouble.code) == (502, "server_error", f"provider_{kind}")
     assert trouble.message == "The provider of the model did not accept this server: the key is not valid"
@@ -123,4 +130,9 @@ def test_a_note_is_one_short_paragraph():
 
 def test_the_outcome_is_told_in_our_own_words_too():
     outcome = Outcome("partial", "cut", drafts=(DraftId("d1"),))
-    assert told(outcome, RunId("r9")) == {"outcome": "partial", "why": "cut", "run": "r9", "drafts": ["d1"]}
+    assert outcome_fields(outcome, RunId("r9")) == {
+        "outcome": "partial",
+        "why": "cut",
+        "run": "r9",
+        "drafts": ["d1"],
+    }

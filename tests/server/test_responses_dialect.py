@@ -8,8 +8,8 @@ from told_responses import events, final, outline, response, told
 from told_runs import ALL, BIG, DONE, NOTICE, RESET, facts_of, items, run_named, whole
 from turn_facts import START, ask, burst
 
-from turnbuckle.server.dialects.chat import ARGUMENTS_PIECE
-from turnbuckle.server.dialects.tool_lines import LEFT
+from turnbuckle.narrate.fold import LEFT
+from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE
 from turnbuckle.turn.facts import ToolFinished
 from turnbuckle.vocab.events import (
     BlockClosed,
@@ -37,7 +37,10 @@ CONSENT = "Waiting for consent to run shell: rm -rf build (POST /v1/runs/r/appro
         ("a route that dies in the middle", [("says", "It is all done now.")]),
         ("left and taken up", [("says", "So it goes.")]),
         ("draft", [("says", "Here it comes."), ("runs", "write_file"), ("says", "It is all done now.")]),
-        ("a thought before the rest", [("thinks", "Hm."), ("says", "It is all done now."), ("thinks", "Where was I?")]),
+        (
+            "a thought before the rest",
+            [("thinks", "Hm."), ("says", "It is all done now."), ("thinks", "Where was I?")],
+        ),
         ("text, thought, text", [("says", "First."), ("thinks", "Hm."), ("says", "Then.")]),
         ("text in blocks", [("says", "The sky is blue.")]),
         ("thoughts", [("thinks", "One. Two."), ("thinks", "Three."), ("says", "AB")]),
@@ -135,7 +138,9 @@ def test_what_a_person_is_asked_is_shown_by_plain_clients_and_can_be_found_by_ot
     assert answered["turnbuckle"] == {"approval": {"id": "a1-0", "status": "allowed"}}
     assert final("consent")["turnbuckle"]["approvals"] == [{**asked, "status": "allowed"}]
     question = final("a question")
-    assert outline(question["output"])[0][1].startswith("Waiting for an answer: Red or blue? (POST /v1/runs/r/")
+    assert outline(question["output"])[0][1].startswith(
+        "Waiting for an answer: Red or blue? (POST /v1/runs/r/"
+    )
     assert question["turnbuckle"]["approvals"][0]["status"] == "answered"
 
 
@@ -157,7 +162,9 @@ def test_what_a_tool_gave_is_told_in_the_words_that_the_model_was_told(name, hos
     (ran,) = [item for item in final(name)["output"] if item["type"] == "mcp_call"]
     assert (ran["status"], ran["output"]) == (hosted, words)
     assert (ran["error"] is None) == (hosted == "completed")
-    (output,) = [item for item in final(name, tools="function")["output"] if item["type"] == "function_call_output"]
+    (output,) = [
+        item for item in final(name, tools="function")["output"] if item["type"] == "function_call_output"
+    ]
     assert (output["status"], output["output"]) == (function, [{"type": "input_text", "text": words}])
 
 
@@ -173,7 +180,10 @@ def test_calls_for_the_client_come_whole_and_without_an_output():
     assert max(map(len, pieces)) <= ARGUMENTS_PIECE < len(BIG)
     output = final("handed over")["output"]
     assert outline(output) == [("says", "I edit it."), ("calls", "call_r_0"), ("calls", "call_r_1")]
-    assert [(item["name"], item["status"]) for item in output[1:]] == [("edit", "completed"), ("now", "completed")]
+    assert [(item["name"], item["status"]) for item in output[1:]] == [
+        ("edit", "completed"),
+        ("now", "completed"),
+    ]
 
 
 @pytest.mark.requirement("F4")
@@ -187,7 +197,14 @@ def test_a_thought_is_done_before_the_text_behind_it_begins():
 def test_a_thought_that_goes_on_beside_the_text_does_not_break_it_up():
     spoken = [burst(ReasoningDelta(0, "Hm "), TextDelta(1, "Yes ")) for _ in range(4)]
     run = (START, ask(), *spoken, burst(*ENDED), DONE)
-    assert item_events(*run) == [("added", 0), ("done", 0), ("added", 1), ("added", 2), ("done", 2), ("done", 1)]
+    assert item_events(*run) == [
+        ("added", 0),
+        ("done", 0),
+        ("added", 1),
+        ("added", 2),
+        ("done", 2),
+        ("done", 1),
+    ]
     output = events(whole(response(), items(*run)))[-1]["response"]["output"]
     assert outline(output) == [("thinks", "Hm "), ("says", "Yes " * 4), ("thinks", "Hm " * 3)]
 

@@ -11,6 +11,7 @@ from told_runs import (
     ALL,
     BROKEN,
     facts_of,
+    notices_of,
     one_by_one,
     played,
     played_with_faults,
@@ -21,10 +22,9 @@ from told_runs import (
     whole,
 )
 
-from turnbuckle.server.dialects.responses import TOOL_ITEMS
+from turnbuckle.server.faces.responses.renderer import TOOL_ITEMS
 from turnbuckle.server.outcomes import ROWS
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, CallsHandedOver, Decided, RunLeft
-from turnbuckle.turn.telling import Notices
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta
 
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
@@ -100,7 +100,9 @@ def _check_items(seen):
 def _check_end(facts, last):
     outcome, body = facts[-1].outcome, last["response"]
     verdicts = [fact.verdict for fact in facts if isinstance(fact, Decided)]
-    declined = bool(verdicts) and verdicts[-1] in ("refused", "filtered") and outcome.kind in ("partial", "failed")
+    declined = (
+        bool(verdicts) and verdicts[-1] in ("refused", "filtered") and outcome.kind in ("partial", "failed")
+    )
     row = ROWS["declined" if declined else outcome.kind]
     assert (last["type"], body["status"]) == (row.event, row.response)
     assert (body["incomplete_details"] or {}).get("reason", "") == row.reason
@@ -116,15 +118,16 @@ def _check_asides(facts, seen):
     """What happened beside the answer is told as it happens, and once more at the end."""
     asides = [event["turnbuckle"] for event in seen[2:-1] if event["type"] == "response.in_progress"]
     last = seen[-1]["response"]["turnbuckle"]
-    notices = Notices()
-    told = [words for fact in facts if (words := notices.take(fact))]
+    told = notices_of(facts)
     assert [one["notice"] for one in asides if "notice" in one] == told == last.get("notices", [])
     people = [fact for fact in facts if isinstance(fact, ApprovalAsked | ApprovalAnswered)]
     ways = ["asked" if isinstance(fact, ApprovalAsked) else fact.verdict for fact in people]
     assert [(one["approval"]["id"], one["approval"]["status"]) for one in asides if "approval" in one] == [
         (fact.approval, way) for fact, way in zip(people, ways, strict=True)
     ]
-    assert [one["id"] for one in last.get("approvals", [])] == list(dict.fromkeys(one.approval for one in people))
+    assert [one["id"] for one in last.get("approvals", [])] == list(
+        dict.fromkeys(one.approval for one in people)
+    )
 
 
 def _check_words(facts, output):
@@ -167,7 +170,10 @@ def _check_tools(facts, seen, output):
             continue
         if item["type"] == "function_call":
             assert behind["type"] == "response.output_item.added"
-            assert (behind["item"]["type"], behind["item"]["call_id"]) == ("function_call_output", item["call_id"])
+            assert (behind["item"]["type"], behind["item"]["call_id"]) == (
+                "function_call_output",
+                item["call_id"],
+            )
 
 
 @pytest.mark.requirement("F4", "C6")
@@ -181,7 +187,9 @@ def test_every_run_is_told_by_the_rules_of_the_wire(name, tools):
 @pytest.mark.requirement("F4", "C6", "E4")
 @BOTH
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of_the_wire(name, tools, record_property):
+def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of_the_wire(
+    name, tools, record_property
+):
     count = 0
     for fault, run in played_with_faults(name):
         count += 1
@@ -215,7 +223,9 @@ def test_any_grouping_of_the_items_gives_the_same_bytes(name, tools):
 
 
 @pytest.mark.requirement("E4", "F4")
-@pytest.mark.parametrize("name", ["one tool", "handed over", "a thought before the rest", "rate limited", "draft"])
+@pytest.mark.parametrize(
+    "name", ["one tool", "handed over", "a thought before the rest", "rate limited", "draft"]
+)
 def test_a_reader_that_comes_back_gets_exactly_what_follows_its_last_number(name):
     run, pieces = run_named(name), told(name).split(b"\n\n")[:-1]
     for number in range(len(pieces) + 1):
@@ -249,7 +259,9 @@ def test_the_official_helper_takes_every_run(name, tools):
 
 
 @pytest.mark.requirement("F4")
-@pytest.mark.parametrize("name", ["one tool", "handed over", "a thought before the rest", "stopped in text", "draft"])
+@pytest.mark.parametrize(
+    "name", ["one tool", "handed over", "a thought before the rest", "stopped in text", "draft"]
+)
 def test_the_official_package_reads_a_stream_and_the_plain_answer_to_the_same_response(name):
     reader = response()
     data = whole(reader, run_named(name))
@@ -266,7 +278,9 @@ def test_the_official_helper_goes_on_behind_a_number_over_a_whole_replay():
     data = told("one tool")
     client = openai_client(data)
     with client.responses.stream(response_id="resp_r", starting_after=9) as stream:
-        assert [event.sequence_number for event in stream] == [event["sequence_number"] for event in events(data)[10:]]
+        assert [event.sequence_number for event in stream] == [
+            event["sequence_number"] for event in events(data)[10:]
+        ]
 
 
 @pytest.mark.requirement("F2", "F4")

@@ -1,4 +1,4 @@
-"""When a conversation begins anew by itself, in any time zone and across the days on which clocks are moved."""
+"""When a conversation starts fresh by itself, in any time zone and across the days on which clocks are moved."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo

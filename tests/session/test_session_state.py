@@ -34,7 +34,7 @@ def waiting(state: SessionState) -> list[str]:
 def test_messages_wait_in_the_order_in_which_they_were_taken():
     state = fold((SessionMade(0.0), said("a"), said("b"), said("c")))
     assert waiting(state) == ["a", "b", "c"]
-    assert [fate.state for fate in state.fates.values()] == ["accepted"] * 3
+    assert [fate.state for fate in state.statuses.values()] == ["accepted"] * 3
     assert not state.is_idle
 
 
@@ -48,23 +48,32 @@ def test_one_that_interrupts_is_next_behind_those_that_wanted_the_same(order):
 
 @pytest.mark.requirement("G1")
 def test_a_word_into_a_turn_is_no_part_of_the_queue_until_it_comes_too_late():
-    facts = (said("a"), MessageInjected(2.0, "a", "r-a", "task"), said("b", busy="steer", into="r-a"), said("c"))
+    facts = (
+        said("a"),
+        MessageInjected(2.0, "a", "r-a", "task"),
+        said("b", busy="steer", into="r-a"),
+        said("c"),
+    )
     state = fold(facts)
     assert [one.id for one in state.steering] == ["b"]
     assert waiting(state) == ["c"]
-    assert state.fates["b"].run == "r-a"
+    assert state.statuses["b"].run == "r-a"
     late = fold((*facts, MessageDeferred(3.0, "b", "too late")))
     assert waiting(late) == ["b", "c"]
-    assert (late.fates["b"].state, late.fates["b"].run, late.fates["b"].why) == ("deferred", "r-b", "too late")
+    assert (late.statuses["b"].state, late.statuses["b"].run, late.statuses["b"].why) == (
+        "deferred",
+        "r-b",
+        "too late",
+    )
     told = fold((*facts, MessageInjected(3.0, "b", "r-a", "steered")))
-    assert (told.fates["b"].state, told.fates["b"].run, told.runs) == ("injected", "r-a", ("r-a",))
+    assert (told.statuses["b"].state, told.statuses["b"].run, told.runs) == ("injected", "r-a", ("r-a",))
 
 
 @pytest.mark.requirement("G1")
 def test_a_refused_message_says_why_and_waits_no_more():
     state = fold((said("a"), MessageRefused(2.0, "a", "the session was stopped")))
     assert state.is_idle
-    assert (state.fates["a"].state, state.fates["a"].why) == ("refused", "the session was stopped")
+    assert (state.statuses["a"].state, state.statuses["a"].why) == ("refused", "the session was stopped")
 
 
 @pytest.mark.requirement("G2", "G4")
@@ -93,11 +102,13 @@ def test_what_was_taken_back_counts_no_more():
 
 def test_the_fates_at_hand_are_bounded_and_the_newest_are_kept():
     facts = [
-        fact for name in map(str, range(KEPT + 5)) for fact in (said(name), MessageInjected(2.0, name, "r", "task"))
+        fact
+        for name in map(str, range(KEPT + 5))
+        for fact in (said(name), MessageInjected(2.0, name, "r", "task"))
     ]
     state = fold(tuple(facts))
-    assert len(state.fates) == KEPT
-    assert list(state.fates)[-1] == str(KEPT + 4)
+    assert len(state.statuses) == KEPT
+    assert list(state.statuses)[-1] == str(KEPT + 4)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,7 @@ def test_a_command_is_one_word_alone_in_its_message():
 @pytest.mark.requirement("G2")
 def test_a_stop_says_what_it_ended_and_what_will_not_be_answered():
     assert stopped_text(None, 0) == "Nothing was running."
-    assert stopped_text("r1", 0) == "Stopped. The next message begins anew."
+    assert stopped_text("r1", 0) == "Stopped. The next message starts fresh."
     assert "1 waiting message will" in stopped_text("r1", 1)
     assert "2 waiting messages will" in stopped_text(None, 2)
 
@@ -142,7 +153,7 @@ def test_a_stop_says_what_it_ended_and_what_will_not_be_answered():
 def test_the_status_names_what_runs_what_waits_and_what_comes_next():
     state = fold((said("a"), Suspended(2.0, "stale", "r")))
     assert status_text(state, "r9", "3 model calls so far") == (
-        f"Running: r9, 3 model calls so far. Waiting: 1. The next message begins anew ({words_for('stale')})."
+        f"Running: r9, 3 model calls so far. Waiting: 1. The next message starts fresh ({words_for('stale')})."
         " Messages in this conversation: 0."
     )
     assert status_text(SessionState(), "", "").startswith("Nothing runs.")

@@ -67,7 +67,9 @@ def test_a_slash_offers_the_commands_and_tab_completes_one(terminal):
     chat.type("/hlep")
     chat.send("Enter")
     # A slip is asked back, and stays to be mended.
-    chat.wait_until(lambda screen: "did you mean /help?" in screen and "› /hlep" in screen, "the slip and the question")
+    chat.wait_until(
+        lambda screen: "did you mean /help?" in screen and "› /hlep" in screen, "the slip and the question"
+    )
     chat.send("C-c")
     chat.wait_until(lambda screen: "› /hlep" not in screen)
     assert "Traceback" not in chat.text()
@@ -251,7 +253,9 @@ def test_a_long_call_is_counted_while_it_streams(terminal, tmp_path):
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)
         _enter(chat, "write it")
-        chat.wait_until(lambda screen: re.search(r"write_file.*5,0\d\d characters", screen) is not None, "a count")
+        chat.wait_until(
+            lambda screen: re.search(r"write_file.*5,0\d\d characters", screen) is not None, "a count"
+        )
         behind.open(1)
         chat.wait_for("completed after")
         assert (tmp_path / "work" / "a.txt").read_text() == "x" * 5_000 + "y"

@@ -75,7 +75,9 @@ def test_ctrl_c_stops_a_run_cleanly_and_says_so(terminal, tmp_path):
 
 
 @pytest.mark.requirement("D8", "H2")
-@pytest.mark.parametrize("answer, made_it, term", [("y", True, "screen"), ("n", False, "screen"), ("y", True, "dumb")])
+@pytest.mark.parametrize(
+    "answer, made_it, term", [("y", True, "screen"), ("n", False, "screen"), ("y", True, "dumb")]
+)
 def test_consent_is_asked_for_in_place(answer, made_it, term, terminal, tmp_path):
     made = terminal(TURNBUCKLE_TOOLS__APPROVAL__SHELL="ask", TERM=term).turnbuckle("run", "run touch made")
     made.wait_for('? May shell run with {"command":"touch made"}? [y/N]')

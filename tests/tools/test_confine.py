@@ -129,7 +129,12 @@ def test_the_data_folder_is_no_part_of_the_workspace(tmp_path: Path):
     (data / "kept/out.txt").write_text("kept needle")
     (box.workspace / "alias").symlink_to(".turnbuckle")
     box.with_settings(data=data)
-    for path in (".turnbuckle/journal.db", "alias/journal.db", ".turnbuckle/kept/../journal.db", ".turnbuckle"):
+    for path in (
+        ".turnbuckle/journal.db",
+        "alias/journal.db",
+        ".turnbuckle/kept/../journal.db",
+        ".turnbuckle",
+    ):
         for name, arguments in CALLS:
             assert "data folder" in box.do(name, path=path, **arguments).text, (name, path)
     assert box.do("read_file", path=".turnbuckle/kept/out.txt").text == "kept needle"

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from toolbox import Toolbox
 
-from turnbuckle.lab.clock import VirtualClock
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.spec import Call, Denied, ToolContext, ToolError, tool
 from turnbuckle.vocab.tooling import ToolOutcome, finished
 
@@ -131,7 +131,12 @@ def test_a_plain_function_gives_its_value_as_text(box: Toolbox):
 @pytest.mark.requirement("D1", "D4")
 @pytest.mark.parametrize(
     "name, arguments",
-    [("double", {}), ("double", {"number": "21"}), ("double", {"number": 1, "x": 1}), ("Double", {"number": 1})],
+    [
+        ("double", {}),
+        ("double", {"number": "21"}),
+        ("double", {"number": 1, "x": 1}),
+        ("Double", {"number": 1}),
+    ],
 )
 def test_a_call_that_does_not_fit_never_starts(box: Toolbox, name: str, arguments: dict[str, Any]):
     assert box.do(name, **arguments).fact == "never_started"
@@ -251,7 +256,11 @@ def test_a_denied_call_never_starts_and_says_why(box: Toolbox):
         return Denied(f"{call.name} is not for you")
 
     outcome = box.with_settings(decide=no).do("double", number=1)
-    assert (outcome.status, outcome.text, outcome.fact) == ("denied", "double is not for you", "never_started")
+    assert (outcome.status, outcome.text, outcome.fact) == (
+        "denied",
+        "double is not for you",
+        "never_started",
+    )
 
 
 def test_a_rule_that_breaks_allows_nothing(box: Toolbox):
@@ -293,7 +302,9 @@ def test_the_model_can_read_what_was_kept(tmp_path: Path):
     (box.workspace / "big.txt").write_text("x\n" * 40_000)
     kept = box.do("shell", command="cat big.txt").kept_at
     assert kept is not None
-    assert box.do("read_file", path=kept, start=39_999).text.startswith("x\nx\n[lines 39,999 to 40,000 of 40,000]")
+    assert box.do("read_file", path=kept, start=39_999).text.startswith(
+        "x\nx\n[lines 39,999 to 40,000 of 40,000]"
+    )
     assert box.do("write_file", path=kept, content="").status == "failed"
 
 

@@ -45,9 +45,13 @@ async def at_once(box: Toolbox, calls: list[tuple[str, str, dict[str, Any]]]) ->
 @pytest.mark.requirement("D9")
 @pytest.mark.parametrize("tool", ["append_file", "edit_file"])
 @pytest.mark.parametrize("paths", [("a.txt", "a.txt"), ("a.txt", "link"), ("sub/../a.txt", "folder/a.txt")])
-def test_two_runs_that_change_one_file_lose_no_change_that_they_report(box, tool: str, paths: tuple[str, str]):
+def test_two_runs_that_change_one_file_lose_no_change_that_they_report(
+    box, tool: str, paths: tuple[str, str]
+):
     (box.workspace / "sub").mkdir()
-    (box.workspace / "a.txt").write_text("".join(f"[{run}:{one}]\n" for run in "AB" for one in range(CHANGES)))
+    (box.workspace / "a.txt").write_text(
+        "".join(f"[{run}:{one}]\n" for run in "AB" for one in range(CHANGES))
+    )
     (box.workspace / "link").symlink_to("a.txt")
     (box.workspace / "folder").symlink_to(".")
     calls = [
@@ -58,7 +62,9 @@ def test_two_runs_that_change_one_file_lose_no_change_that_they_report(box, tool
     outcomes = asyncio.run(at_once(box, calls))
     assert [one.status for one in outcomes] == ["finished"] * len(calls)
     text = (box.workspace / "a.txt").read_text()
-    assert [f"<{run}:{one}>" for run in "AB" for one in range(CHANGES) if text.count(f"<{run}:{one}>") != 1] == []
+    assert [
+        f"<{run}:{one}>" for run in "AB" for one in range(CHANGES) if text.count(f"<{run}:{one}>") != 1
+    ] == []
     assert names_in(box.workspace) == ["a.txt", "folder", "link", "sub"]
     assert file_locks.in_use() == 0
 
@@ -67,7 +73,9 @@ def test_two_runs_that_change_one_file_lose_no_change_that_they_report(box, tool
 @pytest.mark.process
 @pytest.mark.parametrize("tool", ["append_file", "edit_file"])
 def test_two_processes_that_change_one_file_lose_no_change_that_they_report(box, tmp_path: Path, tool: str):
-    (box.workspace / "a.txt").write_text("".join(f"[{run}:{one}]\n" for run in "AB" for one in range(CHANGES)))
+    (box.workspace / "a.txt").write_text(
+        "".join(f"[{run}:{one}]\n" for run in "AB" for one in range(CHANGES))
+    )
     paths = os.pathsep.join(sys.path)
     writers = [
         subprocess.Popen(
@@ -83,7 +91,7 @@ def test_two_processes_that_change_one_file_lose_no_change_that_they_report(box,
         assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    said = [line for writer in writers for line in writer.communicate(timeout=60)[0].splitlines()]
+    said = [line for writer in writers for line in writer.communicate(timeout=100)[0].splitlines()]
     text = (box.workspace / "a.txt").read_text()
     assert len(said) == 2 * CHANGES
     assert [line for line in said if text.count(line) != 1] == []
@@ -141,7 +149,9 @@ def in_place_with_its_old_times(file: Path) -> None:
 @pytest.mark.requirement("D9")
 @pytest.mark.parametrize("meddle", [in_place, appended, replaced, in_place_with_its_old_times])
 @pytest.mark.parametrize("tool", ["append_file", "edit_file"])
-def test_what_another_program_wrote_meanwhile_is_kept(box, monkeypatch, tool: str, meddle: Callable[[Path], None]):
+def test_what_another_program_wrote_meanwhile_is_kept(
+    box, monkeypatch, tool: str, meddle: Callable[[Path], None]
+):
     file = box.workspace / "a.txt"
     file.write_text("there! place\n")
     meddler = Meddler(lambda: meddle(file), times=1)
@@ -159,7 +169,9 @@ def test_what_another_program_wrote_meanwhile_is_kept(box, monkeypatch, tool: st
 def test_a_file_that_never_holds_still_is_an_honest_failure(box, monkeypatch, tool: str):
     file = box.workspace / "a.txt"
     file.write_text("place\n")
-    monkeypatch.setattr(atomic, "write_note", seen_by(Meddler(lambda: appended(file), 1000), atomic.write_note))
+    monkeypatch.setattr(
+        atomic, "write_note", seen_by(Meddler(lambda: appended(file), 1000), atomic.write_note)
+    )
     given = {"old": "place", "new": "PLACE"} if tool == "edit_file" else {"content": "added\n"}
     outcome = box.do(tool, path="a.txt", **given)
     assert outcome.status == "failed"

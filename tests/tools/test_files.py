@@ -219,7 +219,9 @@ def test_an_empty_file_and_a_very_long_line_are_told_as_such(box: Toolbox):
     (box.workspace / "empty").write_text("")
     (box.workspace / "long").write_text("x" * 100_000)
     assert box.do("read_file", path="empty").text == "[the file is empty]"
-    assert box.do("read_file", path="long").text.endswith("[line 1 of 1 is cut here: it has 100,000 characters]")
+    assert box.do("read_file", path="long").text.endswith(
+        "[line 1 of 1 is cut here: it has 100,000 characters]"
+    )
 
 
 # Editing

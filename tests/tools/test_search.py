@@ -21,7 +21,9 @@ def box(tmp_path: Path) -> Toolbox:
 
 @pytest.mark.requirement("D7")
 def test_lines_that_fit_are_shown_with_path_and_number(box: Toolbox):
-    assert box.do("search_files", pattern=r"^import\b").text == "src/a.py:1: import os\nsrc/a.py:2: import sys"
+    assert (
+        box.do("search_files", pattern=r"^import\b").text == "src/a.py:1: import os\nsrc/a.py:2: import sys"
+    )
     assert box.do("search_files", pattern="import").text.count("\n") == 2
     assert box.do("search_files", pattern="sys", path="src").text == "src/a.py:2: import sys"
     assert box.do("search_files", pattern="sys", path="src/a.py").text == "src/a.py:2: import sys"
@@ -62,7 +64,13 @@ def test_a_missing_path_is_told(box: Toolbox):
 @pytest.mark.realtime
 def test_a_pattern_that_takes_for_ever_is_killed_and_the_loop_stays_free(tmp_path: Path):
     quick = Tool(
-        "search_files", "", search_files.shape, search_files.invoke, blocking=False, effect="read", timeout=0.5
+        "search_files",
+        "",
+        search_files.shape,
+        search_files.invoke,
+        blocking=False,
+        effect="read",
+        timeout=0.5,
     )
     box = Toolbox(tmp_path, [quick])
     (box.workspace / "a.txt").write_text("a" * 60 + "!")

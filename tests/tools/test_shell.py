@@ -80,7 +80,9 @@ def test_a_command_runs_in_the_workspace_or_in_a_folder_of_it(box: Toolbox):
 
 def test_secrets_are_not_in_the_environment_of_a_command(box: Toolbox):
     names = ["OPENAI_API_KEY", "GITHUB_TOKEN", "my_secret", "DB_PASSWORD"]
-    box.with_settings(environment={"PATH": "/usr/bin:/bin", "PLAIN": "1", **dict.fromkeys(names, "not for you")})
+    box.with_settings(
+        environment={"PATH": "/usr/bin:/bin", "PLAIN": "1", **dict.fromkeys(names, "not for you")}
+    )
     shown = box.do("shell", command="env").text
     assert "PLAIN=1" in shown
     assert not any(name in shown for name in names)
@@ -143,7 +145,9 @@ def test_a_stop_kills_the_whole_family_within_a_second_and_names_it(box: Toolbox
 @pytest.mark.requirement("D5")
 @pytest.mark.realtime
 def test_a_command_that_ignores_being_asked_is_killed_at_its_time_limit(box: Toolbox):
-    outcome = box.do("shell", command="trap '' TERM HUP INT; echo begun; while :; do sleep 300; done", timeout=0.3)
+    outcome = box.do(
+        "shell", command="trap '' TERM HUP INT; echo begun; while :; do sleep 300; done", timeout=0.3
+    )
     assert (outcome.status, outcome.partial_output, outcome.survivors) == ("timed_out", "begun\n", ())
     assert outcome.seconds < 3
 

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Struct
 
-from turnbuckle.tools.registry import FINISH_CALL_SPEC, Registry, is_internal
+from turnbuckle.tools.registry import FINISH_CALL_SPEC, Registry
 from turnbuckle.tools.schema import ForeignShape, Misfit
 from turnbuckle.tools.spec import Tool, ToolContext, foreign_tool, tool
+from turnbuckle.vocab.tooling import is_internal
 
 
 class Point(Struct):
@@ -134,7 +135,9 @@ FOREIGN = {
 
 
 @pytest.mark.requirement("D1")
-@pytest.mark.parametrize("arguments", [{}, {"city": "x"}, {"city": "Rome", "days": "2"}, {"city": "Rome", "z": 1}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"city": "x"}, {"city": "Rome", "days": "2"}, {"city": "Rome", "z": 1}]
+)
 def test_a_foreign_schema_is_checked_as_strictly(arguments: dict[str, Any]):
     with pytest.raises(Misfit):
         ForeignShape(FOREIGN).read(arguments)
@@ -175,14 +178,26 @@ def test_finish_call_is_always_the_last_tool_in_the_list():
 
 
 def test_finish_call_asks_for_the_anchor_before_the_long_text():
-    assert list(FINISH_CALL_SPEC.parameters["properties"]) == ["draft", "after", "rest", "more", "also", "reading"]
+    assert list(FINISH_CALL_SPEC.parameters["properties"]) == [
+        "draft",
+        "after",
+        "rest",
+        "more",
+        "also",
+        "reading",
+    ]
 
 
 @pytest.mark.requirement("D1")
 @pytest.mark.parametrize("names", [["a", "a"], ["finish_call"], ["read file"], [""], ["x" * 65]])
 def test_names_that_could_be_confused_are_refused(names: list[str]):
     with pytest.raises(ValueError):
-        Registry([simple(name) if name else Tool("", "", sample.shape, sample.invoke, True, "read") for name in names])
+        Registry(
+            [
+                simple(name) if name else Tool("", "", sample.shape, sample.invoke, True, "read")
+                for name in names
+            ]
+        )
 
 
 @pytest.mark.requirement("D1")

@@ -1,4 +1,4 @@
-"""Own tools by the settings: files and modules, and what is said of those that can not be used."""
+"""Own tools by the settings: files and modules, and what is said of those that cannot be used."""
 
 import sys
 from pathlib import Path
@@ -35,9 +35,12 @@ def test_every_tool_at_the_top_level_of_a_file_is_offered_behind_the_built_in_on
     assert names == ("ask_user", "greet", "part")
 
 
-def test_types_that_are_written_as_text_are_found_and_built_in_tools_that_are_imported_are_no_own_ones(tmp_path: Path):
+def test_types_that_are_written_as_text_are_found_and_built_in_tools_that_are_imported_are_no_own_ones(
+    tmp_path: Path,
+):
     entry = written(
-        tmp_path, "from __future__ import annotations\nfrom turnbuckle.tools.builtin.files import read_file\n" + GREET
+        tmp_path,
+        "from __future__ import annotations\nfrom turnbuckle.tools.builtin.files import read_file\n" + GREET,
     )
     assert [one.name for one in tools_in(entry)] == ["greet"]
 
@@ -57,7 +60,9 @@ def test_a_module_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_same_tool_by_way_of_two_modules_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     written(tmp_path, GREET, "first_of_two.py")
-    second = written(tmp_path, "from first_of_two import greet\n" + GREET.replace("greet", "part"), "second.py")
+    second = written(
+        tmp_path, "from first_of_two import greet\n" + GREET.replace("greet", "part"), "second.py"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     try:
         assert registry_of([], ["first_of_two", second]).names == ("greet", "part")
@@ -70,12 +75,21 @@ def test_the_same_tool_by_way_of_two_modules_is_one(tmp_path: Path, monkeypatch:
     [
         ("x = 1\n", "there is no tool in .*my_tools.py; make one with `@tool\\(effect=…\\)`"),
         ("def greet(:\n", r"my_tools.py, line 1: SyntaxError"),
-        ("import os\n\nimport nobody_has_this\n", r"my_tools.py, line 3: ModuleNotFoundError: .*nobody_has_this"),
+        (
+            "import os\n\nimport nobody_has_this\n",
+            r"my_tools.py, line 3: ModuleNotFoundError: .*nobody_has_this",
+        ),
         ("def f():\n    return 1 / 0\n\nf()\n", r"my_tools.py, line 2: ZeroDivisionError"),
         ("raise SystemExit(3)\n", r"my_tools.py, line 1: SystemExit: 3"),
-        (GREET.replace('"""Greet somebody."""', "pass"), r"my_tools.py, line \d: TypeError: greet needs a docstring"),
+        (
+            GREET.replace('"""Greet somebody."""', "pass"),
+            r"my_tools.py, line \d: TypeError: greet needs a docstring",
+        ),
         (GREET.replace("name: str", "name"), "TypeError: greet: name has no type"),
-        (GREET.replace("greet", "shell"), "has a tool shell, and so has the built-in tools; give it another name"),
+        (
+            GREET.replace("greet", "shell"),
+            "has a tool shell, and so has the built-in tools; give it another name",
+        ),
         (GREET.replace("greet", "finish_call"), "finish_call"),
         (GREET.replace('effect="read"', 'effect="read", name="two words"'), "two words"),
         (
@@ -90,14 +104,16 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, text: 
         registry_of(["shell"], [entry])
 
 
-def test_a_file_that_is_not_there_and_a_module_that_can_not_be_imported_are_named(tmp_path: Path, monkeypatch):
+def test_a_file_that_is_not_there_and_a_module_that_can_not_be_imported_are_named(
+    tmp_path: Path, monkeypatch
+):
     with pytest.raises(ConfigError, match=r"there is no file .*nothing\.py"):
         tools_in(str(tmp_path / "nothing.py"))
     with pytest.raises(ConfigError, match=r"its name must end in .py"):
         tools_in(written(tmp_path, GREET, "my_tools"))
     written(tmp_path, "import nobody_has_this\n", "broken_tools.py")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"broken_tools can not be imported \(.*broken_tools.py, line 1\)"):
+    with pytest.raises(ConfigError, match=r"broken_tools cannot be imported \(.*broken_tools.py, line 1\)"):
         tools_in("broken_tools")
 
 

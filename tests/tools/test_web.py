@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 from toolbox import Toolbox
 
-from turnbuckle.tools.builtin.web import LARGEST_BODY, PublicResolver, is_public, text_of_html
+from turnbuckle.tools.builtin.page_worker import text_of_html
+from turnbuckle.tools.builtin.web import LARGEST_BODY, PublicResolver, is_public
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -24,7 +25,9 @@ async def page(request: web.Request) -> web.Response:
 
 
 async def plain(request: web.Request) -> web.Response:
-    return web.Response(body="größe".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"})
+    return web.Response(
+        body="größe".encode("latin-1"), headers={"Content-Type": "text/plain; charset=latin-1"}
+    )
 
 
 async def image(request: web.Request) -> web.Response:
@@ -41,7 +44,8 @@ async def big(request: web.Request) -> web.Response:
 
 async def bomb(request: web.Request) -> web.Response:
     return web.Response(
-        body=gzip.compress(b"x" * 50_000_000), headers={"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+        body=gzip.compress(b"x" * 50_000_000),
+        headers={"Content-Type": "text/plain", "Content-Encoding": "gzip"},
     )
 
 
@@ -139,7 +143,25 @@ def test_a_server_that_says_nothing_is_left_at_a_stop_and_the_connection_is_clos
 
 @pytest.mark.requirement("D7")
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1", "localhost", "[::1]", "0.0.0.0", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"]
+    "host",
+    [
+        "127.0.0.1",
+        "localhost",
+        "[::1]",
+        "0.0.0.0",
+        "169.254.169.254",
+        "10.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "2130706433",
+        "0x7f000001",
+        "0X7F.1",
+        "017700000001",
+        "0177.0.0.1",
+        "127.1",
+        "127.0.0.1.",
+        "0",
+    ],
 )
 def test_private_addresses_are_refused_unless_allowed(tmp_path: Path, host: str):
     outcome = Toolbox(tmp_path).do("fetch_url", url=f"http://{host}:9/")

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
 
-from turnbuckle.turn import asking
+from turnbuckle.turn import approvals as asking
 from turnbuckle.turn.budget import seconds_used
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Record, RunTool, SettleTool
 from turnbuckle.turn.consent import written
@@ -34,7 +34,9 @@ COMMAND = {"command": "make"}
 SHELL = called(("c", "shell", '{"command": "make"}'))
 ASKED = ApprovalAsked(3.0, "a1-0", "c", "shell", COMMAND, expires=63.0)
 QUESTION = called(("q", "ask_user", '{"question": "Which?"}'))
-ASKED_QUESTION = ApprovalAsked(3.0, "a1-0", "q", "ask_user", {"question": "Which?"}, "question", "Which?", 63.0)
+ASKED_QUESTION = ApprovalAsked(
+    3.0, "a1-0", "q", "ask_user", {"question": "Which?"}, "question", "Which?", 63.0
+)
 
 
 def answered(verdict, text="", at=9.0, approval="a1-0"):
@@ -220,7 +222,9 @@ def test_a_rule_that_denies_is_told_at_once_and_asks_nobody():
 @pytest.mark.requirement("D8", "D6")
 def test_reads_that_need_consent_are_asked_about_together_and_those_that_do_not_run_meanwhile():
     policy = replace(POLICY, consent=written({"look": "ask", "look:free": "allow"}), tools={"look": ToolFacts("read", subject="where")})  # fmt: skip
-    calls = called(("a", "look", '{"where": "x"}'), ("b", "look", '{"where": "free"}'), ("c", "look", '{"where": "y"}'))
+    calls = called(
+        ("a", "look", '{"where": "x"}'), ("b", "look", '{"where": "free"}'), ("c", "look", '{"where": "y"}')
+    )
     fold = after(START, ask(), calls, policy=policy)
     due = fold.due()
     assert [type(one) for one in due] == [AskPerson, RunTool, AskPerson]
@@ -299,7 +303,10 @@ def test_a_restart_counts_if_something_else_was_under_way():
     (record,) = fold.due()
     assert [type(fact) for fact in record.facts] == [ApprovalAnswered, ToolFinished, ToolFinished, RunEnded]
     assert record.facts[0].verdict == "withdrawn"
-    assert {fact.call_id: fact.outcome.status for fact in record.facts[1:3]} == {"a": "not_started", "b": "unknown"}
+    assert {fact.call_id: fact.outcome.status for fact in record.facts[1:3]} == {
+        "a": "not_started",
+        "b": "unknown",
+    }
 
 
 @pytest.mark.requirement("G5")
@@ -344,11 +351,15 @@ def test_a_limit_that_is_reached_leaves_no_question_open():
 
 
 def drafted(*facts, consent="write_file"):
-    cut = burst(CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one two three'), RESET)
+    cut = burst(
+        CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one two three'), RESET
+    )
     fold = after(START, ask(), cut, policy=replace(POLICY, consent=written({consent: "ask"})))
     (due,) = recorded(fold)
     fold.take(ask(2, why="finish_draft", notes=due.ask.notes))
-    fold.take(called(("f", "finish_call", '{"draft": "d1", "after": "two three", "rest": " four"}'), number=2))
+    fold.take(
+        called(("f", "finish_call", '{"draft": "d1", "after": "two three", "rest": " four"}'), number=2)
+    )
     for fact in facts:
         fold.take(fact)
     return fold

@@ -10,7 +10,20 @@ from turnbuckle.turn.state import Tally
 from turnbuckle.vocab.failure import failure
 
 BLANK = Broken(
-    "cut_by_transport", failure("reset", "gone"), False, False, "", None, 0, Tally(), (), False, False, True, 1e6, 0.0
+    "cut_by_transport",
+    failure("reset", "gone"),
+    False,
+    False,
+    "",
+    None,
+    0,
+    Tally(),
+    (),
+    False,
+    False,
+    True,
+    1e6,
+    0.0,
 )
 
 

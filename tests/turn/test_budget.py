@@ -34,7 +34,11 @@ ASKING = {
     "model calls": (Tally(asks=3), "the limit of 3 model calls is reached", Tally(asks=2)),
     "tokens": (Tally(tokens=1000), "the limit of 1,000 tokens is reached", Tally(tokens=999)),
     "money": (Tally(money=2.5), "the limit of 2.5 in money is reached", Tally(money=2.4)),
-    "anchors": (Tally(misjoined=4), "a call that was cut could not be finished 4 times in a row", Tally(misjoined=3)),
+    "anchors": (
+        Tally(splice_failures=4),
+        "a call that was cut could not be finished 4 times in a row",
+        Tally(splice_failures=3),
+    ),
 }
 
 
@@ -57,10 +61,13 @@ def test_time_runs_out():
 def test_tools_have_limits_of_their_own():
     assert budget.no_more_tools(replace(TURN, tally=Tally(tool_runs=3)), POLICY) == ""
     assert (
-        budget.no_more_tools(replace(TURN, tally=Tally(tool_runs=4)), POLICY) == "the limit of 4 tool calls is reached"
+        budget.no_more_tools(replace(TURN, tally=Tally(tool_runs=4)), POLICY)
+        == "the limit of 4 tool calls is reached"
     )
     assert budget.no_more_tools(replace(TURN, same_calls={"shell {}": 2}), POLICY) == ""
-    assert "more than 2 times: shell {}" in budget.no_more_tools(replace(TURN, same_calls={"shell {}": 3}), POLICY)
+    assert "more than 2 times: shell {}" in budget.no_more_tools(
+        replace(TURN, same_calls={"shell {}": 3}), POLICY
+    )
 
 
 def test_what_has_no_limit_is_never_used_up():
@@ -104,7 +111,12 @@ def test_the_input_of_a_reply_that_broke_counts_too_and_an_attempt_without_any_a
 
 @pytest.mark.requirement("C12")
 def test_a_whole_reply_is_believed_and_one_without_a_count_is_guessed():
-    told = (TextDelta(0, LONG), FinishNoted("stop", "stop"), UsageNoted(Usage(input=10, output=5)), Ended("end"))
+    told = (
+        TextDelta(0, LONG),
+        FinishNoted("stop", "stop"),
+        UsageNoted(Usage(input=10, output=5)),
+        Ended("end"),
+    )
     assert after(START, ask(), burst(*told)).turn.tally.tokens == 15
     assert after(START, ask(), said(LONG)).turn.tally.tokens == 1_001
 

@@ -36,7 +36,9 @@ def test_a_rule_of_a_tool_holds_for_all_its_calls_and_for_no_other_tool(rule):
 
 @pytest.mark.requirement("D8")
 def test_keys_are_read_as_a_tool_and_a_pattern():
-    rules = written({"shell": "ask", " shell : git log* ": "allow", "fetch_url:https://a/*": "deny", "*": "deny"})
+    rules = written(
+        {"shell": "ask", " shell : git log* ": "allow", "fetch_url:https://a/*": "deny", "*": "deny"}
+    )
     assert rules == (
         ConsentRule("shell", "ask"),
         ConsentRule("shell", "allow", "git log*"),
@@ -49,8 +51,10 @@ def test_keys_are_read_as_a_tool_and_a_pattern():
 @pytest.mark.parametrize(
     "approval, command, rule",
     [
-        ({"shell": "ask", "shell:git log*": "allow"}, "git log -3", "allow"),
-        ({"shell": "ask", "shell:git log*": "allow"}, "git  log", "ask"),
+        ({"shell": "ask", "shell:git log*": "allow"}, "git log main", "allow"),
+        ({"shell": "ask", "shell:git log*": "allow"}, "git log -3", "ask"),
+        ({"shell": "ask", "shell:git log -3 *": "allow"}, "git log -3 main", "allow"),
+        ({"shell": "ask", "shell:git log*": "allow"}, "git  log", "allow"),
         ({"shell": "ask", "shell:git log*": "allow"}, "  git log", "allow"),
         ({"shell": "ask", "shell:git log*": "allow"}, "sudo git log", "ask"),
         ({"shell": "ask", "shell:git *": "allow", "shell:git push*": "deny"}, "git push", "deny"),
@@ -72,7 +76,9 @@ def test_the_most_narrow_rule_that_fits_decides(approval, command, rule):
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("pair", list(itertools.permutations(STRICTEST_LAST, 2)), ids="-".join)
 def test_of_equally_narrow_rules_the_strictest_decides(pair):
-    rules = tuple(ConsentRule("shell", rule, pattern) for rule, pattern in zip(pair, ("l?", "?s"), strict=True))
+    rules = tuple(
+        ConsentRule("shell", rule, pattern) for rule, pattern in zip(pair, ("l?", "?s"), strict=True)
+    )
     strictest = max(pair, key=STRICTEST_LAST.index)
     assert rule_for(rules, "shell", {"command": "ls"}, "command", is_command=True) == strictest
 
@@ -119,7 +125,7 @@ def test_a_pattern_never_allows_a_command_that_holds_more_than_it_shows(form, mo
     "sign", [chr(code) for code in range(128) if not chr(code).isalnum()], ids=lambda c: hex(ord(c))
 )
 def test_every_sign_that_a_shell_gives_a_meaning_to_keeps_a_pattern_from_allowing(sign):
-    dangerous = set(";&|<>`\n\r(){}\\$")
+    dangerous = set(";&|<>`\n\r(){}\\$*?['\"")
     found = of_command({"shell": "ask", "shell:echo*": "allow"}, f"echo a{sign}b")
     assert found == ("ask" if sign in dangerous else "allow")
 
@@ -147,10 +153,35 @@ def test_a_plain_command_with_signs_that_do_nothing_is_allowed(command):
         "echo $(git push)",
         "{ git push; }",
         "make\ngit push origin",
+        "git  push",
+        'git "push"',
+        "/usr/bin/git push",
+        "sudo git push",
+        "env X=1 git push",
+        "bash -c 'git push'",
     ],
 )
 def test_a_pattern_that_forbids_finds_its_command_among_others(rule, command):
     assert of_command({"shell": "allow", "shell:git push*": rule}, command) == rule
+
+
+@pytest.mark.requirement("R6")
+@pytest.mark.parametrize("pattern", ["git log*", "git log *", "git *"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --output=x",
+        "git log main --output=x",
+        "git log --ext-diff",
+        "git -c core.pager=x log",
+        "git log *",
+        "git log a?",
+        "GIT_PAGER=x git log",
+        "git log 'unbalanced",
+    ],
+)
+def test_a_star_allows_no_option_and_nothing_that_the_shell_fills_in(pattern, command):
+    assert of_command({"shell": "ask", f"shell:{pattern}": "allow"}, command) == "ask"
 
 
 @pytest.mark.requirement("D8")
@@ -183,7 +214,14 @@ def test_a_path_is_the_path_that_it_leads_to(pattern, path, rule):
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize(
     "path",
-    ["secrets/key", "./secrets/key", "a/../secrets/key", "/anywhere/secrets/key", "//secrets/key", "secrets//deep/key"],
+    [
+        "secrets/key",
+        "./secrets/key",
+        "a/../secrets/key",
+        "/anywhere/secrets/key",
+        "//secrets/key",
+        "secrets//deep/key",
+    ],
 )
 def test_a_forbidden_path_is_found_in_every_plain_spelling(path):
     assert of_path({"secrets/*": "allow", "read_file:secrets/*": "deny"}, path, "read_file") == "deny"

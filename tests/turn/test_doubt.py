@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.turn.doubt import QUESTION, is_suspect
+from turnbuckle.turn.crash_suspects import QUESTION, is_suspect
 from turnbuckle.turn.labels import SHORT
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
 from turnbuckle.turn.state import PendingCall
@@ -26,7 +26,9 @@ def test_a_command_that_could_end_the_server_is_a_suspect(command):
 
 
 @pytest.mark.requirement("G5")
-@pytest.mark.parametrize("command", ["make all", "echo skill", "sleep 300", "", "cat docs/kill.md", "ls turnbuckle"])
+@pytest.mark.parametrize(
+    "command", ["make all", "echo skill", "sleep 300", "", "cat docs/kill.md", "ls turnbuckle"]
+)
 def test_any_other_command_is_none(command):
     assert not suspect(command)
 

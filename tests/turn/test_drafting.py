@@ -68,7 +68,9 @@ def test_a_call_that_looks_whole_in_a_cut_reply_is_kept_as_a_closed_draft():
 
 @pytest.mark.requirement("B16")
 def test_a_whole_call_in_front_of_one_that_is_only_named_is_held_with_it():
-    kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "x"}'), ("shell", '{"c')), POLICY)
+    kept = drafting.keep(
+        TURN, reply(("write_file", '{"path": "a", "content": "x"}'), ("shell", '{"c')), POLICY
+    )
     places = (HeldCall("c0", "write_file", '{"path": "a", "content": "x"}'), HeldCall("c1", "shell"))
     assert kept == drafting.Kept("shell", (CallsHeld(5.0, places),), None, 29)
 
@@ -89,15 +91,21 @@ def test_a_call_made_again_from_the_top_counts_only_for_what_is_new(text, facts,
 
 
 def test_another_text_is_another_draft_and_counts_for_what_it_has_more():
-    kept = drafting.keep(OPEN, reply(("write_file", '{"path": "a", "content": "quite another text here')), POLICY)
+    kept = drafting.keep(
+        OPEN, reply(("write_file", '{"path": "a", "content": "quite another text here')), POLICY
+    )
     assert (kept.draft, kept.gained, kept.length) == ("d7", 0, 23)
-    kept = drafting.keep(OPEN, reply(("write_file", '{"path": "b", "content": "quite another text here!!')), POLICY)
+    kept = drafting.keep(
+        OPEN, reply(("write_file", '{"path": "b", "content": "quite another text here!!')), POLICY
+    )
     assert (kept.draft, kept.gained) == ("d7", 2)
 
 
 @pytest.mark.requirement("B8")
 def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
-    kept = drafting.keep(OPEN, reply(("finish_call", '{"draft": "d1", "after": "four five", "rest": " six')), POLICY)
+    kept = drafting.keep(
+        OPEN, reply(("finish_call", '{"draft": "d1", "after": "four five", "rest": " six')), POLICY
+    )
     assert kept == drafting.Kept("write_file", (DraftGrown(5.0, D1, 23, " six"),), D1, 4, 27)
 
 
@@ -114,7 +122,16 @@ def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
         (OPEN, [("finish_call", r'{"draft": "d1", "after": "four five", "rest": "\nsix')], 47),
         (OPEN, [("finish_call", '{"dr')], 4),
     ],
-    ids=["all kept", "a call before it", "no draft", "again", "again and more", "another", "a rest", "no rest"],
+    ids=[
+        "all kept",
+        "a call before it",
+        "no draft",
+        "again",
+        "again and more",
+        "another",
+        "a rest",
+        "no rest",
+    ],
 )
 def test_what_a_draft_takes_in_is_not_lost_with_its_escapes_and_all_around_it(turn, calls, lost):
     cut = reply(*calls)
@@ -130,7 +147,9 @@ def test_a_cut_finish_call_that_proves_nothing_leaves_the_draft_as_it_is(argumen
 
 
 def test_a_cut_finish_call_without_any_draft_is_only_named():
-    assert drafting.keep(TURN, reply(("finish_call", '{"draft": "d1')), POLICY) == drafting.Kept("finish_call")
+    assert drafting.keep(TURN, reply(("finish_call", '{"draft": "d1')), POLICY) == drafting.Kept(
+        "finish_call"
+    )
 
 
 def finish(turn=OPEN, **arguments):
@@ -154,13 +173,22 @@ def test_more_extends_the_draft_and_says_how_long_it_is():
 
 
 REFUSED = {
-    "another anchor": ({"draft": "d1", "after": "six seven eight", "rest": "x"}, '\n"one two three four five"'),
+    "another anchor": (
+        {"draft": "d1", "after": "six seven eight", "rest": "x"},
+        '\n"one two three four five"',
+    ),
     "no anchor": ({"draft": "d1", "rest": "x"}, "after is empty"),
     "no such draft": ({"draft": "d9", "after": "x", "rest": "x"}, "open: d1"),
     "no draft named": ({"after": "x", "rest": "x"}, "open: d1"),
     "a number as rest": ({"draft": "d1", "after": "four five", "rest": 7}, "another kind of value for rest"),
-    "words as more": ({"draft": "d1", "after": "four five", "rest": "x", "more": "yes"}, "kind of value for more"),
-    "another path": ({"draft": "d1", "after": "four five", "rest": "x", "also": {"path": "b"}}, "can not be changed"),
+    "words as more": (
+        {"draft": "d1", "after": "four five", "rest": "x", "more": "yes"},
+        "kind of value for more",
+    ),
+    "another path": (
+        {"draft": "d1", "after": "four five", "rest": "x", "also": {"path": "b"}},
+        "cannot be changed",
+    ),
 }
 
 
@@ -233,7 +261,10 @@ def test_a_new_call_settles_drafts_of_the_same_thing_and_no_others():
     }
     turn = replace(TURN, drafts=others)
     closed = drafting.replaced(turn, "write_file", {"path": "a", "content": "short"})
-    assert [(fact.draft, fact.how) for fact in closed] == [("same", "superseded"), ("unsettled", "superseded")]
+    assert [(fact.draft, fact.how) for fact in closed] == [
+        ("same", "superseded"),
+        ("unsettled", "superseded"),
+    ]
 
 
 @pytest.mark.requirement("B8")

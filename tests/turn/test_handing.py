@@ -5,6 +5,7 @@ import pytest
 from msgspec.structs import replace
 from turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
 
+from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.commands import CallModel, Record, RunTool
 from turnbuckle.turn.consent import written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
@@ -21,18 +22,17 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
-from turnbuckle.turn.handing import run_of
 from turnbuckle.turn.policy import Limits, Policy
 from turnbuckle.vocab.events import CallArgs, CallStarted
 from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.request import ToolSpec, Wishes
+from turnbuckle.vocab.request import RunOptions, ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
 
 POLICY = Policy((MAIN,), TOOLS)
 BROUGHT = tuple(ToolSpec(name) for name in ("find", "put"))
-AGENT = replace(START, wishes=Wishes(tools=BROUGHT))
-RELAY = replace(START, wishes=Wishes(own_tools=False, tools=BROUGHT))
+AGENT = replace(START, options=RunOptions(tools=BROUGHT))
+RELAY = replace(START, options=RunOptions(own_tools=False, tools=BROUGHT))
 FIND = ("c", "find", '{"what":  "x"}')
 LONG = " ".join(f"word{number}" for number in range(200))
 
@@ -121,7 +121,7 @@ def test_ours_run_first_wherever_they_stand_and_their_results_stay():
 
 @pytest.mark.requirement("F11")
 def test_a_callers_tool_hides_ours_of_the_same_name():
-    start = replace(START, wishes=Wishes(tools=(ToolSpec("shell"),)))
+    start = replace(START, options=RunOptions(tools=(ToolSpec("shell"),)))
     assert [call.name for call in handed(replied(("c", "shell", "{}"), start=start))] == ["shell"]
 
 
@@ -154,7 +154,7 @@ def test_a_pure_relay_runs_none_of_our_tools_whatever_the_model_calls(name):
 
 @pytest.mark.requirement("F11")
 def test_a_relay_without_tools_says_that_there_are_none():
-    (record,) = replied(("c", "shell", "{}"), start=replace(START, wishes=Wishes(own_tools=False))).due()
+    (record,) = replied(("c", "shell", "{}"), start=replace(START, options=RunOptions(own_tools=False))).due()
     assert record.facts[0].outcome.text.endswith("The tools are: none.")
 
 
@@ -277,7 +277,9 @@ def test_a_whole_call_instead_of_the_draft_closes_it():
     fold.take(ask(2, notes=due.ask.notes))
     fold.take(called(("n", "put", '{"body": "short"}'), number=2))
     (record,) = fold.due()
-    assert [(fact.draft, fact.how) for fact in record.facts if isinstance(fact, DraftClosed)] == [("d1", "superseded")]
+    assert [(fact.draft, fact.how) for fact in record.facts if isinstance(fact, DraftClosed)] == [
+        ("d1", "superseded")
+    ]
     assert record.facts[-1].outcome.drafts == ()
 
 
@@ -293,7 +295,7 @@ def test_a_draft_of_something_else_stays_listed():
 @pytest.mark.requirement("F11")
 def test_a_caller_that_brings_a_finish_call_of_its_own_gets_its_calls():
     """Another agent with drafts of its own behind our relay: then we keep none, and its tool is like any other."""
-    start = replace(START, wishes=Wishes(own_tools=False, tools=(*BROUGHT, ToolSpec("finish_call"))))
+    start = replace(START, options=RunOptions(own_tools=False, tools=(*BROUGHT, ToolSpec("finish_call"))))
     (call,) = handed(replied(("c", "finish_call", '{"draft": "d1", "after": "", "rest": "x"}'), start=start))
     assert (call.name, call.inner) == ("finish_call", "c")
     _, facts = cut(f'{{"body": "{LONG[:900]}', start=start)

@@ -63,8 +63,14 @@ def places(kept):
             [("write_file", B), ("write_file", B.replace('"b"', '"c"'))],
             [("write_file", False, "d7"), ("write_file", False, "d7c")],
         ),
-        ([("read_file", '{"path": "a"}'), ("shell", '{"comm')], [("read_file", True, ""), ("shell", False, "")]),
-        ([("shell", '{"comm'), ("read_file", '{"path": "a"}')], [("shell", False, ""), ("read_file", True, "")]),
+        (
+            [("read_file", '{"path": "a"}'), ("shell", '{"comm')],
+            [("read_file", True, ""), ("shell", False, "")],
+        ),
+        (
+            [("shell", '{"comm'), ("read_file", '{"path": "a"}')],
+            [("shell", False, ""), ("read_file", True, "")],
+        ),
         (
             [("write_file", A), ("write_file", A.replace('"a"', '"z"'))],
             [("write_file", True, ""), ("write_file", False, "d7")],
@@ -115,7 +121,9 @@ def test_a_whole_long_call_of_any_tool_is_confirmed_and_not_generated_again():
 @pytest.mark.requirement("B16")
 def test_a_draft_that_is_whole_in_a_reply_that_was_cut_later_is_held_whole():
     turn = replace(OPEN, held=())
-    kept = drafting.keep(turn, reply(("finish_call", json.dumps(FINISH.arguments)), ("write_file", A[:-4])), POLICY)
+    kept = drafting.keep(
+        turn, reply(("finish_call", json.dumps(FINISH.arguments)), ("write_file", A[:-4])), POLICY
+    )
     first, second, third = kept.facts
     assert first == DraftClosed(5.0, D1, "finished")
     assert isinstance(second, DraftKept)
@@ -135,7 +143,15 @@ def test_a_draft_that_is_whole_in_a_reply_that_was_cut_later_is_held_whole():
         ((PendingCall("n", "write_file", {"path": "b", "content": "x" * 40}),), ["c0", "n"], ["c0"]),
         ((replace(FINISH, id="c0"),), ["c0_2", "c0"], ["c0_2"]),
     ],
-    ids=["finished", "made again", "again behind it", "another text", "and more", "from the top", "the same id"],
+    ids=[
+        "finished",
+        "made again",
+        "again behind it",
+        "another text",
+        "and more",
+        "from the top",
+        "the same id",
+    ],
 )
 def test_held_calls_start_with_the_reply_that_makes_theirs_whole_in_their_order(made, names, added):
     turn, calls = drafting.made_whole(OPEN, made, POLICY)

@@ -20,7 +20,10 @@ def test_tools_of_others_have_one_sign_in_common():
 @pytest.mark.parametrize(
     ("arguments", "short"),
     [
-        ({"command": "curl -H 'Authorization: Bearer abc123def456' host"}, "curl -H 'Authorization: [secret]' host"),
+        (
+            {"command": "curl -H 'Authorization: Bearer abc123def456' host"},
+            "curl -H 'Authorization: [secret]' host",
+        ),
         ({"url": "https://ann:pass@host/x"}, "https://[secret]@host/x"),
         ({"command": "export KEY=sk-" + "a" * 400}, "export KEY=[secret]"),
         ({"x": {"token": "tb-" + "a" * 30}}, "{'token': '[secret]'}"),

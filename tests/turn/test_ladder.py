@@ -1,17 +1,22 @@
 """Which way a model is asked for what is missing, and what becomes of the answer."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from turnbuckle.reply import rest
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn import ladder
+from turnbuckle.turn import ladder, prompts
 from turnbuckle.turn.facts import Continue, FinishDraft
 from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts
 from turnbuckle.turn.state import Ask, Tally, Turn
+from turnbuckle.vocab.events import Ended
 from turnbuckle.vocab.ids import DraftId, RouteName
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.reply import Reply, ReplyCall
 from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.openai_chat.request import build
 
 MAIN = RouteName("main")
@@ -32,8 +37,8 @@ ASK = Ask(MAIN, "finish_draft", wanted=FinishDraft(D1))
 TURN = Turn(drafts={D1: DRAFT}, ask=ASK, messages=(Message("user", (TextPart("Do it."),)),))
 
 
-def chosen(draft=DRAFT, route=SMALL, tried=(), worked="", misjoined=0):
-    turn = replace(TURN, drafts={D1: draft}, tried=tried, tally=Tally(misjoined=misjoined))
+def chosen(draft=DRAFT, route=SMALL, tried=(), worked="", splice_failures=0):
+    turn = replace(TURN, drafts={D1: draft}, tried=tried, tally=Tally(splice_failures=splice_failures))
     return ladder.way_for(turn, ASK, route, POLICY, worked)
 
 
@@ -41,7 +46,7 @@ def chosen(draft=DRAFT, route=SMALL, tried=(), worked="", misjoined=0):
     "expected, given",
     [
         ("", {"route": STRONG}),
-        ("whole", {"route": STRONG, "misjoined": 2}),
+        ("whole", {"route": STRONG, "splice_failures": 2}),
         ("anchored", {"route": STRONG, "worked": "anchored"}),
         ("whole", {}),
         ("prefill", {"route": PREFILL}),
@@ -64,7 +69,7 @@ def test_the_way_follows_from_the_route_the_draft_and_what_was_tried(expected, g
 @pytest.mark.parametrize(
     "route, kind, tried, way",
     [(PREFILL, "text", (), "prefill"), (PREFILL, "length", (), "prefill"), (PREFILL, "text", ("prefill",), ""),
-     (PREFILL, "call", (), ""), (SMALL, "text", (), "")],
+     (PREFILL, "call", (), ""), (STRONG, "text", (), "")],
 )  # fmt: skip
 def test_cut_text_goes_on_behind_itself_where_the_route_can(route, kind, tried, way):
     said = Message("assistant", (TextPart("The wav"),), partial=True)
@@ -96,3 +101,47 @@ def test_each_host_is_told_in_its_own_words_to_go_on(prefill, body, message):
     plain = build(ModelRequest("m", messages), Quirks(prefill=prefill))
     assert not {"continue_final_message", "add_generation_prompt"} & set(plain)
     assert plain["messages"][-1] == {"role": "assistant", "content": "The"}
+
+
+@pytest.mark.requirement("B13")
+@pytest.mark.parametrize(
+    ("finish", "fenced", "taken"),
+    [
+        ("stop", True, True),
+        ("stop", False, True),
+        (None, True, True),
+        (None, False, False),
+        ("other", False, False),
+    ],
+)
+def test_a_rest_whose_end_nobody_vouches_for_is_not_taken(finish, fenced, taken):
+    """Neither a reason to stop nor a closed code block says that this was all of it."""
+    place = rest.anchored(DRAFT.text)
+    answer = f"{place.anchor}\n{place.back}ne\nThe last line.\n"
+    answer = f"```\n{answer}```" if fenced else answer
+    arguments = msgspec.json.encode({"draft": D1, "rest": answer}).decode()
+    call = ReplyCall("rest_2", FINISH_CALL, arguments, closed=True)
+    turn = replace(
+        TURN, drafts={D1: DRAFT}, ask=Ask(MAIN, "finish_draft", wanted=FinishDraft(D1), way="anchored")
+    )
+    got = ladder.joined(turn, Reply(blocks=(call,), finish=finish, last=Ended("end")), ended=True)
+    assert isinstance(got, str) is taken, got
+
+
+@pytest.mark.requirement("B3")
+@pytest.mark.parametrize(
+    ("route", "kind", "messages", "way"),
+    [
+        (SMALL, "text", (), "again"),
+        (SMALL, "length", (), ""),  # it would reach the same limit
+        (SMALL, "text", (prompts.note("[Runtime] Go on."),), ""),
+        (STRONG, "text", (), ""),
+    ],
+)
+def test_a_small_model_that_cannot_go_on_gets_its_question_again(route, kind, messages, way):
+    said = Message("assistant", (TextPart("The wav"),), partial=True)
+    turn = replace(TURN, messages=(*TURN.messages, *messages, said), open_text=("The wav",))
+    ask = Ask(MAIN, "continue", wanted=Continue(kind))
+    assert ladder.way_for(turn, ask, route, POLICY) == way
+    told = ladder.as_sent(replace(turn, messages=(*TURN.messages, said, said)), way)
+    assert (told.messages == TURN.messages) is (way == "again")

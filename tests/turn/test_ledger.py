@@ -32,7 +32,9 @@ def _said(at: float, *events: Event) -> Streamed:
     return Streamed(at, 1, events)
 
 
-def _decided(at: float, choice: Decision, told: Failure | None = RESET, gained: int = 0, lost: int = 0) -> Decided:
+def _decided(
+    at: float, choice: Decision, told: Failure | None = RESET, gained: int = 0, lost: int = 0
+) -> Decided:
     return Decided(at, 1, "cut_by_transport", (), choice, told, gained=gained, lost=lost)
 
 
@@ -61,12 +63,20 @@ def test_of_an_attempt_that_gained_only_its_silent_end_is_wasted() -> None:
         _decided(32, FinishDraft(DraftId("d")), STALL, gained=90, lost=10),
     ]
     (waste,) = _ledger(*facts, _asked(32))
-    assert (waste.cause, waste.seconds, waste.characters, waste.output_tokens) == ("stalled (gap)", 12.0, 10, 3)
+    assert (waste.cause, waste.seconds, waste.characters, waste.output_tokens) == (
+        "stalled (gap)",
+        12.0,
+        10,
+        3,
+    )
 
 
 @pytest.mark.requirement("C8")
 def test_input_is_wasted_as_the_provider_counted_it_and_reasoning_is_lost_with_its_reply() -> None:
-    facts: list[Fact] = [_asked(0), _said(1, UsageNoted(Usage(input=1000, output=1)), ReasoningDelta(0, "hm" * 20))]
+    facts: list[Fact] = [
+        _asked(0),
+        _said(1, UsageNoted(Usage(input=1000, output=1)), ReasoningDelta(0, "hm" * 20)),
+    ]
     (waste,) = _ledger(*facts, _decided(2, Retry(0)), _asked(2), price=0.01)
     assert (waste.input_tokens, waste.output_tokens, waste.characters) == (1000, 10, 40)
     assert waste.money == pytest.approx(10.1)

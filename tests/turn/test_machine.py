@@ -44,7 +44,13 @@ def test_nothing_is_due_before_a_run_begins():
 def test_a_run_begins_by_asking_the_first_route():
     (due,) = after(START).due()
     assert isinstance(due, CallModel)
-    assert (due.attempt, due.ask.route, due.ask.why, due.ask.cap, due.ask.effort) == (1, "main", "first", 100, "high")
+    assert (due.attempt, due.ask.route, due.ask.why, due.ask.cap, due.ask.effort) == (
+        1,
+        "main",
+        "first",
+        100,
+        "high",
+    )
 
 
 def test_nothing_is_due_while_the_model_speaks():
@@ -97,7 +103,9 @@ def test_results_go_back_in_the_order_of_the_calls_and_the_model_is_asked_again(
 
 
 def test_equal_ids_in_one_reply_are_told_apart():
-    fold = after(START, ask(), called(("x", "shell", '{"n": 1}'), ("x", "shell", '{"n": 2}'), ("", "look", "{}")))
+    fold = after(
+        START, ask(), called(("x", "shell", '{"n": 1}'), ("x", "shell", '{"n": 2}'), ("", "look", "{}"))
+    )
     assert [call.id for call in fold.turn.calls] == ["x", "x_1", "call_2"]
     fold.take(ToolFinished(5.0, "x", "shell", ToolOutcome("finished")))
     assert [due.arguments for due in fold.due()] == [{"n": 2}]
@@ -174,7 +182,9 @@ def test_a_cut_call_of_a_draftable_tool_is_kept_and_asked_for():
 @pytest.mark.requirement("B6", "B7")
 def test_cuts_in_a_row_count_up_also_when_finish_call_itself_is_cut():
     fold = after(
-        START, ask(), burst(CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one'), RESET)
+        START,
+        ask(),
+        burst(CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one'), RESET),
     )
     counts = []
     for number in range(2, 6):
@@ -182,7 +192,11 @@ def test_cuts_in_a_row_count_up_also_when_finish_call_itself_is_cut():
         if not due:
             break
         fold.take(ask(number, why=due[0].ask.why, notes=due[0].ask.notes, stream=due[0].ask.stream))
-        fold.take(burst(CallStarted(0, "c", "finish_call"), CallArgs(0, '{"draft": "d1", "aft'), RESET, number=number))
+        fold.take(
+            burst(
+                CallStarted(0, "c", "finish_call"), CallArgs(0, '{"draft": "d1", "aft'), RESET, number=number
+            )
+        )
         counts.append((fold.due()[0].facts[-1].decision, fold.turn.ask.stream))
     assert [getattr(choice, "escalation", "end") for choice, _ in counts] == [2, 3, "end"]
     assert [stream for _, stream in counts] == [True, True, False]
@@ -206,7 +220,9 @@ def test_three_continuations_in_a_row_that_bring_nothing_end_the_run_whatever_wa
 @pytest.mark.requirement("B6")
 def test_new_characters_refill_the_small_budget():
     fold = after(
-        START, ask(), burst(CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one'), RESET)
+        START,
+        ask(),
+        burst(CallStarted(0, "c", "write_file"), CallArgs(0, '{"path": "a", "content": "one'), RESET),
     )
     text = "one"
     for number in range(2, 30):
@@ -244,7 +260,9 @@ def test_a_route_that_failed_is_not_asked_again_in_this_turn():
 
 @pytest.mark.requirement("C2")
 def test_thinking_that_used_up_the_cap_gets_more_room_once():
-    fold = after(START, ask(cap=100), burst(ReasoningDelta(0, "hm"), FinishNoted("length", "length"), Ended("end")))
+    fold = after(
+        START, ask(cap=100), burst(ReasoningDelta(0, "hm"), FinishNoted("length", "length"), Ended("end"))
+    )
     decided = fold.due()[0].facts[-1]
     assert decided.notice == "the output limit was used up by thinking: asking again with more room"
     (due,) = recorded(fold)

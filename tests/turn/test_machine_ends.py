@@ -73,7 +73,9 @@ def test_progress_between_comebacks_keeps_a_run_alive():
 
 @pytest.mark.requirement("G5", "D4")
 def test_a_third_comeback_inside_a_tool_leaves_it_unknown_and_ends_the_run():
-    fold = after(START, ask(), called(("a", "look", "{}"), ("b", "look", "{}")), ToolStarted(4.0, "a", "look", {}, "k"))
+    fold = after(
+        START, ask(), called(("a", "look", "{}"), ("b", "look", "{}")), ToolStarted(4.0, "a", "look", {}, "k")
+    )
     for epoch in (2, 3, 4):
         fold.take(RunClaimed(5.0, epoch))
     (record,) = fold.due()
@@ -111,7 +113,9 @@ def test_a_stop_while_the_model_speaks_keeps_what_it_said():
 
 
 def test_a_stop_that_comes_between_a_decision_and_its_record_still_ends_the_run():
-    fold = after(START, ask(), burst(RESET), StopAsked(4.0), Decided(4.0, 1, "cut_by_transport", (), Retry(9.0)))
+    fold = after(
+        START, ask(), burst(RESET), StopAsked(4.0), Decided(4.0, 1, "cut_by_transport", (), Retry(9.0))
+    )
     assert recorded(fold) == ()
     assert fold.turn.outcome.kind == "cancelled"
 
@@ -131,7 +135,9 @@ def test_a_stop_between_two_calls_lets_none_start_and_says_so():
 
 
 def test_a_crash_after_a_stop_settles_what_was_under_way():
-    fold = after(START, ask(), called(("a", "shell", "{}")), ToolStarted(4.0, "a", "shell", {}, "k"), StopAsked(5.0))
+    fold = after(
+        START, ask(), called(("a", "shell", "{}")), ToolStarted(4.0, "a", "shell", {}, "k"), StopAsked(5.0)
+    )
     fold.take(RunClaimed(6.0, 2))
     assert fold.due() == (SettleTool("a", "shell", {}, "r:1:a"),)
 
@@ -170,7 +176,9 @@ def test_the_calls_over_a_limit_are_answered_and_the_run_ends():
 
 
 @pytest.mark.requirement("C7")
-@pytest.mark.parametrize("between, limit", [(False, 5), (True, None)], ids=["in a row", "with new work between"])
+@pytest.mark.parametrize(
+    "between, limit", [(False, 5), (True, None)], ids=["in a row", "with new work between"]
+)
 def test_the_same_call_again_and_again_is_stopped_unless_something_changed(between, limit):
     fold = after(START)
     rounds = 0

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import Draft
-from turnbuckle.turn import calls, drafting, handing, pieces
+from turnbuckle.turn import calls, drafting, pieces
+from turnbuckle.turn import client_calls as handing
 from turnbuckle.turn.facts import ToolFinished, ToolStarted
 from turnbuckle.turn.policy import ANY_TEXT, Policy, RouteFacts, ToolFacts
 from turnbuckle.turn.state import Ask, PendingCall, Turn
@@ -57,7 +58,9 @@ def test_a_new_text_is_the_whole_only_if_it_begins_at_the_beginning_and_is_no_sh
 
 
 @pytest.mark.requirement("B8", "B13")
-@pytest.mark.parametrize("text", ["A short one.\n" * 20, KEPT[-90:] + "rest\n", KEPT[300:900], "[Runtime] no"])
+@pytest.mark.parametrize(
+    "text", ["A short one.\n" * 20, KEPT[-90:] + "rest\n", KEPT[300:900], "[Runtime] no"]
+)
 @pytest.mark.parametrize("policy", [POLICY, SMALL], ids=["strong", "small"])
 def test_a_part_never_takes_the_place_of_the_whole(text, policy):
     record = drafting.refuse_part(TURN, call(text), policy)
@@ -66,13 +69,15 @@ def test_a_part_never_takes_the_place_of_the_whole(text, policy):
     assert "d1" in told.outcome.text
     assert drafting.replaced(TURN, "write_file", call(text).arguments) == []
     after = calls.finish(replace(TURN, calls=(call(text),)), told)
-    assert after.tally.misjoined == 1
+    assert after.tally.splice_failures == 1
 
 
 @pytest.mark.requirement("B8")
 def test_the_whole_takes_the_place_of_its_draft():
     assert drafting.refuse_part(TURN, call(WHOLE), POLICY) is None
-    assert [closed.how for closed in drafting.replaced(TURN, "write_file", call(WHOLE).arguments)] == ["superseded"]
+    assert [closed.how for closed in drafting.replaced(TURN, "write_file", call(WHOLE).arguments)] == [
+        "superseded"
+    ]
 
 
 @pytest.mark.parametrize("path, tool", [("b.py", "write_file"), ("a.py", "append_file")])

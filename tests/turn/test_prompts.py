@@ -21,7 +21,11 @@ def words(wanted):
 
 @pytest.mark.requirement("B5")
 def test_three_kinds_of_cut_have_three_prompts():
-    length, text, call = words(Continue("length")), words(Continue("text")), words(Continue("call", "shell", 1))
+    length, text, call = (
+        words(Continue("length")),
+        words(Continue("text")),
+        words(Continue("call", "shell", 1)),
+    )
     assert len({length, text, call}) == 3
     assert "output limit" in length
     assert "connection broke" in text
@@ -78,10 +82,18 @@ def test_no_prompt_is_long():
         for kind in ("length", "text", "call", "unreadable")
         for count in (1, 3)
     ]
-    texts += [text_of(prompts.finish_draft(draft, count).parts) for draft in (DRAFT, CLOSED) for count in (1, 3)]
+    texts += [
+        text_of(prompts.finish_draft(draft, count).parts) for draft in (DRAFT, CLOSED) for count in (1, 3)
+    ]
     assert max(map(len, texts)) < TAIL + 700
 
 
 def test_every_prompt_is_marked_as_the_runtimes_own_word():
-    notes = [*prompts.continuation(Continue("text")), prompts.finish_draft(DRAFT, 1), prompts.note("[Runtime] x")]
-    assert all(note.note and note.role == "user" and text_of(note.parts).startswith("[Runtime]") for note in notes)
+    notes = [
+        *prompts.continuation(Continue("text")),
+        prompts.finish_draft(DRAFT, 1),
+        prompts.note("[Runtime] x"),
+    ]
+    assert all(
+        note.note and note.role == "user" and text_of(note.parts).startswith("[Runtime]") for note in notes
+    )

@@ -40,7 +40,9 @@ BLANK = Broken(
     seconds_left=1000.0,
     jitter=0.0,
 )
-CUT_1, CUT_2, CUT_3, CUT_4 = (Tally(cut_tool="shell", cuts=count, barren=count - 1) for count in (1, 2, 3, 4))
+CUT_1, CUT_2, CUT_3, CUT_4 = (
+    Tally(cut_tool="shell", cuts=count, unproductive=count - 1) for count in (1, 2, 3, 4)
+)
 
 
 def broken(verdict="cut_by_transport", **changes):
@@ -57,10 +59,16 @@ TABLE = {
     "nothing, second": (broken(tally=Tally(retries=2)), Retry(1.0)),
     "nothing, third": (broken(tally=Tally(retries=3)), GiveUp("failed", "the connection was reset")),
     "nothing, third, a route": (broken(tally=Tally(retries=3), others=(OTHER,)), Fallback(OTHER)),
-    "nothing, third, behind text": (broken(tally=Tally(retries=3), has_more=True), GiveUp("partial", RESET.message)),
+    "nothing, third, behind text": (
+        broken(tally=Tally(retries=3), has_more=True),
+        GiveUp("partial", RESET.message),
+    ),
     "spread by chance": (broken(jitter=1.0), Retry(0.375)),
     "no failure named": (broken(failure=None), Retry(0.5)),
-    "no failure named, at last": (broken(failure=None, tally=Tally(retries=3)), GiveUp("failed", "no answer came")),
+    "no failure named, at last": (
+        broken(failure=None, tally=Tally(retries=3)),
+        GiveUp("failed", "no answer came"),
+    ),
     # The provider says when
     "wait": (broken(failure=limited(7.0)), Retry(7.0)),
     "wait, told again and again": (broken(failure=limited(7.0), tally=Tally(waits=8)), Retry(7.0)),
@@ -88,12 +96,24 @@ TABLE = {
     "down": (broken(failure=DOWN, tally=Tally(retries=3), waited=3.5), Retry(2.0)),
     "down, long": (broken(failure=DOWN, tally=Tally(retries=6), waited=20.0), Retry(8.0)),
     "down, longer": (broken(failure=DOWN, tally=Tally(retries=30), waited=74.9), Retry(8.0)),
-    "down, too long": (broken(failure=DOWN, tally=Tally(retries=9), waited=75.0), GiveUp("failed", DOWN.message)),
-    "down, spread by chance": (broken(failure=DOWN, tally=Tally(retries=9), waited=9.0, jitter=1.0), Retry(6.0)),
+    "down, too long": (
+        broken(failure=DOWN, tally=Tally(retries=9), waited=75.0),
+        GiveUp("failed", DOWN.message),
+    ),
+    "down, spread by chance": (
+        broken(failure=DOWN, tally=Tally(retries=9), waited=9.0, jitter=1.0),
+        Retry(6.0),
+    ),
     "no connection": (broken(failure=REFUSED, tally=Tally(retries=5), waited=9.0), Retry(8.0)),
     "reset before any byte": (broken(tally=Tally(retries=5), waited=9.0), Retry(8.0)),
-    "too many requests, no hint": (broken(failure=limited(None), tally=Tally(retries=4), waited=9.0), Retry(4.0)),
-    "too many requests, told often": (broken(failure=limited(7.0), tally=Tally(waits=9), waited=70.0), Retry(7.0)),
+    "too many requests, no hint": (
+        broken(failure=limited(None), tally=Tally(retries=4), waited=9.0),
+        Retry(4.0),
+    ),
+    "too many requests, told often": (
+        broken(failure=limited(7.0), tally=Tally(waits=9), waited=70.0),
+        Retry(7.0),
+    ),
     "a bad gateway": (broken(failure=GATEWAY, tally=Tally(retries=5), waited=9.0), Retry(8.0)),
     "a failure inside the host is not waited for": (
         broken(failure=failure("server", "a bug"), tally=Tally(retries=3), waited=3.5),
@@ -107,7 +127,10 @@ TABLE = {
         broken(failure=SILENT, tally=Tally(retries=3), waited=60.0),
         GiveUp("failed", "no event"),
     ),
-    "down, a route": (broken(failure=DOWN, tally=Tally(retries=3), waited=3.5, others=(OTHER,)), Fallback(OTHER)),
+    "down, a route": (
+        broken(failure=DOWN, tally=Tally(retries=3), waited=3.5, others=(OTHER,)),
+        Fallback(OTHER),
+    ),
     "down, as the one before": (
         broken(failure=DOWN, tally=Tally(retries=3), waited=3.5, returns=(OTHER,)),
         Fallback(OTHER, after=2.0),
@@ -130,13 +153,13 @@ TABLE = {
     "silent in text": (broken(failure=SILENT, said_text=True, gained=9, tally=Tally()), Continue("text")),
     # Text escaped: it stays
     "text": (broken(said_text=True, gained=9, tally=Tally()), Continue("text")),
-    "text, nothing new": (broken(said_text=True, tally=Tally(barren=2)), Continue("text")),
+    "text, nothing new": (broken(said_text=True, tally=Tally(unproductive=2)), Continue("text")),
     "text, nothing new again": (
-        broken(said_text=True, tally=Tally(barren=3)),
+        broken(said_text=True, tally=Tally(unproductive=3)),
         GiveUp("partial", "3 tries in a row brought nothing new"),
     ),
     "text, nothing new, a route": (
-        broken(said_text=True, tally=Tally(barren=3), others=(OTHER,)),
+        broken(said_text=True, tally=Tally(unproductive=3), others=(OTHER,)),
         Fallback(OTHER, Continue("text")),
     ),
     # A call was begun
@@ -162,7 +185,7 @@ TABLE = {
         broken(tool="write_file", draft=DRAFT, has_more=True, tally=CUT_4, streaming=False),
         GiveUp("partial", "the call of write_file was cut 4 times in a row"),
     ),
-    # What a retry can not change
+    # What a retry cannot change
     "stopped": (broken(failure=failure("cancelled", "stopped")), GiveUp("cancelled", "stopped")),
     "no streams": (broken(failure=failure("unstreamable", "no streams")), Reask("plain")),
     "no streams, plain": (
@@ -176,7 +199,13 @@ TABLE = {
         GiveUp("failed", "no such field"),
     ),
     "too long, a call was begun": (
-        broken(failure=failure("oversize", "too long"), tool="write_file", draft=DRAFT, tally=CUT_1, others=(OTHER,)),
+        broken(
+            failure=failure("oversize", "too long"),
+            tool="write_file",
+            draft=DRAFT,
+            tally=CUT_1,
+            others=(OTHER,),
+        ),
         Fallback(OTHER, FinishDraft(DRAFT, 1)),
     ),
     "in circles": (
@@ -212,7 +241,13 @@ TABLE = {
         GiveUp("failed", "the output limit is too small for any answer"),
     ),
     "cap, call": (
-        broken("cut_by_length", failure=None, tool="shell", tally=replace(CUT_1, roomier=True), can_give_room=True),
+        broken(
+            "cut_by_length",
+            failure=None,
+            tool="shell",
+            tally=replace(CUT_1, cap_raised=True),
+            can_give_room=True,
+        ),
         Continue("call", "shell", 1),
     ),
     "cap, call, room": (
@@ -220,13 +255,18 @@ TABLE = {
         Reask("more_room"),
     ),
     "cap, draft": (
-        broken("cut_by_length", failure=None, tool="write_file", draft=DRAFT, tally=CUT_1, can_give_room=True),
+        broken(
+            "cut_by_length", failure=None, tool="write_file", draft=DRAFT, tally=CUT_1, can_give_room=True
+        ),
         FinishDraft(DRAFT, 1),
     ),
     "thinking": (broken("thinking_exhausted", failure=None, can_give_room=True), Reask("more_room")),
-    "thinking, effort": (broken("thinking_exhausted", failure=None, can_lower_effort=True), Reask("less_effort")),
+    "thinking, effort": (
+        broken("thinking_exhausted", failure=None, can_lower_effort=True),
+        Reask("less_effort"),
+    ),
     "thinking again": (
-        broken("thinking_exhausted", failure=None, can_give_room=True, tally=Tally(roomier=True)),
+        broken("thinking_exhausted", failure=None, can_give_room=True, tally=Tally(cap_raised=True)),
         GiveUp("failed", "the model used up its output limit by thinking"),
     ),
     # Whole, and no use
@@ -235,7 +275,10 @@ TABLE = {
         broken("empty", failure=None, tally=Tally(empty=2)),
         GiveUp("failed", "the model answered with nothing"),
     ),
-    "empty again, a route": (broken("empty", failure=None, tally=Tally(empty=2), others=(OTHER,)), Fallback(OTHER)),
+    "empty again, a route": (
+        broken("empty", failure=None, tally=Tally(empty=2), others=(OTHER,)),
+        Fallback(OTHER),
+    ),
     "malformed": (broken("malformed", failure=None, tally=Tally(malformed=1)), Reask("valid_calls")),
     "malformed, third": (broken("malformed", failure=None, tally=Tally(malformed=3)), Reask("valid_calls")),
     "malformed, text": (
@@ -313,13 +356,25 @@ def every_case():
         VERDICTS, ESCAPED, COUNTS, ((), (OTHER,)), (False, True), (False, True)
     ):
         tally = Tally(
-            retries=count, barren=count, cuts=count, malformed=count, empty=count, pauses=count, roomier=count > 1
+            retries=count,
+            unproductive=count,
+            cuts=count,
+            malformed=count,
+            empty=count,
+            pauses=count,
+            cap_raised=count > 1,
         )
         kinds = get_args(FailureKind) if verdict == "cut_by_transport" else (None,)
         for kind in kinds:
             told = failure(kind, kind) if kind is not None else None
             yield broken(
-                verdict, failure=told, tally=tally, others=others, can_give_room=room, streaming=streaming, **escaped
+                verdict,
+                failure=told,
+                tally=tally,
+                others=others,
+                can_give_room=room,
+                streaming=streaming,
+                **escaped,
             )
 
 

@@ -59,7 +59,11 @@ REFUSALS: dict[str, tuple[int, object, str, Decision]] = {
     # A call that the provider itself could not read: its model may do better the next time
     "Groq, a call": (
         400,
-        error("Failed to call a function. See 'failed_generation'.", "tool_use_failed", failed_generation="<function>"),
+        error(
+            "Failed to call a function. See 'failed_generation'.",
+            "tool_use_failed",
+            failed_generation="<function>",
+        ),
         "malformed_call",
         VALID,
     ),
@@ -70,7 +74,12 @@ REFUSALS: dict[str, tuple[int, object, str, Decision]] = {
         "malformed_call",
         VALID,
     ),
-    "Ollama": (500, "error parsing tool call: raw='{', err=unexpected end of JSON input", "malformed_call", VALID),
+    "Ollama": (
+        500,
+        "error parsing tool call: raw='{', err=unexpected end of JSON input",
+        "malformed_call",
+        VALID,
+    ),
     # State that its provider does not take back
     "Gemini, corrupted": (400, "Corrupted thought signature.", "pairing", RETOLD),
     "Gemini, invalid": (
@@ -79,14 +88,24 @@ REFUSALS: dict[str, tuple[int, object, str, Decision]] = {
         "pairing",
         RETOLD,
     ),
-    "Gemini, missing": (400, "Function call is missing a thought_signature in functionCall parts.", "pairing", RETOLD),
+    "Gemini, missing": (
+        400,
+        "Function call is missing a thought_signature in functionCall parts.",
+        "pairing",
+        RETOLD,
+    ),
     "Claude, signature": (
         400,
         "messages.3.content.0: Invalid `signature` in `thinking` block",
         "pairing",
         RETOLD,
     ),
-    "Claude, no signature": (400, "messages.1.content.0.thinking.signature: Field required", "pairing", RETOLD),
+    "Claude, no signature": (
+        400,
+        "messages.1.content.0.thinking.signature: Field required",
+        "pairing",
+        RETOLD,
+    ),
     "Claude, bound": (400, "thinking block is bound to a different conversation", "pairing", RETOLD),
     "Claude, edited": (
         400,
@@ -177,7 +196,12 @@ REFUSALS: dict[str, tuple[int, object, str, Decision]] = {
         RETOLD,
     ),
     "Mistral, order": (400, "Unexpected role 'user' after role 'tool'", "pairing", RETOLD),
-    "a template": (400, "Conversation roles must alternate user/assistant/user/assistant/...", "pairing", RETOLD),
+    "a template": (
+        400,
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+        "pairing",
+        RETOLD,
+    ),
     # A gateway whose model failed
     "424": (424, {}, "server", AGAIN),
     "424, in words": (424, "The model returned an error", "server", AGAIN),

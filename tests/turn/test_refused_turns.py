@@ -13,6 +13,7 @@ from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message, ProviderState, ReasoningPart, TextPart
 from turnbuckle.vocab.tooling import ToolOutcome
 from turnbuckle.wire.failures import from_response
+from turnbuckle.wire.registry import rules_of
 
 AFFORD = "This request requires more credits, or fewer max_tokens. You can only afford {}."
 FIELD = "Unsupported parameter: 'max_tokens' is not supported with this model."
@@ -63,7 +64,7 @@ def test_a_history_of_nothing_but_text_and_thought_that_is_refused_goes_out_with
     fold = after(start, ask(), refused(400, BOUND))
     assert next_ask(fold).why == "reask"
     fold.take(ask(2))
-    sent = repair(fold.turn.messages, "anthropic", model="m").messages
+    sent = repair(fold.turn.messages, rules_of("anthropic"), model="m").messages
     assert [message.role for message in sent] == ["user", "assistant", "user", "user"]
     assert sent[1].parts == (TextPart("Fine."),)
     assert len(fold.turn.messages) == 5, "whoever counts messages finds each in its place"

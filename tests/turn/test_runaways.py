@@ -30,7 +30,12 @@ FEW = 24
 """Model calls: what a person would still take for an honest try. The usual limit is 90."""
 STALLED = Cut(failure("stalled", "no progress", clock="gap"))
 STOP = (FinishNoted("stop", "stop"), Ended("end"))
-_PREAMBLES = ("I will now write it.", "Let me write the file now.", "Sure, here is the file.", "Now I write it out.")
+_PREAMBLES = (
+    "I will now write it.",
+    "Let me write the file now.",
+    "Sure, here is the file.",
+    "Now I write it out.",
+)
 
 
 def preamble(number):
@@ -92,8 +97,12 @@ def played(word, policy, spoken=()):
                 fold.take(replace(ALPHABET[word[number % len(word)]](number), at=fold.turn.now + 0.1))
             else:
                 assert isinstance(command, RunTool)
-                fold.take(ToolStarted(fold.turn.now, command.call_id, command.name, command.arguments, command.key))
-                fold.take(ToolFinished(fold.turn.now, command.call_id, command.name, ToolOutcome("finished", "ok")))
+                fold.take(
+                    ToolStarted(fold.turn.now, command.call_id, command.name, command.arguments, command.key)
+                )
+                fold.take(
+                    ToolFinished(fold.turn.now, command.call_id, command.name, ToolOutcome("finished", "ok"))
+                )
         assert number <= 90
     return fold, number
 
@@ -118,7 +127,9 @@ def test_a_new_sentence_in_front_of_the_same_cut_call_refills_nothing():
 
 @pytest.mark.requirement("B17")
 def test_one_character_of_a_draft_at_a_time_is_not_progress_for_ever():
-    fold = after(START, ask(), cut_call("write_file", 1, False, '{"path": "a", "content": "one two three'), policy=ONE)
+    fold = after(
+        START, ask(), cut_call("write_file", 1, False, '{"path": "a", "content": "one two three'), policy=ONE
+    )
     text, number = "one two three", 1
     while due := recorded(fold):
         (command,) = due
@@ -141,7 +152,9 @@ def _wish(at=2.5):
 
 
 @pytest.mark.requirement("G1", "B17")
-@pytest.mark.parametrize("word", [*((word,) for word in ALPHABET), ("cut write_file", "empty")], ids=" then ".join)
+@pytest.mark.parametrize(
+    "word", [*((word,) for word in ALPHABET), ("cut write_file", "empty")], ids=" then ".join
+)
 def test_what_a_person_says_reaches_the_model_within_three_calls(word):
     if word in (("a pause",), ("empty, length",)):
         word = (*word, "the same text, reset")
@@ -154,7 +167,9 @@ def test_what_a_person_says_reaches_the_model_within_three_calls(word):
 
 @pytest.mark.requirement("G1", "B17")
 def test_a_wish_beside_an_open_draft_is_told_at_once_and_answered_once():
-    fold = after(START, ask(), cut_call("write_file", 1, False, '{"path": "a", "content": "one two three'), policy=ONE)
+    fold = after(
+        START, ask(), cut_call("write_file", 1, False, '{"path": "a", "content": "one two three'), policy=ONE
+    )
     fold.take(_wish(3.5))
     (due,) = recorded(fold)
     fold.take(ask(2, 4.0, due.ask.why, notes=due.ask.notes))
@@ -174,7 +189,11 @@ def test_a_wish_waits_behind_a_text_that_was_cut_but_not_for_ever():
         fold.take(ask(number, 4.0, due.ask.why, notes=due.ask.notes))
         assert bool(fold.turn.spoken) == (number < 4)
         fold.take(
-            burst(TextDelta(0, f" there was a king who had {number} daughters and a horse,"), RESET, number=number)
+            burst(
+                TextDelta(0, f" there was a king who had {number} daughters and a horse,"),
+                RESET,
+                number=number,
+            )
         )
 
 
@@ -182,7 +201,9 @@ def test_a_wish_waits_behind_a_text_that_was_cut_but_not_for_ever():
 
 
 @pytest.mark.requirement("B4", "C6")
-@pytest.mark.parametrize("first", ["text, cut shell", "text, cut write_file", "text, a call that cannot be read"])
+@pytest.mark.parametrize(
+    "first", ["text, cut shell", "text, cut write_file", "text, a call that cannot be read"]
+)
 def test_nothing_behind_a_call_that_broke_is_never_the_end_of_an_answer(first):
     fold = after(START, ask(), ALPHABET[first](1), policy=ONE)
     (due,) = recorded(fold)

@@ -98,7 +98,7 @@ git checkout feature/kill-switch
 ls /usr/share/halt
 ls -la /etc/systemd/system/turnbuckle.service
 cat /var/log/shutdown.log
-vim src/turnbuckle/turn/doubt.py
+vim src/turnbuckle/turn/crash_suspects.py
 python -m pytest tests/turnbuckle
 pip install turnbuckle
 turnbuckle --help
@@ -194,7 +194,9 @@ def test_it_is_no_evidence_inside_quotes_that_nobody_runs(command: str):
     assert not could_stop(f"git commit -m '{command}'")
 
 
-@pytest.mark.parametrize("pattern", ["(.+)+x", ".*" * 40 + "x", "(" * 500, "x" * 100_000, "[", "a{1,9999}" * 9])
+@pytest.mark.parametrize(
+    "pattern", ["(.+)+x", ".*" * 40 + "x", "(" * 500, "x" * 100_000, "[", "a{1,9999}" * 9]
+)
 def test_a_pattern_of_the_models_making_costs_nothing(pattern: str):
     assert not could_stop(f"pkill -f '{pattern}'")
 

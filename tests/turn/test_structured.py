@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from turnbuckle.lab.script import Finish, Say
-from turnbuckle.lab.world.faults import CutReply
-from turnbuckle.lab.world.invariants import check_run
-from turnbuckle.lab.world.scene import Scene, Task
+from turnbuckle.testing.world.faults import CutReply
+from turnbuckle.testing.world.invariants import check_run
+from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.turn.structured import fault_in
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import text_of
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 
 SCHEMA = {
     "type": "object",
@@ -32,12 +32,12 @@ WHOLE = json.dumps({"city": "Kiel by the sea, where the wind blows", "degrees": 
     [
         (WHOLE, FORM, ""),
         (f" {WHOLE}\n", FORM, ""),
-        (WHOLE + WHOLE, FORM, "can not be read"),
-        (WHOLE[:-5], FORM, "can not be read"),
-        (f"```json\n{WHOLE}\n```", FORM, "can not be read"),
+        (WHOLE + WHOLE, FORM, "cannot be read"),
+        (WHOLE[:-5], FORM, "cannot be read"),
+        (f"```json\n{WHOLE}\n```", FORM, "cannot be read"),
         ('{"city": 7, "degrees": []}', FORM, "city"),
         ("{}", FORM, "city"),
-        ("", FORM, "can not be read"),
+        ("", FORM, "cannot be read"),
         ("{}", {"type": "json_object"}, ""),
         ("[]", {"type": "json_object"}, "no object"),
         ("7", {"type": "json_schema", "json_schema": {"name": "any"}}, ""),
@@ -46,7 +46,9 @@ WHOLE = json.dumps({"city": "Kiel by the sea, where the wind blows", "degrees": 
         ("anything", None, ""),
     ],
 )
-def test_an_answer_is_one_document_of_the_wanted_form(text: str, wanted: dict[str, Any] | None, words: str) -> None:
+def test_an_answer_is_one_document_of_the_wanted_form(
+    text: str, wanted: dict[str, Any] | None, words: str
+) -> None:
     found = fault_in(text, wanted)
     assert words in found
     assert bool(found) == bool(words)
@@ -64,17 +66,17 @@ def begins_anew(request: Any, number: int) -> list[Any]:
     return [Say(WHOLE, 9), Finish()]
 
 
-def play(brain: Any, protocol: Protocol, after: int, end: str) -> Any:
-    task = Task("a form", (brain,), wishes=Wishes(response_format=FORM))
+def play(brain: Any, protocol: ProtocolName, after: int, end: str) -> Any:
+    task = Task("a form", (brain,), options=RunOptions(response_format=FORM))
     story = asyncio.run(Scene(task, CutReply(0, after, end), protocol=protocol).play())
     assert check_run(story) == ()
     return story
 
 
 @pytest.mark.requirement("C10")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("after", range(1, 18, 3))
-def test_a_cut_document_is_gone_on_with_without_the_constraint(protocol: Protocol, after: int) -> None:
+def test_a_cut_document_is_gone_on_with_without_the_constraint(protocol: ProtocolName, after: int) -> None:
     story = play(goes_on, protocol, after, "reset")
     assert story.outcome.kind == "completed"
     assert story.turn.shown == WHOLE
@@ -82,9 +84,9 @@ def test_a_cut_document_is_gone_on_with_without_the_constraint(protocol: Protoco
 
 
 @pytest.mark.requirement("C10")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("after", range(1, 18, 3))
-def test_two_documents_are_never_told_as_one(protocol: Protocol, after: int) -> None:
+def test_two_documents_are_never_told_as_one(protocol: ProtocolName, after: int) -> None:
     story = play(begins_anew, protocol, after, "reset")
     is_whole = json.loads(WHOLE) == _read(story.turn.shown)
     assert (story.outcome.kind == "completed") == is_whole

@@ -62,7 +62,8 @@ def test_ordinary_words_are_left_alone(text: str):
 
 @pytest.mark.requirement("H5")
 @pytest.mark.parametrize(
-    "spelt", [SECRET, json.dumps(SECRET)[1:-1], json.dumps(SECRET)[1:-1].replace("/", "\\/"), quote(SECRET, safe="")]
+    "spelt",
+    [SECRET, json.dumps(SECRET)[1:-1], json.dumps(SECRET)[1:-1].replace("/", "\\/"), quote(SECRET, safe="")],
 )
 def test_a_known_secret_is_found_in_every_spelling(spelt: str):
     assert Redactor([SECRET]).text(f"it says {spelt}.") == "it says [secret]."

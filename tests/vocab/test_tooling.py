@@ -12,7 +12,9 @@ WHOLE = {
     "finished": ToolOutcome("finished", "42"),
     "failed": ToolOutcome("failed", "no such file", exit_code=2),
     "killed": ToolOutcome("killed", partial_output="half", seconds=3.21, killed=("sleep 9 (pid 7)",)),
-    "timed_out": ToolOutcome("timed_out", partial_output="half", seconds=60.0, survivors=("the thread of x",)),
+    "timed_out": ToolOutcome(
+        "timed_out", partial_output="half", seconds=60.0, survivors=("the thread of x",)
+    ),
     "unknown": ToolOutcome("unknown", "The process was killed."),
     "not_started": ToolOutcome("not_started", "There is no such tool."),
     "denied": ToolOutcome("denied", "Never in this folder."),
@@ -40,7 +42,9 @@ def test_the_four_facts_are_told_apart():
 @pytest.mark.requirement("D4")
 def test_no_two_outcomes_are_told_in_the_same_words():
     words = [
-        told(msgspec.structs.replace(one, text="", partial_output="", killed=(), survivors=(), exit_code=None))
+        told(
+            msgspec.structs.replace(one, text="", partial_output="", killed=(), survivors=(), exit_code=None)
+        )
         for status, one in WHOLE.items()
         if status not in ("finished", "failed")
     ]

@@ -10,13 +10,16 @@ from request_bodies import any_json, assert_read_or_refused, drained, with_one_c
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, TextPart
-from turnbuckle.vocab.request import NamedTool, ToolSpec, Wishes
-from turnbuckle.wire.openai_chat.asked import ChatAsked, read_chat
+from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
+from turnbuckle.wire.openai_chat.parse_request import ChatAsked, read_chat
 
 HI = {"role": "user", "content": "Hi."}
 SAID_HI = Message("user", (TextPart("Hi."),))
 SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}}
-READ = {"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA, "strict": True}}
+READ = {
+    "type": "function",
+    "function": {"name": "read", "description": "Reads.", "parameters": SCHEMA, "strict": True},
+}
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"p":"a"}'}}
 JSON_WANTED = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}
 OFFICIAL = TypeAdapter(official.CompletionCreateParams)
@@ -31,41 +34,45 @@ def read(*messages, **fields):
 @pytest.mark.parametrize(
     "fields, expected",
     [
-        ({}, Wishes()),
+        ({}, RunOptions()),
         (
             {"tools": [READ, {"type": "function", "function": {"name": "now"}}]},
-            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True), ToolSpec("now"))),
+            RunOptions(tools=(ToolSpec("read", "Reads.", SCHEMA, True), ToolSpec("now"))),
         ),
-        ({"tools": [], "tool_choice": "none"}, Wishes(tool_choice="none")),
+        ({"tools": [], "tool_choice": "none"}, RunOptions(tool_choice="none")),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}}]},
-            Wishes(tools=(ToolSpec("f", parameters={"type": "object", "properties": {}}),)),
+            RunOptions(tools=(ToolSpec("f", parameters={"type": "object", "properties": {}}),)),
         ),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
-            Wishes(tools=(ToolSpec("f"),)),
+            RunOptions(tools=(ToolSpec("f"),)),
         ),
         (
             {"tools": [READ], "tool_choice": "required", "parallel_tool_calls": False},
-            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True),), tool_choice="required", parallel_calls=False),
+            RunOptions(
+                tools=(ToolSpec("read", "Reads.", SCHEMA, True),),
+                tool_choice="required",
+                parallel_calls=False,
+            ),
         ),
         (
             {"tools": [READ], "tool_choice": {"type": "function", "function": {"name": "read"}}},
-            Wishes(tools=(ToolSpec("read", "Reads.", SCHEMA, True),), tool_choice=NamedTool("read")),
+            RunOptions(tools=(ToolSpec("read", "Reads.", SCHEMA, True),), tool_choice=NamedTool("read")),
         ),
-        ({"max_tokens": 5}, Wishes(max_output_tokens=5)),
-        ({"max_tokens": 5, "max_completion_tokens": 7}, Wishes(max_output_tokens=7)),
-        ({"temperature": 0, "top_p": 0.5}, Wishes(temperature=0.0, top_p=0.5)),
-        ({"stop": "END"}, Wishes(stop=("END",))),
-        ({"stop": ["a", "b"]}, Wishes(stop=("a", "b"))),
-        ({"reasoning_effort": "low"}, Wishes(effort="low")),
-        ({"response_format": {"type": "text"}}, Wishes()),
-        ({"response_format": {"type": "json_object"}}, Wishes(response_format={"type": "json_object"})),
-        ({"response_format": JSON_WANTED}, Wishes(response_format=JSON_WANTED)),
-        ({"seed": -1}, Wishes(extra={"openai_chat": {"seed": -1}})),
+        ({"max_tokens": 5}, RunOptions(max_output_tokens=5)),
+        ({"max_tokens": 5, "max_completion_tokens": 7}, RunOptions(max_output_tokens=7)),
+        ({"temperature": 0, "top_p": 0.5}, RunOptions(temperature=0.0, top_p=0.5)),
+        ({"stop": "END"}, RunOptions(stop=("END",))),
+        ({"stop": ["a", "b"]}, RunOptions(stop=("a", "b"))),
+        ({"reasoning_effort": "low"}, RunOptions(effort="low")),
+        ({"response_format": {"type": "text"}}, RunOptions()),
+        ({"response_format": {"type": "json_object"}}, RunOptions(response_format={"type": "json_object"})),
+        ({"response_format": JSON_WANTED}, RunOptions(response_format=JSON_WANTED)),
+        ({"seed": -1}, RunOptions(extra={"openai_chat": {"seed": -1}})),
         (
             {"presence_penalty": 1, "frequency_penalty": -2, "logit_bias": {"50256": -100}},
-            Wishes(
+            RunOptions(
                 extra={
                     "openai_chat": {
                         "presence_penalty": 1.0,
@@ -77,7 +84,7 @@ def read(*messages, **fields):
         ),
         (
             {"service_tier": "flex", "prompt_cache_key": "k", "verbosity": "low", "safety_identifier": "u"},
-            Wishes(
+            RunOptions(
                 extra={
                     "openai_chat": {
                         "service_tier": "flex",
@@ -89,8 +96,13 @@ def read(*messages, **fields):
             ),
         ),
         (
-            {"top_k": 4, "min_p": 0.1, "repetition_penalty": 1.1, "chat_template_kwargs": {"enable_thinking": False}},
-            Wishes(
+            {
+                "top_k": 4,
+                "min_p": 0.1,
+                "repetition_penalty": 1.1,
+                "chat_template_kwargs": {"enable_thinking": False},
+            },
+            RunOptions(
                 extra={
                     "openai_chat": {
                         "top_k": 4,
@@ -115,7 +127,7 @@ def read(*messages, **fields):
                 "prompt_cache_options": {"mode": "implicit"},
                 "nobody_knows": {"this": 1},
             },
-            Wishes(),
+            RunOptions(),
         ),
     ],
 )
@@ -136,8 +148,13 @@ def test_what_is_not_for_the_model_stands_beside_the_wishes():
     assert (plain.model, plain.messages, plain.stream, plain.include_usage) == ("m", (SAID_HI,), False, False)
     assert (plain.user, plain.metadata, plain.wants_json) == ("", {}, False)
     asked = read(stream=True, stream_options={"include_usage": True}, user="u", metadata={"a": {"b": 1}})
-    assert (asked.stream, asked.include_usage, asked.user, asked.metadata) == (True, True, "u", {"a": {"b": 1}})
-    assert asked.wishes == Wishes()
+    assert (asked.stream, asked.include_usage, asked.user, asked.metadata) == (
+        True,
+        True,
+        "u",
+        {"a": {"b": 1}},
+    )
+    assert asked.wishes == RunOptions()
 
 
 TASK = '### Task:\nMake a title.\n### Output:\nJSON format: { "title": "..." }\n### Chat History:\n<chat_history></chat_history>'
@@ -185,9 +202,21 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
         ({"tools": [{"function": {"name": "f"}}]}, "tools[0].type", "missing_required_parameter"),
         ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0].type", "unsupported_value"),
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
-        ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name", "missing_required_parameter"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name", "invalid_value"),
-        ({"tools": [{"type": "function", "function": {"name": "n" * 129}}]}, "tools[0].function.name", "invalid_value"),
+        (
+            {"tools": [{"type": "function", "function": {}}]},
+            "tools[0].function.name",
+            "missing_required_parameter",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "a b"}}]},
+            "tools[0].function.name",
+            "invalid_value",
+        ),
+        (
+            {"tools": [{"type": "function", "function": {"name": "n" * 129}}]},
+            "tools[0].function.name",
+            "invalid_value",
+        ),
         (
             {"tools": [{"type": "function", "function": {"name": "finish_call"}}]},
             "tools[0].function.name",
@@ -213,7 +242,10 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
             "invalid_value",
         ),
         (
-            {"tools": [READ], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}},
+            {
+                "tools": [READ],
+                "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+            },
             "tool_choice.type",
             "unsupported_value",
         ),
@@ -227,7 +259,11 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
         ({"reasoning_effort": 3}, "reasoning_effort", "invalid_type"),
         ({"response_format": "json"}, "response_format", "invalid_type"),
         ({"response_format": {"type": "xml"}}, "response_format.type", "unsupported_value"),
-        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema", "missing_required_parameter"),
+        (
+            {"response_format": {"type": "json_schema"}},
+            "response_format.json_schema",
+            "missing_required_parameter",
+        ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
             "response_format.json_schema.name",

@@ -8,7 +8,7 @@ from request_bodies import texts
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -22,8 +22,9 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest
-from turnbuckle.wire.openai_chat.asked import ChatAsked, read_chat
+from turnbuckle.wire.openai_chat.parse_request import ChatAsked, read_chat
 from turnbuckle.wire.openai_chat.request import build
+from turnbuckle.wire.registry import rules_of
 
 HI = {"role": "user", "content": "Hi."}
 SAID_HI = Message("user", (TextPart("Hi."),))
@@ -58,12 +59,18 @@ def own(data):
             (TextPart("a"), TextPart("b")),
         ),
         (
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y", "detail": "low"}}]},
+            {
+                "role": "user",
+                "content": [{"type": "image_url", "image_url": {"url": "https://x/y", "detail": "low"}}],
+            },
             "user",
             (ImagePart(url="https://x/y", detail="low"),),
         ),
         (
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/gif;base64,AA=="}}]},
+            {
+                "role": "user",
+                "content": [{"type": "image_url", "image_url": {"url": "data:image/gif;base64,AA=="}}],
+            },
             "user",
             (ImagePart(data="AA==", media_type="image/gif"),),
         ),
@@ -83,7 +90,10 @@ def own(data):
         ({"role": "assistant"}, "assistant", ()),
         ({"role": "assistant", "content": None, "refusal": "No."}, "assistant", (RefusalPart("No."),)),
         (
-            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "No."}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "No."}],
+            },
             "assistant",
             (TextPart("a"), RefusalPart("No.")),
         ),
@@ -98,15 +108,28 @@ def own(data):
                 "tool_calls": [{**CALL, "index": 0, "extra_content": {"google": {"thought_signature": "s"}}}],
             },
             "assistant",
-            (CallPart("call_1", "read", '{"p":"a"}', own({"extra_content": {"google": {"thought_signature": "s"}}})),),
+            (
+                CallPart(
+                    "call_1",
+                    "read",
+                    '{"p":"a"}',
+                    own({"extra_content": {"google": {"thought_signature": "s"}}}),
+                ),
+            ),
         ),
         (
-            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}],
+            },
             "assistant",
             (CallPart("c", "f", '{"a":1}'),),
         ),
         (
-            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": '{"cut'}}]},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": '{"cut'}}],
+            },
             "assistant",
             (CallPart("c", "f", '{"cut'),),
         ),
@@ -115,9 +138,17 @@ def own(data):
             "assistant",
             (ReasoningPart("Hm."), TextPart("a")),
         ),
-        ({"role": "assistant", "reasoning": "Hm.", "content": "a"}, "assistant", (ReasoningPart("Hm."), TextPart("a"))),
         (
-            {"role": "assistant", "content": "a", "reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]},
+            {"role": "assistant", "reasoning": "Hm.", "content": "a"},
+            "assistant",
+            (ReasoningPart("Hm."), TextPart("a")),
+        ),
+        (
+            {
+                "role": "assistant",
+                "content": "a",
+                "reasoning_details": [{"type": "reasoning.text", "text": "Hm."}],
+            },
             "assistant",
             (
                 ReasoningPart("Hm.", own({"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]})),
@@ -165,13 +196,17 @@ def test_a_result_of_the_old_kind_belongs_to_the_newest_call_of_its_name_and_eac
 
 
 def test_calls_of_the_old_kind_find_their_results():
-    found = messages_of(HI, called("f"), gave("f", "1"), called("g"), called("f"), gave("f", "2"), gave("g", "3"))
+    found = messages_of(
+        HI, called("f"), gave("f", "1"), called("g"), called("f"), gave("f", "2"), gave("g", "3")
+    )
     assert found[1:] == (
         Message("assistant", (CallPart("function_1", "f", "{}"),)),
         Message("tool", (ResultPart("function_1", (TextPart("1"),)),)),
         Message("assistant", (CallPart("function_3", "g", "{}"),)),
         Message("assistant", (CallPart("function_4", "f", "{}"),)),
-        Message("tool", (ResultPart("function_4", (TextPart("2"),)), ResultPart("function_3", (TextPart("3"),)))),
+        Message(
+            "tool", (ResultPart("function_4", (TextPart("2"),)), ResultPart("function_3", (TextPart("3"),)))
+        ),
     )
 
 
@@ -188,14 +223,21 @@ def test_calls_of_the_old_kind_find_their_results():
         ({"role": "user", "content": []}, "messages[1].content", "array_below_min_length"),
         ({"role": "user", "content": {"type": "text"}}, "messages[1].content", "invalid_type"),
         ({"role": "user", "content": ["a"]}, "messages[1].content[0]", "invalid_type"),
-        ({"role": "user", "content": [{"text": "a"}]}, "messages[1].content[0].type", "missing_required_parameter"),
+        (
+            {"role": "user", "content": [{"text": "a"}]},
+            "messages[1].content[0].type",
+            "missing_required_parameter",
+        ),
         (
             {"role": "user", "content": [{"type": "text"}]},
             "messages[1].content[0].text",
             "missing_required_parameter",
         ),
         (
-            {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}]},
+            {
+                "role": "user",
+                "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}],
+            },
             "messages[1].content[0].type",
             "unsupported_value",
         ),
@@ -204,7 +246,11 @@ def test_calls_of_the_old_kind_find_their_results():
             "messages[1].content[0].image_url.url",
             "invalid_value",
         ),
-        ({"role": "user", "content": [{"type": "file", "file": {}}]}, "messages[1].content[0].file", "invalid_value"),
+        (
+            {"role": "user", "content": [{"type": "file", "file": {}}]},
+            "messages[1].content[0].file",
+            "invalid_value",
+        ),
         ({"role": "user", "content": "a", "name": 1}, "messages[1].name", "invalid_type"),
         (
             {"role": "system", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]},
@@ -227,7 +273,10 @@ def test_calls_of_the_old_kind_find_their_results():
             "missing_required_parameter",
         ),
         (
-            {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}]},
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}],
+            },
             "messages[1].tool_calls[0].type",
             "unsupported_value",
         ),
@@ -261,7 +310,9 @@ def sent(messages, **quirks):
     return build(ModelRequest("m", messages, stream=False), Quirks(**quirks))
 
 
-_calls = st.builds(CallPart, texts, texts, st.just('{"p":1}'), st.none() | st.just(own({"extra_content": {"g": "s"}})))
+_calls = st.builds(
+    CallPart, texts, texts, st.just('{"p":1}'), st.none() | st.just(own({"extra_content": {"g": "s"}}))
+)
 _shown = st.builds(ImagePart, url=st.just("https://x/y"), detail=st.sampled_from(["", "low"])) | st.builds(
     FilePart, name=texts, data=st.just("AA=="), media_type=st.just("application/pdf")
 )
@@ -282,7 +333,9 @@ _turns = st.builds(
     st.lists(_calls, max_size=3),
 )
 _results = st.lists(
-    st.builds(ResultPart, texts, st.just(()) | st.builds(lambda text: (TextPart(text),), texts)), min_size=1, max_size=3
+    st.builds(ResultPart, texts, st.just(()) | st.builds(lambda text: (TextPart(text),), texts)),
+    min_size=1,
+    max_size=3,
 ).map(lambda results: Message("tool", tuple(results)))
 _rounds = st.builds(
     lambda system, rounds: (*system, *(message for messages in rounds for message in messages)),
@@ -302,7 +355,7 @@ def test_a_history_comes_back_from_its_request_as_it_was(messages):
 
 
 @pytest.mark.requirement("F11")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_what_a_client_sends_can_be_made_legal_for_any_provider(protocol):
     history = messages_of(
         {"role": "developer", "content": "Be."},
@@ -310,13 +363,20 @@ def test_what_a_client_sends_can_be_made_legal_for_any_provider(protocol):
             "role": "user",
             "content": [{"type": "text", "text": "See"}, {"type": "image_url", "image_url": "https://x/y"}],
         },
-        {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [CALL, {**CALL, "id": "b c"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "Hm.",
+            "tool_calls": [CALL, {**CALL, "id": "b c"}],
+        },
         {"role": "tool", "tool_call_id": "b c", "content": "2"},
         {"role": "tool", "tool_call_id": "call_1", "content": "1"},
         {"role": "assistant", "content": "Done."},
         HI,
     )
-    repaired = repair(history, protocol, to_ask=True)
+    repaired = repair(history, rules_of(protocol), to_ask=True)
     assert repaired.left == ()
-    results = [part for message in repaired.messages for part in message.parts if isinstance(part, ResultPart)]
+    results = [
+        part for message in repaired.messages for part in message.parts if isinstance(part, ResultPart)
+    ]
     assert [result.content for result in results] == [(TextPart("1"),), (TextPart("2"),)]

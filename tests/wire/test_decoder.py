@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import Alive, CallArgs, Cut, Ended, Skipped, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.decoder import Limits
+from turnbuckle.wire.decoder import DecoderLimits
 
 ANSWER = (
     b'{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,'
@@ -45,7 +45,9 @@ def _failure(events):
 
 
 @pytest.mark.requirement("A11")
-@pytest.mark.parametrize("headers", [JSON, SSE, {}], ids=["announced as JSON", "announced as a stream", "unannounced"])
+@pytest.mark.parametrize(
+    "headers", [JSON, SSE, {}], ids=["announced as JSON", "announced as a stream", "unannounced"]
+)
 @pytest.mark.parametrize(
     "data, by",
     [
@@ -115,7 +117,7 @@ def test_an_error_status_is_read_as_an_error_whatever_its_body():
 
 
 def test_a_huge_error_body_is_read_only_up_to_its_cap():
-    decoder = open_answer("openai_chat", status=500, limits=Limits(error=1000))
+    decoder = open_answer("openai_chat", status=500, limits=DecoderLimits(error=1000))
     for _ in range(100):
         assert decoder.feed(b"x" * 100_000) == []
     found = _failure(decoder.close())
@@ -126,11 +128,19 @@ def test_a_huge_error_body_is_read_only_up_to_its_cap():
 @pytest.mark.parametrize(
     "data, limits, what",
     [
-        pytest.param(b"data: " + b"x" * 100 + b"\n\n", Limits(line=50), "line of more than 50 bytes", id="line"),
-        pytest.param(b"data: x\n" * 20 + b"\n", Limits(event=50), "event of more than 50 bytes", id="event"),
-        pytest.param(b": hi\n\n" * 100, Limits(payload=50), "reply of more than 50 bytes", id="reply"),
-        pytest.param(b'{"a":"' + b"x" * 100, Limits(payload=50), "answer of more than 50 bytes", id="answer"),
-        pytest.param(b"<html>" + b"x" * 100, Limits(payload=50), "answer of more than 50 bytes", id="page"),
+        pytest.param(
+            b"data: " + b"x" * 100 + b"\n\n", DecoderLimits(line=50), "line of more than 50 bytes", id="line"
+        ),
+        pytest.param(
+            b"data: x\n" * 20 + b"\n", DecoderLimits(event=50), "event of more than 50 bytes", id="event"
+        ),
+        pytest.param(b": hi\n\n" * 100, DecoderLimits(payload=50), "reply of more than 50 bytes", id="reply"),
+        pytest.param(
+            b'{"a":"' + b"x" * 100, DecoderLimits(payload=50), "answer of more than 50 bytes", id="answer"
+        ),
+        pytest.param(
+            b"<html>" + b"x" * 100, DecoderLimits(payload=50), "answer of more than 50 bytes", id="page"
+        ),
     ],
 )
 @pytest.mark.parametrize("bytewise", [False, True], ids=["whole", "byte by byte"])
@@ -140,7 +150,9 @@ def test_what_is_over_a_cap_is_cut_with_its_own_failure(data, limits, what, byte
 
 
 def test_text_before_the_cap_is_kept():
-    events = _read(STREAM[: STREAM.index(b"data: [DONE]")] + b"data: " + b"x" * 999, limits=Limits(line=500))
+    events = _read(
+        STREAM[: STREAM.index(b"data: [DONE]")] + b"data: " + b"x" * 999, limits=DecoderLimits(line=500)
+    )
     assert fold(events).text == "Hello."
     assert _failure(events).kind == "oversize"
 
@@ -207,7 +219,10 @@ def test_halves_in_the_arguments_of_a_call_are_joined_too():
 def test_state_that_was_joined_from_halves_is_whole_also_at_a_tidy_end():
     def detail(text):
         details = b'[{"type":"reasoning.text","index":0,"text":"%b"}]' % text
-        return b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"reasoning_details":%b}}]}\n\n' % details
+        return (
+            b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{"reasoning_details":%b}}]}\n\n'
+            % details
+        )
 
     finish = b'data: {"id":"x","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
     for end in (b"", b"data: [DONE]\n\n"):
@@ -254,6 +269,8 @@ def test_a_failure_carries_the_request_id_of_its_response():
 
 
 def test_an_error_in_a_plain_body_keeps_what_was_said():
-    found = _failure(_read(json.dumps({"error": {"message": "no", "type": "invalid_request_error"}}).encode()))
+    found = _failure(
+        _read(json.dumps({"error": {"message": "no", "type": "invalid_request_error"}}).encode())
+    )
     assert (found.kind, found.message) == ("invalid", "no")
     assert json.loads(found.said) == {"message": "no", "type": "invalid_request_error"}

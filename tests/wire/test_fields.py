@@ -8,8 +8,8 @@ import pytest
 from turnbuckle.vocab.messages import FilePart, ImagePart
 from turnbuckle.wire.fields import DEEPEST, MOST_VALUES, Fields, Refused, keepable, open_body
 from turnbuckle.wire.media import document, picture
-from turnbuckle.wire.openai_chat.asked import read_chat
-from turnbuckle.wire.openai_responses.asked import read_response
+from turnbuckle.wire.openai_chat.parse_request import read_chat
+from turnbuckle.wire.openai_responses.parse_request import read_response
 
 
 def refusal(read):
@@ -218,7 +218,10 @@ def test_an_address_that_leads_nowhere_is_refused(address, words):
             {"filename": "a.bin", "file_data": "data:application/pdf;base64,AA=="},
             FilePart("a.bin", data="AA==", media_type="application/pdf"),
         ),
-        ({"filename": "a.PDF", "file_data": "AA=="}, FilePart("a.PDF", data="AA==", media_type="application/pdf")),
+        (
+            {"filename": "a.PDF", "file_data": "AA=="},
+            FilePart("a.PDF", data="AA==", media_type="application/pdf"),
+        ),
         ({"filename": "odd", "file_data": "AA=="}, FilePart("odd", data="AA==")),
     ],
 )
@@ -226,7 +229,9 @@ def test_a_file_is_read_by_the_one_way_that_is_given(given, expected):
     assert document(Fields(given), url="file_url") == expected
 
 
-@pytest.mark.parametrize("given", [{}, {"filename": "a"}, {"file_id": "a", "file_data": "b"}, {"file_data": None}])
+@pytest.mark.parametrize(
+    "given", [{}, {"filename": "a"}, {"file_id": "a", "file_data": "b"}, {"file_data": None}]
+)
 def test_a_file_needs_exactly_one_way_to_it(given):
     failure = refusal(lambda: document(Fields(given, "p"), url="file_url"))
     assert (failure.param, failure.message) == ("p", "p needs exactly one of file_id, file_data, file_url.")

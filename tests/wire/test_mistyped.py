@@ -9,7 +9,7 @@ import pytest
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.vocab.events import Cut, Event
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire.answer import open_answer
 
@@ -18,10 +18,11 @@ NO_NUMBERS = [value for value in VALUES if not isinstance(value, int | float)]
 PIECES = ("Hello", " there", ".")
 
 
-def read(protocol: Protocol, *frames: Any) -> list[Event]:
+def read(protocol: ProtocolName, *frames: Any) -> list[Event]:
     decoder = open_answer(protocol)
     body = b"".join(
-        b"data: %b\n\n" % (frame if isinstance(frame, bytes) else json.dumps(frame).encode()) for frame in frames
+        b"data: %b\n\n" % (frame if isinstance(frame, bytes) else json.dumps(frame).encode())
+        for frame in frames
     )
     return decoder.feed(body) + decoder.close()
 
@@ -32,7 +33,12 @@ def shown(events: list[Event]) -> tuple[str, str]:
 
 
 def chunk(delta: dict[str, Any], finish: Any = None, **fields: Any) -> dict[str, Any]:
-    return {"id": "c", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **fields}
+    return {
+        "id": "c",
+        "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        **fields,
+    }
 
 
 CHAT = (*(chunk({"content": piece}) for piece in PIECES), chunk({}, "stop"), b"[DONE]")
@@ -86,7 +92,12 @@ def test_a_mistyped_field_of_a_fragment_costs_that_field_alone(name: str) -> Non
 
 
 def delta(text: str, **fields: Any) -> dict[str, Any]:
-    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}, **fields}
+    return {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": text},
+        **fields,
+    }
 
 
 def messages(begun: dict[str, Any], middle: dict[str, Any], over: dict[str, Any]) -> list[dict[str, Any]]:
@@ -95,7 +106,10 @@ def messages(begun: dict[str, Any], middle: dict[str, Any], over: dict[str, Any]
     return [begun, start, delta(PIECES[0]), middle, delta(PIECES[2]), stop, over, {"type": "message_stop"}]
 
 
-BEGUN = {"type": "message_start", "message": {"id": "m", "model": "c", "content": [], "usage": {"input_tokens": 1}}}
+BEGUN = {
+    "type": "message_start",
+    "message": {"id": "m", "model": "c", "content": [], "usage": {"input_tokens": 1}},
+}
 OVER = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
 MESSAGES_SIDE = {
     "message": ("id", "model", "usage", "role", "stop_reason", "content"),
@@ -107,7 +121,9 @@ MESSAGES_SIDE = {
 
 
 @pytest.mark.requirement("A15")
-@pytest.mark.parametrize("place, name", [(place, name) for place, names in MESSAGES_SIDE.items() for name in names])
+@pytest.mark.parametrize(
+    "place, name", [(place, name) for place, names in MESSAGES_SIDE.items() for name in names]
+)
 def test_a_mistyped_field_of_a_messages_event_costs_that_field_alone(place: str, name: str) -> None:
     for value in NO_NUMBERS if name == "index" else VALUES:
         begun, over, middle = json.loads(json.dumps([BEGUN, OVER, delta(PIECES[1])]))
@@ -149,7 +165,9 @@ def test_a_mistyped_field_of_a_responses_event_costs_that_field_alone(name: str)
     for value in VALUES:
         middle = {**text_delta(PIECES[1]), name: value}
         whole = {"id": "r", "status": "completed", "output": [MESSAGE]}
-        assert shown(read("openai_responses", *responses(middle, whole))) == ("Hello there.", "complete"), value
+        assert shown(read("openai_responses", *responses(middle, whole))) == ("Hello there.", "complete"), (
+            value
+        )
 
 
 @pytest.mark.requirement("A15")
@@ -163,10 +181,58 @@ def test_a_mistyped_field_of_a_terminal_response_costs_that_field_alone(name: st
         )
 
 
-WHOLE: dict[Protocol, list[Any]] = {
+def candidate(text: str, finish: Any = None) -> dict[str, Any]:
+    content = {"parts": [{"text": text}], "role": "model"}
+    stop = {} if finish is None else {"finishReason": finish}
+    return {
+        "candidates": [{"content": content, "index": 0, **stop}],
+        "usageMetadata": {"promptTokenCount": 1},
+        "modelVersion": "g",
+        "responseId": "r",
+    }
+
+
+GEMINI = [*(candidate(piece) for piece in PIECES), candidate("", "STOP")]
+GEMINI_SIDE = {
+    "chunk": ("promptFeedback", "usageMetadata", "modelVersion", "responseId", "createTime"),
+    "candidate": (
+        "index",
+        "finishReason",
+        "finishMessage",
+        "safetyRatings",
+        "citationMetadata",
+        "groundingMetadata",
+        "tokenCount",
+    ),
+    "content": ("role",),
+    "part": ("thought", "thoughtSignature", "partMetadata"),
+}
+
+
+@pytest.mark.requirement("A15")
+@pytest.mark.parametrize(
+    "place, name", [(place, name) for place, names in GEMINI_SIDE.items() for name in names]
+)
+@pytest.mark.parametrize("at", range(len(PIECES)))
+def test_a_mistyped_field_of_a_candidate_costs_that_field_alone(place: str, name: str, at: int) -> None:
+    for value in NO_NUMBERS if name == "index" else VALUES:
+        if name == "thought" and value is True:
+            continue  # of its right type: these words are a thought then
+        frames = json.loads(json.dumps(GEMINI))
+        heard = frames[at]["candidates"][0]
+        where = {"chunk": frames[at], "candidate": heard, "content": heard["content"]}
+        where["part"] = heard["content"]["parts"][0]
+        where[place][name] = value
+        assert shown(read("gemini", *frames)) == ("Hello there.", "complete"), value
+
+
+WHOLE: dict[ProtocolName, list[Any]] = {
     "openai_chat": [chunk({"role": "assistant", "content": ""}), *CHAT],
     "anthropic": messages(BEGUN, delta(PIECES[1]), OVER),
-    "openai_responses": responses(text_delta(PIECES[1]), {"id": "r", "status": "completed", "output": [MESSAGE]}),
+    "openai_responses": responses(
+        text_delta(PIECES[1]), {"id": "r", "status": "completed", "output": [MESSAGE]}
+    ),
+    "gemini": GEMINI,
 }
 DAMAGES = [
     b"{",
@@ -174,12 +240,13 @@ DAMAGES = [
     b'{"id":"c","choices":[{"index":0,"delta":{"content":"',
     b"\xff\xfe",
     b'{"type":"content_block_del',
+    b'{"candidates":[{"content":{"parts":[{"text":"',
 ]
 
 
 @pytest.mark.requirement("A15", "B1")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_hole_is_no_end_on_a_host_that_never_says_more_either(protocol: Protocol) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
+def test_a_hole_is_no_end_on_a_host_that_never_says_more_either(protocol: ProtocolName) -> None:
     decoder = open_answer(protocol, quirks=Quirks(finishless=True, bare_done=True))
     frames = [json.dumps(frame).encode() for frame in WHOLE[protocol][:3] if isinstance(frame, dict)]
     events = decoder.feed(b"".join(b"data: %b\n\n" % frame for frame in (*frames, b"{"))) + decoder.close()
@@ -187,9 +254,11 @@ def test_a_hole_is_no_end_on_a_host_that_never_says_more_either(protocol: Protoc
 
 
 @pytest.mark.requirement("A15", "B1")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_whatever_event_is_damaged_the_text_is_whole_or_the_reply_is_cut(protocol: Protocol, damage: bytes) -> None:
+def test_whatever_event_is_damaged_the_text_is_whole_or_the_reply_is_cut(
+    protocol: ProtocolName, damage: bytes
+) -> None:
     frames = WHOLE[protocol]
     for place in range(len(frames)):
         events = read(protocol, *frames[:place], damage, *frames[place + 1 :])

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from turnbuckle.vocab.messages import CallPart, Message, OpaquePart, ResultPart, TextPart
-from turnbuckle.wire.openai_responses.asked import ResponsesAsked, read_response
 from turnbuckle.wire.openai_responses.input_items import references
+from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, read_response
 
 RAN = {
     "type": "mcp_call",
@@ -17,7 +17,12 @@ RAN = {
     "error": None,
     "status": "completed",
 }
-SAID = {"type": "message", "id": "msg_r1_0", "role": "assistant", "content": [{"type": "output_text", "text": "So."}]}
+SAID = {
+    "type": "message",
+    "id": "msg_r1_0",
+    "role": "assistant",
+    "content": [{"type": "output_text", "text": "So."}],
+}
 
 
 def messages(*items: dict, stored: dict | None = None) -> tuple[Message, ...]:
@@ -40,7 +45,10 @@ def test_a_call_that_was_run_here_is_a_call_and_its_result_again():
 def test_two_of_them_keep_their_order():
     made = messages(RAN, {**RAN, "id": "mcp_r1_2", "output": "again"})
     assert [message.role for message in made] == ["assistant", "tool", "assistant", "tool"]
-    assert [message.parts[0].call_id for message in made if message.role == "tool"] == ["mcp_r1_1", "mcp_r1_2"]
+    assert [message.parts[0].call_id for message in made if message.role == "tool"] == [
+        "mcp_r1_1",
+        "mcp_r1_2",
+    ]
 
 
 @pytest.mark.requirement("F4", "C5")

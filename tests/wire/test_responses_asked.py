@@ -13,8 +13,8 @@ from request_bodies import any_json, assert_read_or_refused, drained, with_one_c
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec, Wishes
-from turnbuckle.wire.openai_responses.asked import ResponsesAsked, grouped, read_response
+from turnbuckle.vocab.request import ModelRequest, NamedTool, RunOptions, ToolSpec
+from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, grouped, read_response
 from turnbuckle.wire.openai_responses.request import build
 from turnbuckle.wire.openai_responses.shapes import response_body
 
@@ -44,7 +44,7 @@ def asked(**fields):
 
 
 def only(**extra):
-    return Wishes(extra={"openai_responses": extra})
+    return RunOptions(extra={"openai_responses": extra})
 
 
 # Fields
@@ -54,34 +54,40 @@ def only(**extra):
 @pytest.mark.parametrize(
     "fields, expected",
     [
-        ({}, Wishes()),
-        ({"tools": [READ]}, Wishes(tools=(READ_SPEC,))),
+        ({}, RunOptions()),
+        ({"tools": [READ]}, RunOptions(tools=(READ_SPEC,))),
         (
             {"tools": [{"type": "function", "name": "now", "parameters": None, "strict": None}]},
-            Wishes(tools=(ToolSpec("now"),)),
+            RunOptions(tools=(ToolSpec("now"),)),
         ),
         (
-            {"tools": [{**READ, "allowed_callers": ["direct", "programmatic"]}], "parallel_tool_calls": False},
-            Wishes(tools=(READ_SPEC,), parallel_calls=False),
+            {
+                "tools": [{**READ, "allowed_callers": ["direct", "programmatic"]}],
+                "parallel_tool_calls": False,
+            },
+            RunOptions(tools=(READ_SPEC,), parallel_calls=False),
         ),
-        ({"tools": [READ], "tool_choice": "required"}, Wishes(tools=(READ_SPEC,), tool_choice="required")),
+        (
+            {"tools": [READ], "tool_choice": "required"},
+            RunOptions(tools=(READ_SPEC,), tool_choice="required"),
+        ),
         (
             {"tools": [READ], "tool_choice": {"type": "function", "name": "read"}},
-            Wishes(tools=(READ_SPEC,), tool_choice=NamedTool("read")),
+            RunOptions(tools=(READ_SPEC,), tool_choice=NamedTool("read")),
         ),
-        ({"tool_choice": "none"}, Wishes(tool_choice="none")),
-        ({"max_output_tokens": 5}, Wishes(max_output_tokens=5)),
-        ({"temperature": 0, "top_p": 1}, Wishes(temperature=0.0, top_p=1.0)),
-        ({"reasoning": {"effort": "low"}}, Wishes(effort="low")),
+        ({"tool_choice": "none"}, RunOptions(tool_choice="none")),
+        ({"max_output_tokens": 5}, RunOptions(max_output_tokens=5)),
+        ({"temperature": 0, "top_p": 1}, RunOptions(temperature=0.0, top_p=1.0)),
+        ({"reasoning": {"effort": "low"}}, RunOptions(effort="low")),
         (
             {"reasoning": {"effort": "high", "summary": "auto"}},
-            Wishes(effort="high", extra={"openai_responses": {"reasoning": {"summary": "auto"}}}),
+            RunOptions(effort="high", extra={"openai_responses": {"reasoning": {"summary": "auto"}}}),
         ),
-        ({"text": {"format": {"type": "text"}}}, Wishes()),
-        ({"text": {"format": {"type": "json_object"}}}, Wishes(response_format={"type": "json_object"})),
+        ({"text": {"format": {"type": "text"}}}, RunOptions()),
+        ({"text": {"format": {"type": "json_object"}}}, RunOptions(response_format={"type": "json_object"})),
         (
             {"text": {"format": FLAT}},
-            Wishes(
+            RunOptions(
                 response_format={
                     "type": "json_schema",
                     "json_schema": {"name": "n", "schema": SCHEMA, "strict": True},
@@ -89,7 +95,7 @@ def only(**extra):
             ),
         ),
         ({"text": {"verbosity": "low"}}, only(text={"verbosity": "low"})),
-        ({"truncation": "disabled"}, Wishes()),
+        ({"truncation": "disabled"}, RunOptions()),
         ({"truncation": "auto"}, only(truncation="auto")),
         (
             {"service_tier": "flex", "prompt_cache_key": "k", "safety_identifier": "u"},
@@ -109,7 +115,7 @@ def only(**extra):
                 "metadata": {"a": "b"},
                 "client_metadata": {"nobody": "knows"},
             },
-            Wishes(),
+            RunOptions(),
         ),
     ],
 )
@@ -124,7 +130,10 @@ def test_functions_of_a_namespace_are_offered_under_both_names_and_told_as_they_
     assert made.wishes.tools == tuple(specs)
     told = {"type": "namespace", "name": "files", "tools": [READ, {**READ, "name": "write"}]}
     assert made.echo["tools"] == [READ, told]
-    assert grouped(made.echo["tools"]) == {"files__read": ("files", "read"), "files__write": ("files", "write")}
+    assert grouped(made.echo["tools"]) == {
+        "files__read": ("files", "read"),
+        "files__write": ("files", "write"),
+    }
     assert asked(tools=[group()]).wishes.tools == ()
 
 
@@ -159,7 +168,11 @@ def test_instructions_stand_in_front_of_earlier_turns_and_these_in_front_of_the_
     earlier = (Message("user", (TextPart("Before."),)), Message("assistant", (TextPart("Yes."),)))
     told = Message("system", (TextPart("Be."),))
     with_them = asked(instructions="Be.")
-    assert (with_them.instructions, with_them.messages, with_them.fresh) == ("Be.", (told, SAID_HI), (SAID_HI,))
+    assert (with_them.instructions, with_them.messages, with_them.fresh) == (
+        "Be.",
+        (told, SAID_HI),
+        (SAID_HI,),
+    )
     assert with_them.behind(earlier) == (told, *earlier, SAID_HI)
     assert asked().behind(earlier) == (*earlier, SAID_HI)
     assert asked(instructions="").fresh == (SAID_HI,)
@@ -190,7 +203,11 @@ def test_tools_that_nobody_here_runs_are_left_out_where_that_is_allowed():
         ({"prompt": {"id": "p"}}, "prompt", "unsupported_parameter"),
         ({"moderation": {"model": "m"}}, "moderation", "unsupported_parameter"),
         ({"context_management": [{"type": "compaction"}]}, "context_management", "unsupported_parameter"),
-        ({"prompt_cache_options": {"prewarm": True}}, "prompt_cache_options.prewarm", "unsupported_parameter"),
+        (
+            {"prompt_cache_options": {"prewarm": True}},
+            "prompt_cache_options.prewarm",
+            "unsupported_parameter",
+        ),
         (
             {"previous_response_id": "resp_1", "conversation": "c"},
             "previous_response_id",
@@ -217,18 +234,34 @@ def test_tools_that_nobody_here_runs_are_left_out_where_that_is_allowed():
         ({"tools": [group({**READ, "name": "bad name"})]}, "tools[0].tools[0].name", "invalid_value"),
         ({"tools": [{**group(READ), "name": "bad name"}]}, "tools[0].tools[0].name", "invalid_value"),
         ({"tools": [group({**READ, "name": "f" * 122})]}, "tools[0].tools[0].name", "invalid_value"),
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name", "missing_required_parameter"),
-        ({"tools": [{**READ, "allowed_callers": ["programmatic"]}]}, "tools[0].allowed_callers", "invalid_value"),
+        (
+            {"tools": [{"type": "function", "function": {"name": "f"}}]},
+            "tools[0].name",
+            "missing_required_parameter",
+        ),
+        (
+            {"tools": [{**READ, "allowed_callers": ["programmatic"]}]},
+            "tools[0].allowed_callers",
+            "invalid_value",
+        ),
         ({"tools": [READ, READ]}, "tools[1].name", "invalid_value"),
         ({"tools": [{**READ, "name": "finish_call"}]}, "tools[0].name", "invalid_value"),
         ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
-        ({"tools": [READ], "tool_choice": {"type": "web_search_preview"}}, "tool_choice.type", "unsupported_value"),
+        (
+            {"tools": [READ], "tool_choice": {"type": "web_search_preview"}},
+            "tool_choice.type",
+            "unsupported_value",
+        ),
         (
             {"tools": [READ], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}},
             "tool_choice.type",
             "unsupported_value",
         ),
-        ({"tools": [READ], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice.name", "invalid_value"),
+        (
+            {"tools": [READ], "tool_choice": {"type": "function", "name": "g"}},
+            "tool_choice.name",
+            "invalid_value",
+        ),
         ({"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
         ({"max_tool_calls": 0}, "max_tool_calls", "invalid_value"),
         ({"temperature": 3}, "temperature", "invalid_value"),
@@ -244,7 +277,11 @@ def test_tools_that_nobody_here_runs_are_left_out_where_that_is_allowed():
             "text.format.schema",
             "missing_required_parameter",
         ),
-        ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name", "missing_required_parameter"),
+        (
+            {"text": {"format": {"type": "json_schema", "schema": {}}}},
+            "text.format.name",
+            "missing_required_parameter",
+        ),
         ({"truncation": "some"}, "truncation", "invalid_value"),
         ({"user": 1}, "user", "invalid_type"),
     ],
@@ -263,7 +300,9 @@ def test_nulls_are_the_same_as_nothing():
 
 def test_every_official_field_is_understood_passed_on_looked_at_or_refused():
     names = official.ResponseCreateParamsBase.__annotations__
-    unseen = {name for name in names if isinstance(read(**{name: [{"not": "this"}]}), ResponsesAsked)} - {"input"}
+    unseen = {name for name in names if isinstance(read(**{name: [{"not": "this"}]}), ResponsesAsked)} - {
+        "input"
+    }
     assert unseen == set()
 
 
@@ -353,7 +392,16 @@ DEFAULTS = {
             },
         ),
         ({"parallel_tool_calls": False}, {}),
-        ({"temperature": 0.5, "top_p": 0.25, "max_output_tokens": 3, "max_tool_calls": 2, "top_logprobs": 4}, {}),
+        (
+            {
+                "temperature": 0.5,
+                "top_p": 0.25,
+                "max_output_tokens": 3,
+                "max_tool_calls": 2,
+                "top_logprobs": 4,
+            },
+            {},
+        ),
         ({"previous_response_id": "resp_1"}, {}),
         ({"reasoning": {"effort": "low"}}, {"reasoning": {"effort": "low", "summary": None}}),
         ({"text": {"format": FLAT}}, {"text": {"format": FLAT, "verbosity": "medium"}}),

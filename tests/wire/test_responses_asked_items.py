@@ -14,7 +14,7 @@ from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.message import message_of
 from turnbuckle.reply.repair import repair
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -31,9 +31,10 @@ from turnbuckle.vocab.messages import (
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.openai_responses.asked import ResponsesAsked, read_response
 from turnbuckle.wire.openai_responses.input_items import references
+from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, read_response
 from turnbuckle.wire.openai_responses.request import build
+from turnbuckle.wire.registry import rules_of
 
 HI = {"role": "user", "content": "Hi."}
 SAID_HI = Message("user", (TextPart("Hi."),))
@@ -46,7 +47,12 @@ THOUGHT = {
 SPOKEN = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
 CALL = {"type": "function_call", "call_id": "c1", "name": "read", "arguments": '{"p":"a"}'}
 RESULT = {"type": "function_call_output", "call_id": "c1", "output": "2"}
-SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
+SEARCH = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "q"},
+}
 
 
 def read(*items, **how):
@@ -75,11 +81,18 @@ def said(text, **more):
     "item, role, part",
     [
         ({"role": "user", "content": "a"}, "user", TextPart("a")),
-        ({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}, "user", TextPart("a")),
+        (
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]},
+            "user",
+            TextPart("a"),
+        ),
         ({"role": "system", "content": "a"}, "system", TextPart("a")),
         ({"role": "developer", "content": [{"type": "input_text", "text": "a"}]}, "system", TextPart("a")),
         (
-            {"role": "user", "content": [{"type": "input_image", "image_url": "https://x/y", "detail": "auto"}]},
+            {
+                "role": "user",
+                "content": [{"type": "input_image", "image_url": "https://x/y", "detail": "auto"}],
+            },
             "user",
             ImagePart(url="https://x/y"),
         ),
@@ -93,7 +106,11 @@ def said(text, **more):
             "user",
             FilePart(url="https://x/a.pdf"),
         ),
-        ({"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}, "user", FilePart(file_id="f")),
+        (
+            {"role": "user", "content": [{"type": "input_file", "file_id": "f"}]},
+            "user",
+            FilePart(file_id="f"),
+        ),
         ({"role": "assistant", "content": "a"}, "assistant", TextPart("a")),
         ({"role": "assistant", "content": [{"type": "input_text", "text": "a"}]}, "assistant", TextPart("a")),
         (
@@ -107,7 +124,10 @@ def said(text, **more):
             TextPart("a", own(type="message", id="msg_1", status="completed")),
         ),
         (
-            {"role": "assistant", "content": [said("a", annotations=[{"type": "file_citation", "index": 0}])]},
+            {
+                "role": "assistant",
+                "content": [said("a", annotations=[{"type": "file_citation", "index": 0}])],
+            },
             "assistant",
             TextPart("a", own(type="message", annotations=[{"type": "file_citation", "index": 0}])),
         ),
@@ -126,11 +146,18 @@ def said(text, **more):
         ),
         (THOUGHT, "assistant", ReasoningPart("Hm.", own(**THOUGHT))),
         (
-            {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+            {
+                "type": "reasoning",
+                "id": "r",
+                "summary": [],
+                "content": [{"type": "reasoning_text", "text": "Hm."}],
+            },
             "assistant",
             ReasoningPart(
                 "Hm.",
-                own(type="reasoning", id="r", summary=[], content=[{"type": "reasoning_text", "text": "Hm."}]),
+                own(
+                    type="reasoning", id="r", summary=[], content=[{"type": "reasoning_text", "text": "Hm."}]
+                ),
             ),
         ),
         (RESULT, "tool", ResultPart("c1", (TextPart("2"),))),
@@ -138,7 +165,10 @@ def said(text, **more):
         (
             {
                 **RESULT,
-                "output": [{"type": "input_text", "text": "2"}, {"type": "input_image", "image_url": "https://x/y"}],
+                "output": [
+                    {"type": "input_text", "text": "2"},
+                    {"type": "input_image", "image_url": "https://x/y"},
+                ],
             },
             "tool",
             ResultPart("c1", (TextPart("2"), ImagePart(url="https://x/y"))),
@@ -149,7 +179,11 @@ def said(text, **more):
             ResultPart("c1", (TextPart("2"),)),
         ),
         (SEARCH, "assistant", OpaquePart(own(**SEARCH))),
-        ({"type": "of_tomorrow", "x": {"y": 1}}, "assistant", OpaquePart(own(type="of_tomorrow", x={"y": 1}))),
+        (
+            {"type": "of_tomorrow", "x": {"y": 1}},
+            "assistant",
+            OpaquePart(own(type="of_tomorrow", x={"y": 1})),
+        ),
     ],
 )
 def test_each_item_is_kept_whole(item, role, part):
@@ -159,7 +193,14 @@ def test_each_item_is_kept_whole(item, role, part):
 @pytest.mark.requirement("F4")
 def test_items_of_one_side_are_one_message():
     found = asked(
-        HI, THOUGHT, {**SPOKEN, "content": [said("a")]}, CALL, SEARCH, RESULT, {**RESULT, "call_id": "c2"}, CALL
+        HI,
+        THOUGHT,
+        {**SPOKEN, "content": [said("a")]},
+        CALL,
+        SEARCH,
+        RESULT,
+        {**RESULT, "call_id": "c2"},
+        CALL,
     )
     roles = [(message.role, [type(part).__name__ for part in message.parts]) for message in found.messages]
     assert roles == [
@@ -170,11 +211,13 @@ def test_items_of_one_side_are_one_message():
     ]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_texts_of_two_messages_never_run_together_for_any_provider(protocol):
-    answers = [{**SPOKEN, "id": f"msg_{at}", "content": [said(text)]} for at, text in enumerate(("One.", "Two."))]
+    answers = [
+        {**SPOKEN, "id": f"msg_{at}", "content": [said(text)]} for at, text in enumerate(("One.", "Two."))
+    ]
     history = asked(HI, *answers, HI).messages
-    repaired = repair(history, protocol).messages
+    repaired = repair(history, rules_of(protocol)).messages
     if protocol == "openai_chat":
         assert text_of(repaired[1].parts) == "One.\n\nTwo."
     else:
@@ -204,7 +247,9 @@ def test_an_item_that_is_only_named_is_the_item_that_was_kept(reference):
     assert "send the item itself" in lost.message
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"input":"item_reference"}', b'{"input":[1]}', b'{"input":[{"id":3}]}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"input":"item_reference"}', b'{"input":[1]}', b'{"input":[{"id":3}]}']
+)
 def test_where_nothing_is_named_nothing_is_looked_up(body):
     assert references(body) == ()
 
@@ -262,15 +307,27 @@ def test_where_nothing_is_named_nothing_is_looked_up(body):
         ({**CALL, "name": ""}, "input[1].name", "invalid_value"),
         ({**CALL, "arguments": None}, "input[1].arguments", "missing_required_parameter"),
         ({**CALL, "arguments": {}}, "input[1].arguments", "invalid_type"),
-        ({"type": "custom_tool_call", "call_id": "c", "name": "f"}, "input[1].input", "missing_required_parameter"),
+        (
+            {"type": "custom_tool_call", "call_id": "c", "name": "f"},
+            "input[1].input",
+            "missing_required_parameter",
+        ),
         ({**RESULT, "call_id": None}, "input[1].call_id", "missing_required_parameter"),
         ({**RESULT, "output": None}, "input[1].output", "missing_required_parameter"),
         ({**RESULT, "output": {"a": 1}}, "input[1].output", "invalid_type"),
         ({**THOUGHT, "summary": "Hm."}, "input[1].summary", "invalid_type"),
         ({**THOUGHT, "encrypted_content": 1}, "input[1].encrypted_content", "invalid_type"),
         ({"type": "item_reference"}, "input[1].id", "missing_required_parameter"),
-        ({"type": "additional_tools", "role": "developer", "tools": []}, "input[1].type", "unsupported_value"),
-        ({"type": "configuration_update", "reasoning": {"effort": "low"}}, "input[1].type", "unsupported_value"),
+        (
+            {"type": "additional_tools", "role": "developer", "tools": []},
+            "input[1].type",
+            "unsupported_value",
+        ),
+        (
+            {"type": "configuration_update", "reasoning": {"effort": "low"}},
+            "input[1].type",
+            "unsupported_value",
+        ),
         ({"type": "compaction_trigger"}, "input[1].type", "unsupported_value"),
     ],
 )
@@ -316,7 +373,8 @@ def test_every_official_kind_of_item_is_taken_or_refused_by_name():
     refused = {
         kind
         for kind in kinds
-        if isinstance(found := read(HI, {"type": kind, "id": "x"}), Failure) and found.param == "input[1].type"
+        if isinstance(found := read(HI, {"type": kind, "id": "x"}), Failure)
+        and found.param == "input[1].type"
     }
     assert refused == {"additional_tools", "configuration_update", "compaction_trigger"}
     assert len(kinds) > 25
@@ -337,14 +395,20 @@ def _thought(text):
 
 _ids = st.integers(0, 99)
 _spoken = st.builds(TextPart, texts) | st.builds(
-    lambda text, at: TextPart(text, own(type="message", id=f"msg_{at}", status="completed", phase="commentary")),
+    lambda text, at: TextPart(
+        text, own(type="message", id=f"msg_{at}", status="completed", phase="commentary")
+    ),
     texts,
     _ids,
 )
 _calls = (
     st.builds(CallPart, texts, texts, st.just('{"p":1}'))
-    | st.builds(lambda i, n, at: CallPart(i, n, "{}", own(type="function_call", id=f"fc_{at}")), texts, texts, _ids)
-    | st.builds(lambda i, n, text: CallPart(i, n, text, own(type="custom_tool_call")), st.just("custom"), texts, texts)
+    | st.builds(
+        lambda i, n, at: CallPart(i, n, "{}", own(type="function_call", id=f"fc_{at}")), texts, texts, _ids
+    )
+    | st.builds(
+        lambda i, n, text: CallPart(i, n, text, own(type="custom_tool_call")), st.just("custom"), texts, texts
+    )
 )
 _shown = st.builds(ImagePart, url=st.just("https://x/y"), detail=st.sampled_from(["", "low"])) | st.builds(
     FilePart, name=texts, data=st.just("AA=="), media_type=st.just("application/pdf")
@@ -359,7 +423,9 @@ _turns = st.builds(
     st.lists(_calls | st.just(OpaquePart(own(**SEARCH))), max_size=3),
 )
 _results = st.lists(
-    st.builds(ResultPart, texts.filter(lambda text: text != "custom"), st.just(()) | _mixed), min_size=1, max_size=3
+    st.builds(ResultPart, texts.filter(lambda text: text != "custom"), st.just(()) | _mixed),
+    min_size=1,
+    max_size=3,
 ).map(lambda results: Message("tool", tuple(results)))
 _users = st.builds(lambda parts: Message("user", parts), _mixed)
 _rounds = st.builds(
@@ -393,11 +459,11 @@ def test_the_output_of_a_response_goes_back_item_by_item_whoever_brings_it():
     reply = fold(decoder.feed(msgspec.json.encode(answer)) + decoder.close())
     brought = asked(*output).messages
     assert sent(brought)["input"] == output
-    assert brought == (message_of(reply, "openai_responses", ""),)
+    assert brought == (message_of(reply, rules_of("openai_responses"), ""),)
 
 
 @pytest.mark.requirement("F11")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_what_a_client_sends_can_be_made_legal_for_any_provider(protocol):
     custom = {"type": "custom_tool_call", "call_id": "c3", "name": "sql", "input": "SELECT 1"}
     history = asked(
@@ -414,9 +480,11 @@ def test_what_a_client_sends_can_be_made_legal_for_any_provider(protocol):
         {"type": "custom_tool_call_output", "call_id": "c3", "output": "1"},
         HI,
     ).messages  # fmt: skip
-    repaired = repair(history, protocol, to_ask=True)
+    repaired = repair(history, rules_of(protocol), to_ask=True)
     assert repaired.left == ()
     texts_kept = [text_of(message.parts) for message in repaired.messages if message.role != "tool"]
     assert texts_kept == ["Be.", "See", "Wait.", "Hi."]
-    results = [part for message in repaired.messages for part in message.parts if isinstance(part, ResultPart)]
+    results = [
+        part for message in repaired.messages for part in message.parts if isinstance(part, ResultPart)
+    ]
     assert [text_of(result.content) for result in results] == ["2", "2", "1"]

@@ -5,10 +5,10 @@ from itertools import combinations, pairwise
 import msgspec
 import pytest
 
-from turnbuckle.lab.invariants import check_cut, check_stream
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.message import message_of
 from turnbuckle.reply.repair import repair
+from turnbuckle.testing.stream_invariants import check_cut, check_stream
 from turnbuckle.vocab.events import BlockClosed, BlockStarted, Cut, Ended, Skipped, StateNoted, TextDelta
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.quirks import Quirks
@@ -17,9 +17,16 @@ from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.answer import open_answer
 from turnbuckle.wire.anthropic import request as anthropic_request
 from turnbuckle.wire.openai_responses import request as responses_request
+from turnbuckle.wire.registry import rules_of
 
 EVERY = pytest.mark.parametrize("protocol", ["anthropic", "openai_responses"])
-NOTE = {"type": "url_citation", "url": "https://tides.example", "title": "Tides", "start_index": 0, "end_index": 1}
+NOTE = {
+    "type": "url_citation",
+    "url": "https://tides.example",
+    "title": "Tides",
+    "start_index": 0,
+    "end_index": 1,
+}
 
 # What the provider's text says, and the text (in plain words) and reasoning (in a pair of brackets) that it becomes.
 TEXTS = [
@@ -97,7 +104,11 @@ def said(protocol, pieces, **quirks):
 def answered(protocol, text):
     """The same as a plain answer."""
     answer = {
-        "anthropic": {"type": "message", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"},
+        "anthropic": {
+            "type": "message",
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+        },
         "openai_responses": {"status": "completed", "output": [message(text)]},
     }[protocol]
     decoder = open_answer(protocol)
@@ -219,9 +230,9 @@ def test_state_goes_to_the_last_text(protocol):
 @pytest.mark.requirement("A7", "C5")
 def test_a_reply_with_inline_reasoning_goes_back_without_it(protocol):
     reply = fold(said(protocol, ["<think>a</think>b"]))
-    spoken = message_of(reply, protocol, "m")
+    spoken = message_of(reply, rules_of(protocol), "m")
     user = Message("user", (TextPart("hello"),))
-    repaired = repair((user, spoken, user), protocol, model="m", to_ask=True)
+    repaired = repair((user, spoken, user), rules_of(protocol), model="m", to_ask=True)
     assert repaired.left == ()
     request = ModelRequest("m", repaired.messages, max_output_tokens=9)
     if protocol == "anthropic":
@@ -264,7 +275,9 @@ def test_each_telling_of_a_text_adds_what_the_deltas_left_out(received):
 
 
 def test_a_whole_text_that_contradicts_its_deltas_is_said_to():
-    events = decode("openai_responses", [*responses_frames(["<think>a</think>", "b"], stop=False), *tellings()[2:]])
+    events = decode(
+        "openai_responses", [*responses_frames(["<think>a</think>", "b"], stop=False), *tellings()[2:]]
+    )
     assert [event.harmless for event in events if isinstance(event, Skipped)] == [True]
 
 

@@ -18,7 +18,9 @@ MESSAGES = [
     pytest.param("event:x\ndata:a\n\n", [(b"x", b"a")], id="a name without spaces"),
     pytest.param("data: a\nevent: x\n\n", [(b"x", b"a")], id="a name behind the data"),
     pytest.param("event: x\nevent: y\ndata: a\n\n", [(b"y", b"a")], id="the last name wins"),
-    pytest.param("event: x\ndata: a\n\ndata: b\n\n", [(b"x", b"a"), (b"", b"b")], id="a name holds for one event"),
+    pytest.param(
+        "event: x\ndata: a\n\ndata: b\n\n", [(b"x", b"a"), (b"", b"b")], id="a name holds for one event"
+    ),
     pytest.param("event: x\n\ndata: b\n\n", [EMPTY, (b"", b"b")], id="a name without data is forgotten"),
     pytest.param("data: a\ndata: b\n\n", [(b"", b"a\nb")], id="several data lines"),
     pytest.param("data: a\ndata:\ndata: b\n\n", [(b"", b"a\n\nb")], id="an empty line among the data"),
@@ -37,14 +39,18 @@ MESSAGES = [
     pytest.param("Data: a\n\n", [EMPTY], id="names of fields are case-sensitive"),
     pytest.param("foo: a\ndata: b\n\n", [(b"", b"b")], id="an unknown field is ignored"),
     pytest.param("data: a:b: c\n\n", [(b"", b"a:b: c")], id="only the first colon splits"),
-    pytest.param("\n\n\ndata: a\n\n\n\ndata: b\n\n\n", [(b"", b"a"), (b"", b"b")], id="more blank lines than needed"),
+    pytest.param(
+        "\n\n\ndata: a\n\n\n\ndata: b\n\n\n", [(b"", b"a"), (b"", b"b")], id="more blank lines than needed"
+    ),
     pytest.param("data: ü😀\n\n", [(b"", "ü😀".encode())], id="characters of several bytes"),
     pytest.param(
         "data: a\u2028b\u2029c\u0085d\x0be\x0cf\n\n",
         [(b"", "a\u2028b\u2029c\u0085d\x0be\x0cf".encode())],
         id="other line separators are text",
     ),
-    pytest.param("event: a\ndata: 1\n\nevent: b\ndata: 2\n\n", [(b"a", b"1"), (b"b", b"2")], id="two named events"),
+    pytest.param(
+        "event: a\ndata: 1\n\nevent: b\ndata: 2\n\n", [(b"a", b"1"), (b"b", b"2")], id="two named events"
+    ),
     pytest.param(
         "event: a\ndata: 1\n\n: hi\n\nevent: b\ndata: 2\n\ndata: 3\n\n",
         [(b"a", b"1"), COMMENT, (b"b", b"2"), (b"", b"3")],
@@ -165,13 +171,21 @@ TOO_MUCH = [
     pytest.param(b": 123456789\n\n", 10, 30, Overflow("line", 10), id="a comment"),
     pytest.param(b"data: 1\ndata: 12345\n\n", 10, 30, Overflow("line", 10), id="a second line"),
     pytest.param(b"data: 12345\ndata: 1\n\n", 10, 30, Overflow("line", 10), id="a first line"),
-    pytest.param(b"data: 1\ndata: 2\ndata: 3\n\n", 10, 20, Overflow("event", 20), id="an event of short lines"),
+    pytest.param(
+        b"data: 1\ndata: 2\ndata: 3\n\n", 10, 20, Overflow("event", 20), id="an event of short lines"
+    ),
     pytest.param(b"data: 123456789\n\n", 20, 10, Overflow("event", 10), id="an event of one line"),
     pytest.param(b"x" * 40, 10, 30, Overflow("line", 10), id="a line that never ends"),
     pytest.param(b"data: 1\n" * 5, 10, 30, Overflow("event", 30), id="an event that never ends"),
-    pytest.param(b"data: " + b"1" * 40 + b"\n\n", 10, 30, Overflow("line", 10), id="a line larger than an event"),
     pytest.param(
-        b"data: 1\ndata: 2\ndata: 1234567\n\n", 10, 20, Overflow("event", 20), id="an event full in its last line"
+        b"data: " + b"1" * 40 + b"\n\n", 10, 30, Overflow("line", 10), id="a line larger than an event"
+    ),
+    pytest.param(
+        b"data: 1\ndata: 2\ndata: 1234567\n\n",
+        10,
+        20,
+        Overflow("event", 20),
+        id="an event full in its last line",
     ),
 ]
 

@@ -10,9 +10,14 @@ TEXTS = [
     pytest.param("<think>a</think>b", "b", "a", id="a tag and text"),
     pytest.param("\n <think>\n a\n</think>\n\nb\n", "b\n", "a\n", id="white space around the tags"),
     pytest.param("x <think>a</think> y", "x <think>a</think> y", "", id="a tag in mid-text is text"),
-    pytest.param("It opens with <think> and so on", "It opens with <think> and so on", "", id="a tag is talked about"),
     pytest.param(
-        "x<think>a</think>y</think>\nz", "x<think>a</think>y</think>\nz", "", id="behind such a tag all is text"
+        "It opens with <think> and so on", "It opens with <think> and so on", "", id="a tag is talked about"
+    ),
+    pytest.param(
+        "x<think>a</think>y</think>\nz",
+        "x<think>a</think>y</think>\nz",
+        "",
+        id="behind such a tag all is text",
     ),
     pytest.param("It ends with </think>.", "It ends with </think>.", "", id="a closing tag is talked about"),
     pytest.param("Say </think> then", "Say </think> then", "", id="a closing tag in a sentence"),
@@ -20,11 +25,15 @@ TEXTS = [
     pytest.param("</think>\nb", "b", "", id="a closing tag first of all"),
     pytest.param("<think>a</think>b</think>c", "b</think>c", "a", id="a closing tag too many is text"),
     pytest.param("<think>a<think>b</think>c</think>d", "cd", "a<think>b", id="a tag inside the reasoning"),
-    pytest.param("<think>a</think>\n<think>b</think> c", "c", "ab", id="reasoning begins again before any text"),
+    pytest.param(
+        "<think>a</think>\n<think>b</think> c", "c", "ab", id="reasoning begins again before any text"
+    ),
     pytest.param("<think>a</think><think>b</think>c", "c", "ab", id="two tags"),
     pytest.param("<think>a", "", "a", id="a tag that is never closed"),
     pytest.param("<think></think>b", "b", "", id="nothing inside"),
-    pytest.param("<think>a < b </thin k> c</think>d", "d", "a < b </thin k> c", id="what only looks like the end"),
+    pytest.param(
+        "<think>a < b </thin k> c</think>d", "d", "a < b </thin k> c", id="what only looks like the end"
+    ),
     pytest.param("a</think>b", "ab", "", id="a closing tag alone is not text"),
     pytest.param("a < b and <thin", "a < b and <thin", "", id="what only looks like a tag"),
     pytest.param("<thinker>a</thinker>", "<thinker>a</thinker>", "", id="a longer word is no tag"),
@@ -36,9 +45,13 @@ TEXTS = [
     pytest.param("<|begin_of_thought|>a<|end_of_thought|>b", "b", "a", id="begin_of_thought"),
     pytest.param("◁think▷a◁/think▷b", "b", "a", id="triangles"),
     pytest.param("<think>a</thinking>b</think>c", "c", "a</thinking>b", id="a tag is closed by its own kind"),
-    pytest.param("x <reason>a</reason>", "x <reason>a</reason>", "", id="an ordinary word opens only at the start"),
+    pytest.param(
+        "x <reason>a</reason>", "x <reason>a</reason>", "", id="an ordinary word opens only at the start"
+    ),
     pytest.param("`<think>` is a tag", "`<think>` is a tag", "", id="a tag in code"),
-    pytest.param("```\n</think>\n```\n</think>\ny", "```\n</think>\n```\ny", "", id="a closing tag in a fence"),
+    pytest.param(
+        "```\n</think>\n```\n</think>\ny", "```\n</think>\n```\ny", "", id="a closing tag in a fence"
+    ),
     pytest.param("<think>`</think>b", "b", "`", id="a backtick inside the reasoning"),
     pytest.param("<<think>a</think>b", "<<think>a</think>b", "", id="an angle bracket before the tag"),
     pytest.param(" \n ", " \n ", "", id="only white space"),

@@ -79,7 +79,9 @@ def test_what_is_written_is_read_back_the_same(write, read):
     assert read(write(Usage())) == Usage(input=0, output=0)
 
 
-@pytest.mark.parametrize("count", [10**400, -(10**400), 2**53, -1, float("inf"), float("nan"), True, "7", None, [7]])
+@pytest.mark.parametrize(
+    "count", [10**400, -(10**400), 2**53, -1, float("inf"), float("nan"), True, "7", None, [7]]
+)
 def test_a_count_that_can_be_none_is_left_out(count):
     """JSON can spell integers that no float holds; no decoder may fall over one."""
     openai = usage_from_openai({"prompt_tokens": count, "completion_tokens": 3, "cost": count})

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import ALL, transcripts
 
-from turnbuckle.lab.cutpoints import decode_all
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict
+from turnbuckle.testing.cut_points import decode_all
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import Cut
-from turnbuckle.vocab.ids import PROTOCOLS
+from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.decoder import Limits
+from turnbuckle.wire.decoder import DecoderLimits
 
 _PIECES = st.sampled_from(
     [b"data: ", b"data:", b"event: ", b"\n\n", b"\n", b"\r", b"\r\n", b": x", b"{", b"}", b"[DONE]", b'"type":', b'"choices":[',
@@ -36,7 +36,9 @@ def _mutants(data, dice, count):
                 case 1:
                     del body[at : at + dice.randint(1, 40)]
                 case 2:
-                    body[at:at] = bytes(dice.choices(b'{}[]":,\\0123456789nulltruefalse\n\r', k=dice.randint(1, 8)))
+                    body[at:at] = bytes(
+                        dice.choices(b'{}[]":,\\0123456789nulltruefalse\n\r', k=dice.randint(1, 8))
+                    )
                 case 3:
                     body[at:at] = body[at : at + dice.randint(1, 200)]
                 case 4:
@@ -67,14 +69,14 @@ def test_a_mutated_transcript_never_raises_and_never_breaks_an_invariant(protoco
     record_property("mutants tried", tried)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @given(pieces=st.lists(st.one_of(st.binary(max_size=20), _PIECES), max_size=40))
 @settings(max_examples=150)
 def test_random_bytes_never_raise_and_have_one_last_word(protocol, pieces):
     _check(protocol, pieces, pieces)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_a_deeply_nested_frame_is_survived(protocol):
     for depth in (100, 900, 100_000):
         body = b"data: " + b'{"error":' * depth + b"1" + b"}" * depth + b"\n\n"
@@ -83,7 +85,7 @@ def test_a_deeply_nested_frame_is_survived(protocol):
         _check(protocol, body, [body])
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize(
     "endless",
     [
@@ -96,7 +98,7 @@ def test_a_deeply_nested_frame_is_survived(protocol):
     ],
 )
 def test_memory_stays_below_the_caps_whatever_arrives(protocol, endless):
-    limits = Limits(line=100_000, event=100_000, payload=200_000, error=10_000)
+    limits = DecoderLimits(line=100_000, event=100_000, payload=200_000, error=10_000)
     decoder = open_answer(protocol, limits=limits)
     decoder.feed(endless)
     tracemalloc.start()
@@ -107,10 +109,25 @@ def test_memory_stays_below_the_caps_whatever_arrives(protocol, endless):
     assert held < 400_000
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_a_reply_without_end_is_cut_at_its_cap(protocol):
-    body = next(path.read_bytes() for path in transcripts(protocol) if path.suffix == ".sse")
-    decoder = open_answer(protocol, limits=Limits(payload=500))
-    events = [event for byte in body for event in decoder.feed(bytes([byte]))] + decoder.close()
-    assert isinstance(events[-1], Cut)
-    assert events[-1].failure.kind == "oversize"
+    for path in transcripts(protocol):
+        if path.suffix != ".sse":
+            continue
+        body = path.read_bytes().lstrip(b" \t\r\n\xef\xbb\xbf")  # what precedes a body is not held
+        size, _ = _read_by_bytes(open_answer(protocol), body)
+        for cap in (1, size // 2, size - 2):
+            limited = open_answer(protocol, limits=DecoderLimits(payload=cap))
+            read, last = _read_by_bytes(limited, body)
+            assert isinstance(last, Cut), path.name
+            assert (read, last.failure.kind) == (cap + 1, "oversize"), path.name
+
+
+def _read_by_bytes(decoder, body):
+    """How many bytes were read up to the last word, and that word."""
+    for count, byte in enumerate(body, 1):
+        decoder.feed(bytes([byte]))
+        if decoder.last is not None:
+            return count, decoder.last
+    decoder.close()
+    return len(body), decoder.last

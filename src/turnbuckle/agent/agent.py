@@ -10,23 +10,24 @@ from typing import Any, Literal, Self, TypeVar
 
 from msgspec.structs import replace
 
-from turnbuckle.agent.asking import Ask
-from turnbuckle.agent.events import ApprovalAsked, Cursor, Event, read_cursor
-from turnbuckle.agent.given import USUAL, loaded_for
+from turnbuckle.agent.approvals import Ask
+from turnbuckle.agent.config import USUAL, loaded_for
+from turnbuckle.agent.events import Cursor, Event, read_cursor
 from turnbuckle.agent.loop_thread import LoopThread, call_in
 from turnbuckle.agent.result import Result
 from turnbuckle.agent.sessions import AgentSessions
 from turnbuckle.agent.work import Assignment, Work
 from turnbuckle.app import open_app
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.observe.sight import Sight
+from turnbuckle.narrate.receipt import Receipt
+from turnbuckle.narrate.told import QuestionAsked
+from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces
 from turnbuckle.runtime.context import task_message
 from turnbuckle.session.facts import Busy
 from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.spec import Tool
 from turnbuckle.turn.consent import Rule
-from turnbuckle.turn.receipt import Receipt
 from turnbuckle.vocab.messages import Message, Part, TextPart
 
 T = TypeVar("T")
@@ -44,13 +45,14 @@ class Agent:
 
     Or without any event loop: `with Agent(…) as agent: agent.run_sync("write hello.txt")`.
 
-    `model` is `preset/model`, a route of turnbuckle.toml, or `rehearsal`, the embedded script that needs no key;
-    several in a list are fallbacks. With `base_url` it is the name of a model at any OpenAI-compatible server. Left
-    out, it is what turnbuckle.toml says. `tools` are your own, made with `@tool`; `enable` names the families of
-    built-in ones. `workspace` is where file and shell tools act. `data` holds the journal, `:memory:` keeps nothing.
-    `instructions` are told to the model in front of every conversation. `approval` are rules such as
-    `{"shell": "ask"}`, `ask` is the function that answers, and `attended` says that somebody answers by `Agent.answer`
-    instead. `config` is the file of settings, None for none, and `settings` holds more of them by their dotted keys.
+    `model` is `preset/model`, a route of turnbuckle.toml, or `rehearsal`, the embedded script that needs no
+    key; several in a list are fallbacks. With `base_url` it is the name of a model at any OpenAI-compatible
+    server. Left out, it is what turnbuckle.toml says. `tools` are your own, made with `@tool`; `enable` names
+    the families of built-in ones. `workspace` is where file and shell tools act. `data` holds the journal,
+    `:memory:` keeps nothing. `instructions` are told to the model in front of every conversation. `approval`
+    are rules such as `{"shell": "ask"}`, `ask` is the function that answers, and `attended` says that
+    somebody answers by `Agent.answer` instead. `config` is the file of settings, None for none, and
+    `settings` holds more of them by their dotted keys.
 
     Making an agent reads the settings, and raises ConfigError. Nothing else happens before it is opened.
     """
@@ -84,7 +86,12 @@ class Agent:
         if approval is not None:
             changes["tools.approval"] = dict(approval)
         self._loaded = loaded_for(
-            config, model=model, base_url=base_url, api_key=api_key, changes=changes, environment=self._environment
+            config,
+            model=model,
+            base_url=base_url,
+            api_key=api_key,
+            changes=changes,
+            environment=self._environment,
         )
         self._tools = tuple(tools)
         registry_of(self._loaded.settings.tools.enable, own=self._tools)  # so that a clash is told here
@@ -124,7 +131,7 @@ class Agent:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="turnbuckle-"))
             loaded = replace(loaded, settings=replace(loaded.settings, data=folder))
             journal = MemoryJournal()
-        sight = Sight((Traces(),))
+        sight = RunObserver((Traces(),))
         opened = await stack.enter_async_context(
             open_app(
                 loaded,
@@ -178,111 +185,115 @@ class Agent:
 
     # Runs
 
-    async def run(self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None) -> Result:
+    async def run(
+        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
+    ) -> Result:
         """Carry out a task to its end.
 
-        `session` is the conversation that it belongs to, a new one if left out. `key` makes the task count once: the
-        same key with the same task gives the same run, also after a crash, which then goes on where it was. `busy` says
-        what happens while another run is under way in the session: queue, steer, interrupt or refuse.
+        `session` is the conversation that it belongs to, a new one if left out. `key` makes the task count
+        once: the same key with the same task gives the same run, also after a crash, which then goes on where
+        it was. `busy` says what happens while another run is under way in the session: queue, steer,
+        interrupt or refuse.
 
-        However the run goes, that is in the result. Raises SessionBusy where it is refused, KeyReused, RunUnfinished if
-        the run was lost, and what the journal raises. If the caller is cancelled the run is stopped first, and what it
-        did and said is kept."""
+        However the run goes, that is in the result. Raises SessionBusy where it is refused, KeyReused,
+        RunUnfinished if the run was lost, and what the journal raises. If the caller is cancelled the run is
+        stopped first, and what it did and said is kept."""
         work = self._here()
-        promised = await work.begin(Assignment(_message(task), session, busy, key))
+        begun = await work.begin(Assignment(_message(task), session, busy, key))
         try:
-            return await work.result(promised.run)
+            return await work.result(begun.run)
         except asyncio.CancelledError:
-            await work.ended_for(promised)
+            await work.ended_for(begun)
             raise
         finally:
-            work.detach(promised)
+            work.detach(begun)
 
     async def stream(
         self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
     ) -> AsyncGenerator[Event]:
-        """Carry out a task and tell what happens, as it happens; the last event is `Ended`. The same as `run` in
-        everything else. Whoever leaves the loop early has the run stopped: use `start` and `follow` for one that is to
-        go on."""
+        """Carry out a task and tell what happens, as it happens; the last event is `Ended`. The same as `run`
+        in everything else. Whoever leaves the loop early has the run stopped: use `start` and `follow` for
+        one that is to go on."""
         work = self._here()
-        promised = await work.begin(Assignment(_message(task), session, busy, key))
+        begun = await work.begin(Assignment(_message(task), session, busy, key))
         try:
-            async with aclosing(work.follow(promised.run, Cursor(promised.after))) as events:
+            async with aclosing(work.follow(begun.run, Cursor(begun.after))) as events:
                 async for event in events:
                     yield event
         except (asyncio.CancelledError, GeneratorExit):
             if self._work is work:
-                await work.ended_for(promised)
+                await work.ended_for(begun)
             raise
         finally:
-            work.detach(promised)
+            work.detach(begun)
 
-    async def start(self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None) -> str:
+    async def start(
+        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
+    ) -> str:
         """Begin a run that goes on by itself, and give its id. It is stored when this returns."""
         work = self._here()
-        promised = await work.begin(Assignment(_message(task), session, busy, key))
-        work.detach(promised)
-        return promised.run
+        begun = await work.begin(Assignment(_message(task), session, busy, key))
+        work.detach(begun)
+        return begun.run
 
     async def follow(self, run: str, *, after: str | int = "") -> AsyncGenerator[Event]:
-        """Tell what happens in a run: everything behind the cursor of an event, then what comes, to its end. Any number
-        of tasks may follow one run, and leaving changes nothing for it. Raises RunUnknown, CursorGone, and
-        RunUnfinished where the run has no end and nobody drives it."""
+        """Tell what happens in a run: everything behind the cursor of an event, then what comes, to its end.
+        Any number of tasks may follow one run, and leaving changes nothing for it. Raises RunUnknown,
+        CursorGone, and RunUnfinished where the run has no end and nobody drives it."""
         work = self._here()
-        known = await work.known(run)
-        async with aclosing(work.follow(known, read_cursor(after))) as events:
+        known = await work.runs.find(run)
+        async with aclosing(work.follow(known.run, read_cursor(after))) as events:
             async for event in events:
                 yield event
 
     async def wait(self, run: str) -> Result:
         """Wait for the end of a run, or look at one that has ended. Raises RunUnknown and RunUnfinished."""
         work = self._here()
-        return await work.result(await work.known(run))
+        return await work.result((await work.runs.find(run)).run)
 
     async def stop(self, run: str, by: str = "user") -> Receipt:
-        """End a run, within a second, and say what was stopped. The next message of its session begins anew. Raises
-        RunUnknown."""
-        work = self._here()
-        return await work.stop(await work.known(run), by)
+        """End a run, within a second, and say what was stopped. The next message of its session starts fresh.
+        Raises RunUnknown."""
+        return await self._here().stop(run, by)
 
     async def resume(self, run: str = "") -> tuple[str, ...]:
-        """Go on with a run that has no end, or with all of them: after a crash, or when an agent was closed before. The
-        ids of those that were taken up; `follow` and `wait` tell the rest. What was done is not done again. Raises
-        RunUnknown and SessionBusy for a run that is named."""
-        work = self._here()
-        if not run:
-            return await work.resume_all()
-        known = await work.known(run)
-        return (known,) if await work.go_on(known) else ()
+        """Go on with a run that has no end, or with all of them: after a crash, or when an agent was closed
+        before. The ids of those that were taken up; `follow` and `wait` tell the rest. What was done is not
+        done again. Raises RunUnknown and SessionBusy for a run that is named."""
+        return await self._here().resume(run)
 
     # People
 
-    async def approvals(self) -> tuple[ApprovalAsked, ...]:
+    async def approvals(self) -> tuple[QuestionAsked, ...]:
         """What waits for a person, in any run that is driven here."""
         return await self._here().questions()
 
-    async def answer(self, asked: ApprovalAsked, answer: bool | str, by: str = "user") -> bool:
-        """Answer what a run asks: True or False to a call that needs consent, a text to a question. The first answer
-        counts, and is stored; False if nobody waits for this one any more."""
+    async def answer(self, asked: QuestionAsked, answer: bool | str, by: str = "user") -> bool:
+        """Answer what a run asks: True or False to a call that needs consent, a text to a question. The first
+        answer counts, and is stored; False if nobody waits for this one any more."""
         return await self._here().answer(asked, answer, by)
 
     # Without an event loop
 
     def sync(self, work: "Coroutine[Any, Any, T]") -> T:
-        """Wait for anything of this agent from plain code: `agent.sync(agent.sessions.list())`. The agent is open by
-        `with`, or in another thread. Ctrl-C stops the run cleanly."""
+        """Wait for anything of this agent from plain code: `agent.sync(agent.sessions.list())`. The agent is
+        open by `with`, or in another thread. Ctrl-C stops the run cleanly."""
         loop = self._loop
         running = _running_loop()
         if loop is None or running is loop:
             work.close()
             if loop is None:
                 raise RuntimeError("this agent is not open: use it inside `with Agent(…) as agent:`")
-            raise RuntimeError("this is the agent's own event loop, which can not wait for itself: use `await` here")
+            raise RuntimeError(
+                "this is the agent's own event loop, which cannot wait for itself: use `await` here"
+            )
         return call_in(loop, work)
 
-    def run_sync(self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None) -> Result:
-        """`run` for plain code. An agent that is not open is opened for this one task. It also works in a notebook,
-        where an event loop runs already, and holds that up meanwhile."""
+    def run_sync(
+        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
+    ) -> Result:
+        """`run` for plain code. An agent that is not open is opened for this one task. It also works in a
+        notebook, where an event loop runs already, and holds that up meanwhile."""
         if self._loop is None and self._thread is None:
             with self:
                 return self.sync(self.run(task, session=session, key=key, busy=busy))

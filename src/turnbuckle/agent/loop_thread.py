@@ -33,8 +33,8 @@ class LoopThread:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a loop that another thread runs, and wait for it. Ctrl-C cancels it, and it may still end in
-    good order; a second one leaves at once."""
+    """Run a coroutine in a loop that another thread runs, and wait for it. Ctrl-C cancels it, and it may
+    still end in good order; a second one leaves at once."""
     done: Future[T] = Future()
     tasks: list[asyncio.Task[T]] = []
 

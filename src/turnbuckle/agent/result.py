@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.reply.draft import Draft
-from turnbuckle.server.names import LOCAL
-from turnbuckle.server.run_view import RunFold, Tokens
+from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.run_view import RunFold, Tokens
 from turnbuckle.turn.ledger import Waste, total
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message
@@ -17,11 +17,12 @@ from turnbuckle.vocab.outcome import OutcomeKind
 class Result(Struct, frozen=True):
     """One run that has its end.
 
-    `text` is all that the model said, with a paragraph for what it said behind each round of tools. `outcome` is
-    `completed`, `partial` (it gave up, and what it has is kept), `cancelled` or `failed`, and `why` says so in a
-    sentence. `usage` is what the providers counted, `wasted` what cuts and stalls have cost, by cause in `wastes`.
-    `drafts` are calls that were cut and never finished, with all that arrived. `messages` is what was said in this run,
-    from the task on, with calls and results. `notices` are the quiet lines about what broke, and what was done then.
+    `text` is all that the model said, with a paragraph for what it said behind each round of tools. `outcome`
+    is `completed`, `partial` (it gave up, and what it has is kept), `cancelled` or `failed`, and `why` says
+    so in a sentence. `usage` is what the providers counted, `wasted` what cuts and stalls have cost, by cause
+    in `wastes`. `drafts` are calls that were cut and never finished, with all that arrived. `messages` is
+    what was said in this run, from the task on, with calls and results. `notices` are the quiet lines about
+    what broke, and what was done then.
     """
 
     run: str

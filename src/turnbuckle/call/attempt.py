@@ -1,17 +1,17 @@
-"""One attempt: a request goes out, events come back in batches, and exactly one last word ends them. Never a retry.
+"""One attempt: a request goes out, events come back in batches, and exactly one last word ends them. Never a
+retry.
 
-Theory of operation. Whoever iterates does the reading; there is no task and no queue per chunk. What arrives while the
-reader is busy is one batch when it comes back. One timer looks at the clocks, at least twice a second; it aborts the
-exchange when a clock has fired, and the reader then finds the reason. A stop does the same. Clocks judge the peer, not
-the reader: while something lies unread nobody is stalled.
+Theory of operation. Whoever iterates does the reading; there is no task and no queue per chunk. What arrives
+while the reader is busy is one batch when it comes back. One timer looks at the clocks, at least twice a
+second; it aborts the exchange when a clock has fired, and the reader then finds the reason. A stop does the
+same. Clocks judge the peer, not the reader: while something lies unread nobody is stalled.
 
-A timer that comes late looks twice, with a pass of the event loop between: a machine that was busy or asleep may have
-bytes waiting that nobody had the time to read.
+A timer that comes late looks twice, with a pass of the event loop between: a machine that was busy or asleep
+may have bytes waiting that nobody had the time to read.
 """
 
 import asyncio
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Protocol, Self
 
 import msgspec
@@ -34,23 +34,15 @@ from turnbuckle.vocab.events import (
     TextDelta,
 )
 from turnbuckle.vocab.failure import Failure, failure
-from turnbuckle.vocab.ids import Protocol as ProtocolName
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.anthropic import request as anthropic
 from turnbuckle.wire.decoder import EndKind, ReplyDecoder
-from turnbuckle.wire.openai_chat import request as openai_chat
-from turnbuckle.wire.openai_responses import request as openai_responses
+from turnbuckle.wire.registry import PROTOCOLS
 
 TICK = 0.5
 _LATE = 0.5
 _SECOND_LOOK = 0.01
 _SLEPT = 5.0
-_WIRES: dict[ProtocolName, ModuleType] = {
-    "openai_chat": openai_chat,
-    "openai_responses": openai_responses,
-    "anthropic": anthropic,
-}
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
 
 
@@ -63,7 +55,8 @@ class Stopper(Protocol):
 
 
 class Attempt:
-    """An async iterator of batches. Close it, or use it as a context manager, if it is left before its end."""
+    """An async iterator of batches. Close it, or use it as a context manager, if it is left before its
+    end."""
 
     def __init__(
         self,
@@ -78,8 +71,8 @@ class Attempt:
         alternative: bool = False,
         bare_done: bool = False,
     ) -> None:
-        """`alternative`: another route stands ready, so that this one is not waited for as long. `bare_done`: this
-        route and model is known to give no reason to stop."""
+        """`alternative`: another route stands ready, so that this one is not waited for as long. `bare_done`:
+        this route and model is known to give no reason to stop."""
         self._alternative = alternative
         self.last: Ended | Cut | None = None
         self.limits: Limits | None = None
@@ -144,13 +137,17 @@ class Attempt:
     # From the request to the first byte
 
     async def _begin(self) -> list[Event] | None:
-        wire = _WIRES[self._route.protocol]
+        protocol = PROTOCOLS[self._route.protocol]
         try:
-            body = msgspec.json.encode(wire.build(self._request, self._route.quirks))
+            body = msgspec.json.encode(protocol.build(self._request, self._route.quirks))
         except (TypeError, ValueError) as error:
-            return self._end(failure("invalid", f"the request can not be written: {error}"))
-        headers = {**wire.headers(self._route.api_key.reveal(), self._route.quirks), **self._route.headers}
-        exchange = self._connections.exchange(self._route.base_url + wire.endpoint(), headers, body)
+            return self._end(failure("invalid", f"the request cannot be written: {error}"))
+        headers = {
+            **protocol.headers(self._route.api_key.reveal(), self._route.quirks),
+            **self._route.headers,
+        }
+        url = self._route.base_url + protocol.endpoint(self._request)
+        exchange = self._connections.exchange(url, headers, body)
         self._exchange = exchange
         exchange.connected = self._connected
         self._start_clocks(len(body))
@@ -162,11 +159,16 @@ class Attempt:
 
     def _open(self, head: Head) -> list[Event] | None:
         if 300 <= head.status < 400:
-            words = f"the endpoint has moved to {head.headers.get('location', 'nowhere')}; set base_url to where it is"
+            words = (
+                f"the endpoint has moved to {head.headers.get('location', 'nowhere')}; set base_url "
+                "to where it is"
+            )
             return self._end(Failure("not_found", words, False, status=head.status))
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
-        self._decoder = open_answer(self._route.protocol, status=head.status, headers=head.headers, quirks=self._quirks)
+        self._decoder = open_answer(
+            self._route.protocol, status=head.status, headers=head.headers, quirks=self._quirks
+        )
         return None
 
     async def _next(self) -> list[Event]:
@@ -216,7 +218,12 @@ class Attempt:
                 self._exchange.finish()
             else:
                 self._exchange.abort(last.failure)
-        if isinstance(last, Ended) and self._pace is not None and self.limits is not None and self._request.stream:
+        if (
+            isinstance(last, Ended)
+            and self._pace is not None
+            and self.limits is not None
+            and self._request.stream
+        ):
             self._watch.teach(self._pace, self.limits, self._prompt_size)
         return events
 

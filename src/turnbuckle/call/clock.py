@@ -1,7 +1,7 @@
 """The time that deadlines are measured in: it only grows, and it goes on while the machine sleeps.
 
-The event loop's own time stands still during a suspend, so its timers wake up as if nothing had happened. Comparing
-the two tells how long the machine slept.
+The event loop's own time stands still during a suspend, so its timers wake up as if nothing had happened.
+Comparing the two tells how long the machine slept.
 """
 
 import asyncio

@@ -1,18 +1,21 @@
-"""What is known of the routes, by all sessions together: which one rests, which one is being tried again, which one
-does not stream.
+"""What is known of the routes, by all sessions together: which one rests, which one is being tried again,
+which one does not stream.
 
-Theory of operation. A route is `fit` until failures in a row bench it: two stalls, three failures of any kind that
-speaks against the route, or one that no other request will fare better with (a bad key, no money). While benched it is
-not picked. When its time is over the next attempt is a probe, and others stay away until that one is settled, or has
-taken too long. A probe that fails benches for twice as long, up to a cap; any success wipes the slate.
+Theory of operation. A route is `fit` until failures in a row bench it: two stalls, three failures of any kind
+that speaks against the route, or one that no other request will fare better with (a bad key, no money). While
+benched it is not picked. When its time is over the next attempt is a probe, and others stay away until that
+one is settled, or has taken too long. A probe that fails benches for twice as long, up to a cap; any success
+wipes the slate.
 
-A model that is said not to stream is asked without streaming for a limited time, on that route alone. No other failure
-does that. Where it has streamed before, the first refusal is taken for one of that request, and only the second in a
-row is believed. When the time is over one attempt streams again, and the others wait for how it goes.
+A model that is said not to stream is asked without streaming for a limited time, on that route alone. No
+other failure does that. Where it has streamed before, the first refusal is taken for one of that request, and
+only the second in a row is believed. When the time is over one attempt streams again, and the others wait for
+how it goes.
 
-Some hosts never give a reason to stop, and their end mark alone is a proper end. Relays that lost their upstream send
-the same. A route and model is believed to be such a host when `BARE_ENDS` replies ended that way and none ever gave a
-reason; the first that does ends the belief for good. Until then such a reply is cut and gone on with, and that teaches.
+Some hosts never give a reason to stop, and their end mark alone is a proper end. Relays that lost their
+upstream send the same. A route and model is believed to be such a host when `BARE_ENDS` replies ended that
+way and none ever gave a reason; the first that does ends the belief for good. Until then such a reply is cut
+and gone on with, and that teaches. A text that breaks off in the middle teaches nothing.
 """
 
 from typing import Literal
@@ -43,7 +46,18 @@ BARE_ENDS = 2
 """Replies that ended by their end mark alone, until that is believed to be the host's way."""
 
 _AGAINST: frozenset[FailureKind] = frozenset(
-    {"connect", "reset", "incomplete", "stalled", "garbage", "rate_limited", "overloaded", "server", "timeout"}
+    {
+        "connect",
+        "reset",
+        "incomplete",
+        "no_reason",
+        "stalled",
+        "garbage",
+        "rate_limited",
+        "overloaded",
+        "server",
+        "timeout",
+    }
 )
 _HOPELESS: frozenset[FailureKind] = frozenset({"auth", "permission", "billing", "not_found"})
 
@@ -145,8 +159,8 @@ def _benched(health: RouteHealth, told: Failure, now: float, seconds: float) -> 
 
 
 class Endings(Struct, frozen=True):
-    """How the replies of one route and model have ended: how many by their end mark alone, and whether any ever gave a
-    reason."""
+    """How the replies of one route and model have ended: how many by their end mark alone, and whether any
+    ever gave a reason."""
 
     bare: int = 0
     reasoned: bool = False

@@ -1,14 +1,15 @@
 """How long each clock waits, and who says so.
 
-A number in the settings always wins and holds as it is written. "auto" starts from a default that fits the route (a
-local machine may be slow), the size of the prompt and the effort asked for, and is then scaled by what the route
-showed lately: four times its longest wait, within bounds. Where another route stands ready, it is waited for half as
-long: to go there costs less than to go on waiting. A limit that was learned and then fired may have been wrong,
-so what was learned is forgotten and the default holds again.
+A number in the settings always wins and holds as it is written. "auto" starts from a default that fits the
+route (a local machine may be slow), the size of the prompt and the effort asked for, and is then scaled by
+what the route showed lately: four times its longest wait, within bounds. Where another route stands ready, it
+is waited for half as long: to go there costs less than to go on waiting. A limit that was learned and then
+fired may have been wrong, so what was learned is forgotten and the default holds again.
 
-A machine of one's own may read a prompt no faster than somebody reads it aloud. There the first clock follows the size
-of the prompt and how fast such a machine was seen to read. As long as that is not known it is not learned down, and
-each time that it fires in vain it is doubled for the next attempt, which would only begin to read from the start.
+A machine of one's own may read a prompt no faster than somebody reads it aloud. There the first clock follows
+the size of the prompt and how fast such a machine was seen to read. As long as that is not known it is not
+learned down, and each time that it fires in vain it is doubled for the next attempt, which would only begin
+to read from the start.
 """
 
 from typing import Annotated, Literal
@@ -32,11 +33,13 @@ ERROR_BODY = 10.0
 
 
 class StallSettings(Struct, frozen=True):
-    """Seconds, or "auto". `gap_in_call` holds while a call's arguments are open, since some providers hold them back;
-    `thinking` is the longest time behind pings alone. Both follow `gap` where only that is set."""
+    """Seconds, or "auto". `gap_in_call` holds while a call's arguments are open, since some providers hold
+    them back; `thinking` is the longest time behind pings alone. Both follow `gap` where only that is set."""
 
     connect: Annotated[Setting, Meta(description="Seconds until there is a connection.")] = 10.0
-    first_event: Annotated[Setting, Meta(description="Seconds until the first event; grows with the prompt.")] = "auto"
+    first_event: Annotated[
+        Setting, Meta(description="Seconds until the first event; grows with the prompt.")
+    ] = "auto"
     gap: Annotated[Setting, Meta(description="Seconds without progress.")] = "auto"
     gap_in_call: Annotated[Setting, Meta(description="The same while a call's arguments come.")] = "auto"
     thinking: Annotated[Setting, Meta(description="The longest time behind signs of life alone.")] = "auto"
@@ -82,7 +85,8 @@ _LOCAL = _Defaults(first=300, first_each=3, first_most=3600, gap=240, in_call=48
 
 
 class Pace:
-    """What one route showed lately: its longest waits, each as a share of the default limit that held for it."""
+    """What one route showed lately: its longest waits, each as a share of the default limit that held for
+    it."""
 
     ENOUGH = 8
     KEPT = 32
@@ -104,7 +108,8 @@ class Pace:
         return max(self._reading, default=None)
 
     def note_reading(self, seconds: float, prompt_size: int) -> None:
-        """A prompt of this size was read in so many seconds. Short ones say nothing: they are all overhead."""
+        """A prompt of this size was read in so many seconds. Short ones say nothing: they are all
+        overhead."""
         self.late = 0
         if prompt_size >= self.TELLING:
             self._reading.append(seconds * 1000 / prompt_size)
@@ -137,7 +142,8 @@ def limits_for(
     pace: Pace | None = None,
     alternative: bool = False,
 ) -> Limits:
-    """The effective limits of one attempt, each with its source. `alternative`: another route stands ready."""
+    """The effective limits of one attempt, each with its source. `alternative`: another route stands
+    ready."""
     base = _defaults(local, prompt_size, streaming, effort)
     if alternative:
         base = _Defaults(*(value * _WITH_ANOTHER for value in msgspec.structs.astuple(base)))
@@ -177,26 +183,33 @@ def _defaults(local: bool, prompt_size: int, streaming: bool, effort: str | None
     return _Defaults(first, base.first_each, base.first_most, base.gap, base.in_call, base.thinking)
 
 
-def _limit(setting: Setting, default: float, what: Learnable | None = None, pace: Pace | None = None) -> Limit:
+def _limit(
+    setting: Setting, default: float, what: Learnable | None = None, pace: Pace | None = None
+) -> Limit:
     if setting != "auto":
         return Limit(setting, "configured", default)
     scale = pace.scale(what) if pace is not None and what is not None else None
     return Limit(default, "default", default) if scale is None else Limit(default * scale, "learned", default)
 
 
-def _first_event(setting: Setting, base: _Defaults, local: bool, prompt_size: int, pace: Pace | None) -> Limit:
+def _first_event(
+    setting: Setting, base: _Defaults, local: bool, prompt_size: int, pace: Pace | None
+) -> Limit:
     limit = _limit(setting, base.first, "first_event", pace)
     if limit.source == "configured" or not local or pace is None:
         return limit
     known = pace.reading
     least = base.first if known is None else _BEFORE_READING + Pace.FACTOR * known * prompt_size / 1000
-    seconds = min(max(limit.seconds, least) * 2.0 ** min(pace.late, _DOUBLED), max(base.first_most, limit.seconds))
+    seconds = min(
+        max(limit.seconds, least) * 2.0 ** min(pace.late, _DOUBLED), max(base.first_most, limit.seconds)
+    )
     return limit if seconds == limit.seconds else Limit(seconds, "learned", base.first)
 
 
 def _silence(setting: Setting, gap: Limit, share: float = 1.0) -> Limit:
-    """In the middle of text no byte at all is worse than no progress, so it is waited for less long; but never less
-    than a gap that somebody asked for. Models that think, and hosts that hold arguments back, may well send nothing."""
+    """In the middle of text no byte at all is worse than no progress, so it is waited for less long; but
+    never less than a gap that somebody asked for. Models that think, and hosts that hold arguments back, may
+    well send nothing."""
     if setting != "auto":
         return Limit(setting, "configured")
     return gap if gap.source == "configured" else Limit(gap.seconds * share, gap.source)

@@ -18,8 +18,8 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program's main coroutine to its end. What it listened for is afterwards as it was: this loop does not give
-    signals back by itself."""
+    """Run a program's main coroutine to its end. What it listened for is afterwards as it was: this loop does
+    not give signals back by itself."""
     before = {number: signal.getsignal(number) for number in _ASKED}
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:

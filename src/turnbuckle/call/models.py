@@ -18,7 +18,9 @@ from turnbuckle.vocab.request import ModelRequest
 class Models:
     """The routes of a configuration, in order, over one pool and one book of health."""
 
-    def __init__(self, routes: Iterable[Route], connections: Connections, clock: Clock, health: HealthBook) -> None:
+    def __init__(
+        self, routes: Iterable[Route], connections: Connections, clock: Clock, health: HealthBook
+    ) -> None:
         self._routes = {route.name: route for route in routes}
         self._connections = connections
         self._clock = clock
@@ -65,8 +67,8 @@ class Models:
             self._health.note_end(route, model, attempt.end_kind)
 
     def choose(self, wanted: RouteName) -> RouteName:
-        """The route to take when `wanted` is to be asked: the next usable one while it rests. One that is not in the
-        settings any more, since the run began under others, is any route."""
+        """The route to take when `wanted` is to be asked: the next usable one while it rests. One that is not
+        in the settings any more, since the run began under others, is any route."""
         names = tuple(self._routes)
         start = names.index(wanted) if wanted in names else 0
         return self._health.order((*names[start:], *names[:start]), self._clock.now())[0]

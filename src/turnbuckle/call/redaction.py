@@ -1,8 +1,8 @@
 """What a provider says beside its reply, without our own keys.
 
-Some servers, and more proxies, repeat the request in their error texts, and its Authorization header with it. Those
-texts are kept in the journal, shown to readers and logged. So they are cleaned here, where the keys of the route are
-known and before anybody else has seen them.
+Some servers, and more proxies, repeat the request in their error texts, and its Authorization header with it.
+Those texts are kept in the journal, shown to readers and logged. So they are cleaned here, where the keys of
+the route are known and before anybody else has seen them.
 """
 
 from msgspec.structs import replace
@@ -10,13 +10,21 @@ from msgspec.structs import replace
 from turnbuckle.call.routes import Route
 from turnbuckle.vocab.events import Cut, Event, FinishNoted, Skipped
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.redaction import Redactor, secrets_in_headers
+from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in_headers, secrets_in_url
 
 
 def discreet(events: list[Event], route: Route) -> list[Event]:
     """The same events; the texts that are not the model's own hold no secret of this route."""
-    redactor = Redactor({route.api_key.reveal(), *secrets_in_headers(route.headers)})
+    if not any(isinstance(event, Cut | Skipped | FinishNoted) for event in events):
+        return events
+    redactor = redactor_of(secrets_of_route(route))
     return [_discreet(event, redactor) for event in events]
+
+
+def secrets_of_route(route: Route) -> frozenset[str]:
+    """The key, secret headers, and what the address holds beside the host."""
+    headers = secrets_in_headers(route.headers)
+    return frozenset({route.api_key.reveal(), *headers, *secrets_in_url(route.base_url)})
 
 
 def _discreet(event: Event, redactor: Redactor) -> Event:

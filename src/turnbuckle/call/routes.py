@@ -13,8 +13,11 @@ from msgspec import Struct
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS, Preset
 from turnbuckle.turn.policy import RouteFacts
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol, RouteName
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.redaction import without_secrets_in_url
+from turnbuckle.wire.protocol import Protocol
+from turnbuckle.wire.registry import PROTOCOLS
 
 _FROM_ENVIRONMENT = "env:"
 _PRIVATE_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
@@ -55,7 +58,7 @@ class Route(Struct, frozen=True):
     """One way to one model. `headers` may hold secrets too, so only their names are ever shown."""
 
     name: RouteName
-    protocol: Protocol
+    protocol: ProtocolName
     base_url: str
     model: str
     api_key: Secret = Secret("")
@@ -71,7 +74,9 @@ class Route(Struct, frozen=True):
     local: bool = False
 
     def __repr__(self) -> str:
-        shown = f"{self.name!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r}, api_key={self.api_key!r}"
+        shown = (
+            f"{self.name!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r}, api_key={self.api_key!r}"
+        )
         return f"Route({shown}, headers={sorted(self.headers)})"
 
     def __rich_repr__(self) -> list[Any]:
@@ -89,7 +94,7 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str = ""
     preset: str = ""
-    protocol: Protocol | None = None
+    protocol: ProtocolName | None = None
     base_url: str = ""
     api_key: str | None = None
     model: str = ""
@@ -103,24 +108,29 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
     local: bool | None = None
 
 
-def resolve(config: Mapping[str, Any], environment: Mapping[str, str], stall: StallSettings | None = None) -> Route:
+def resolve(
+    config: Mapping[str, Any], environment: Mapping[str, str], stall: StallSettings | None = None
+) -> Route:
     """A route from its table in the configuration. `stall` holds for all routes that say nothing else."""
-    label = f"route {config.get('name') or config.get('preset') or config.get('base_url') or '(without a name)'}"
+    address = without_secrets_in_url(str(config.get("base_url") or ""))
+    label = f"route {config.get('name') or config.get('preset') or address or '(without a name)'}"
     written = _read(config, _Written, label)
     preset = _preset(written, label)
     protocol = written.protocol or preset.protocol
     if protocol is None:
-        raise RouteError(f"{label}: protocol is missing; it is one of {', '.join(PROTOCOLS)}")
+        raise RouteError(f"{label}: protocol is missing; it is one of {', '.join(PROTOCOL_NAMES)}")
     if not written.model:
         raise RouteError(f"{label}: model is missing")
-    base_url = _base_url(written.base_url or preset.base_url, label)
+    spoken = PROTOCOLS[protocol]
+    base_url = _base_url(written.base_url or preset.base_url, spoken, label)
+    _known(written.quirks, tuple(sorted(spoken.quirks)), f"{label}, quirks")
     return Route(
         name=RouteName(written.name or written.preset or written.model),
         protocol=protocol,
         base_url=base_url,
         model=written.model,
         api_key=_api_key(written.api_key, preset.key, environment, label),
-        quirks=_merged(_usual_quirks(preset, base_url), written.quirks, f"{label}, quirks"),
+        quirks=_merged(_usual_quirks(preset, spoken, base_url), written.quirks, f"{label}, quirks"),
         stall=_merged(stall or StallSettings(), written.stall, f"{label}, stall"),
         max_output_tokens=written.max_output_tokens or preset.cap,
         most_output_tokens=written.most_output_tokens or preset.cap_most,
@@ -131,9 +141,12 @@ def resolve(config: Mapping[str, Any], environment: Mapping[str, str], stall: St
     )
 
 
-def _usual_quirks(preset: Preset, base_url: str) -> Quirks:
-    """Those of the preset, and what is known of the host. Where a preset does not know who answers, only OpenAI and
-    Azure are asked for an output cap by its newer name: servers of one's own ignore it, and the cap would be lost."""
+def _usual_quirks(preset: Preset, protocol: Protocol, base_url: str) -> Quirks:
+    """Those of the preset, and what is known of the host. Where a preset does not know who answers, only
+    OpenAI and Azure are asked for an output cap by its newer name: servers of one's own ignore it, and the
+    cap would be lost."""
+    if "output_cap_field" not in protocol.quirks:
+        return preset.quirks
     if _host(base_url).endswith(_OPENAI_HOSTS):
         return msgspec.structs.replace(preset.quirks, longest_call_id=_OPENAI_ID)
     if preset.protocol and not _host(preset.base_url).endswith(_OPENAI_HOSTS):
@@ -178,11 +191,13 @@ def _preset(written: _Written, label: str) -> Preset:
     if not written.preset:
         return Preset()
     if written.preset not in PRESETS:
-        raise RouteError(f"{label}: there is no preset {written.preset}{_nearest(written.preset, tuple(PRESETS))}")
+        raise RouteError(
+            f"{label}: there is no preset {written.preset}{_nearest(written.preset, tuple(PRESETS))}"
+        )
     return PRESETS[written.preset]
 
 
-def _base_url(url: str, label: str) -> str:
+def _base_url(url: str, protocol: Protocol, label: str) -> str:
     if not url:
         raise RouteError(f"{label}: base_url is missing; give it, or a preset ({', '.join(PRESETS)})")
     try:
@@ -194,8 +209,8 @@ def _base_url(url: str, label: str) -> str:
         raise RouteError(f"{label}: base_url must be like https://host/v1")
     if parts.username or parts.password:
         raise RouteError(f"{label}: base_url holds credentials; put them into api_key or headers")
-    # A bare host means the usual place: everybody serves these protocols under /v1.
-    path = parts.path.rstrip("/") or "/v1"
+    # A bare host means the usual place: everybody serves a protocol under the same path.
+    path = parts.path.rstrip("/") or protocol.base_path
     return parts._replace(path=path, query="", fragment="").geturl()
 
 

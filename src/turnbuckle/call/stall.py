@@ -1,13 +1,15 @@
 """The four clocks of one attempt: `connect`, `first_event`, `gap` (no progress) and `silence` (no bytes).
 
-Theory of operation. `Watch` notes moments as numbers when something arrives; nothing is armed per chunk. Now and then a
-single timer asks `next_deadline`, a pure function, which clock fires next and when:
+Theory of operation. `Watch` notes moments as numbers when something arrives; nothing is armed per chunk. Now
+and then a single timer asks `next_deadline`, a pure function, which clock fires next and when:
 
 - until there is a connection, only `connect` runs;
 - until the first event that is more than a comment, `first_event` runs from the connection on;
-- then `gap` runs from the last progress. Comments never move it. While the model thinks (no text or call yet, or
-  reasoning came last) pings and lifecycle events do, but never beyond `thinking`. While a call is open it is wider;
-- `silence` runs from the last byte, once an event came or the peer has shown by a comment that it sends signs of life.
+- then `gap` runs from the last progress. Comments never move it. While the model thinks (no text or call yet,
+  or reasoning came last) pings and lifecycle events do, but never beyond `thinking`. While a call is open it
+  is wider;
+- `silence` runs from the last byte, once an event came or the peer has shown by a comment that it sends signs
+  of life.
 
 After a suspend of the machine the stream has a moment to show that it lives, and is then given up.
 """
@@ -85,9 +87,9 @@ class Watch:
     """The moments that the clocks run from. All of them are times of the clock that is handed in."""
 
     __slots__ = (
-        "begun", "bytes_at", "connected_at", "event_at", "failing_at", "first_delta_at", "first_event_at", "life_at",
-        "longest_gap", "longest_gap_in_call", "open_calls", "over", "progress_at", "signs", "skipped", "slept",
-        "thinking", "woke_at",
+        "begun", "bytes_at", "connected_at", "event_at", "failing_at", "first_delta_at", "first_event_at",
+        "life_at", "longest_gap", "longest_gap_in_call", "open_calls", "over", "progress_at", "signs",
+        "skipped", "slept", "thinking", "woke_at",
     )  # fmt: skip
 
     def __init__(self, begun: float) -> None:
@@ -213,7 +215,9 @@ def next_deadline(watch: Watch, limits: Limits) -> Deadline:
     if watch.connected_at is None:
         return _running("connect", watch.begun, limits.connect)
     if watch.failing_at is not None:
-        return _running("gap", watch.failing_at, Limit(min(limits.gap.seconds, ERROR_BODY), limits.gap.source))
+        return _running(
+            "gap", watch.failing_at, Limit(min(limits.gap.seconds, ERROR_BODY), limits.gap.source)
+        )
     gap, silence = _phase(watch, limits)
     if watch.first_event_at is None:
         meaningful = _running("first_event", watch.connected_at, limits.first_event)
@@ -228,7 +232,9 @@ def _gap(watch: Watch, limits: Limits, gap: Limit) -> Deadline:
     if watch.thinking and not watch.open_calls and watch.life_at > watch.progress_at:
         # Signs of life carry a thinking model on, up to a point.
         return min(
-            _running("gap", watch.life_at, gap), _running("gap", watch.progress_at, limits.thinking), key=_moment
+            _running("gap", watch.life_at, gap),
+            _running("gap", watch.progress_at, limits.thinking),
+            key=_moment,
         )
     return _running("gap", watch.progress_at, gap)
 
@@ -250,8 +256,8 @@ def _moment(deadline: Deadline) -> float:
 
 
 def forget_wrong(watch: Watch, deadline: Deadline, pace: Pace) -> None:
-    """A learned limit fired. It may have been learned wrongly, so the default shall hold again. A prompt that was not
-    read in time is remembered in any case."""
+    """A learned limit fired. It may have been learned wrongly, so the default shall hold again. A prompt that
+    was not read in time is remembered in any case."""
     if deadline.clock == "first_event":
         pace.late += 1
     if deadline.limit.source != "learned" or deadline.clock == "connect":
@@ -264,7 +270,9 @@ def forget_wrong(watch: Watch, deadline: Deadline, pace: Pace) -> None:
 
 def stalled(watch: Watch, deadline: Deadline, now: float, late: float = 0.0) -> Failure:
     """The failure of a clock that fired, with all that a person needs to understand it."""
-    waited = f"{now - deadline.since:.3g} s" if now - deadline.since < 1000 else f"{now - deadline.since:.0f} s"
+    waited = (
+        f"{now - deadline.since:.3g} s" if now - deadline.since < 1000 else f"{now - deadline.since:.0f} s"
+    )
     match deadline.clock:
         case "connect":
             words = f"no connection after {waited}"

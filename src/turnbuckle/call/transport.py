@@ -1,13 +1,15 @@
-"""One HTTP exchange, as bytes and failures. No retry, no redirect, no time limit of its own, and no exception gets out.
+"""One HTTP exchange, as bytes and failures. No retry, no redirect, no time limit of its own, and no exception
+gets out.
 
-Theory of operation. `Connections` is the shared pool. An `Exchange` runs its request in one task, so that it can be
-given up at any step, and reads its body straight from the pool's buffers. `abort` may be called by a timer or a stop at
-any moment: it drops the socket at once (a polite close would wait for a peer that is gone) and wakes the reader. What
-had arrived before a connection broke is still handed over, and only then the failure. After a proper end the connection
-has a moment to bring the body's terminator, which returns it to the pool; else it is dropped.
+Theory of operation. `Connections` is the shared pool. An `Exchange` runs its request in one task, so that it
+can be given up at any step, and reads its body straight from the pool's buffers. `abort` may be called by a
+timer or a stop at any moment: it drops the socket at once (a polite close would wait for a peer that is gone)
+and wakes the reader. What had arrived before a connection broke is still handed over, and only then the
+failure. After a proper end the connection has a moment to bring the body's terminator, which returns it to
+the pool; else it is dropped.
 
-Proxies come from the environment, asked for here and not by the HTTP library, because that would also read a netrc file
-and then refuse requests that carry a key.
+Proxies come from the environment, asked for here and not by the HTTP library, because that would also read a
+netrc file and then refuse requests that carry a key.
 """
 
 import asyncio
@@ -32,6 +34,7 @@ _POOLED = 20.0
 _LARGE = 2**20
 _KEEPALIVE = (60, 10, 3)  # idle, between probes, probes: a dead peer is noticed in a minute and a half
 _USER_TIMEOUT_MS = 120_000
+_BUFFERS = ("_buffer", "_buffer_offset")  # of aiohttp's reader: what has arrived and was not taken
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 _current: "ContextVar[Exchange | None]" = ContextVar("exchange", default=None)
@@ -48,6 +51,7 @@ class Connections:
     """The pool that all attempts share. Made inside a running loop, closed once."""
 
     def __init__(self) -> None:
+        check_library(aiohttp.StreamReader)
         connector = _Connector(limit=0, keepalive_timeout=_POOLED, socket_factory=open_socket)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -74,6 +78,16 @@ class Connections:
         return Exchange(self._session, url, headers, body, self._lingering)
 
 
+def check_library(reader: type) -> None:
+    """Raises RuntimeError if the HTTP library is one whose buffers we do not know: what had arrived before a
+    connection broke would be lost without a word."""
+    if missing := [name for name in _BUFFERS if not hasattr(reader, name)]:
+        raise RuntimeError(
+            f"aiohttp {aiohttp.__version__} is not supported: its {reader.__name__} "
+            f"has no {' and no '.join(missing)}; install the version that turnbuckle asks for"
+        )
+
+
 class _Connector(aiohttp.TCPConnector):
     """Tells an exchange about its connection as soon as it is there, TLS and proxy included."""
 
@@ -86,8 +100,8 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class Exchange:
-    """One request and its answer. `connected` is called when the connection stands. `lingering` are those whose bodies
-    have not ended yet although nobody reads them any more."""
+    """One request and its answer. `connected` is called when the connection stands. `lingering` are those
+    whose bodies have not ended yet although nobody reads them any more."""
 
     def __init__(
         self,
@@ -195,7 +209,8 @@ class Exchange:
     def _break_off(self, content: aiohttp.StreamReader, error: Exception) -> bytes | Failure:
         broken = self._break(from_exception(error))
         # The library forgets what it has buffered as soon as the connection breaks; we do not.
-        left = b"".join(getattr(content, "_buffer", ()))[getattr(content, "_buffer_offset", 0) :]
+        buffered, offset = (getattr(content, name) for name in _BUFFERS)
+        left = b"".join(buffered)[offset:]
         return left if left and content.total_bytes > self._taken else broken
 
     def _break(self, broken: Failure) -> Failure:
@@ -285,7 +300,7 @@ def from_exception(error: BaseException) -> Failure:
         case aiohttp.ClientConnectorError():
             return failure("connect", f"no connection to {error.host}:{error.port}: {_words(error.os_error)}")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return _never("the address of the route can not be used; base_url must be http:// or https://")
+            return _never("the address of the route cannot be used; base_url must be http:// or https://")
         case aiohttp.ServerDisconnectedError():
             return failure("reset", "the connection was closed before an answer came")
         case aiohttp.ClientPayloadError():

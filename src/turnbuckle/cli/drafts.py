@@ -10,12 +10,12 @@ from cyclopts import App, Parameter
 from msgspec import Struct
 
 from turnbuckle.app import open_reader
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.run import guarded
-from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import Reader, Wanted
+from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
 from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
 from turnbuckle.vocab.ids import RunId
@@ -125,10 +125,12 @@ async def _save(loaded: Loaded, text: str, path: Path, as_json: bool) -> int:
     if isinstance(kept, str):
         return fail(kept, USAGE_ERROR)
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+        with os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8"
+        ) as file:
             file.write(kept.draft.text)
     except OSError as error:
-        return fail(f"{path} can not be written: {error.strerror}", FAILED)
+        return fail(f"{path} cannot be written: {error.strerror}", FAILED)
     if as_json:
         print(msgspec.json.encode({**_row(kept), "path": str(path)}).decode())
     else:
@@ -153,7 +155,7 @@ async def _all(loaded: Loaded) -> list[Kept]:
     async with open_reader(loaded) as reader:
         if reader is None:
             return []
-        rows = await listed(reader, Wanted(kind=KIND))
+        rows = await listed(reader, StreamQuery(kind=KIND))
         return [kept for row in rows for kept in await _of_run(reader, RunId(row.name))]
 
 
@@ -171,7 +173,7 @@ async def _one(loaded: Loaded, text: str) -> Kept | str:
         if colon:
             runs = [await find_run(reader, run_text)]
         else:
-            runs = [RunId(row.name) for row in await listed(reader, Wanted(kind=KIND))]
+            runs = [RunId(row.name) for row in await listed(reader, StreamQuery(kind=KIND))]
         found = [kept for run in runs for kept in await _of_run(reader, run)]
     fits = [kept for kept in found if kept.draft.id == draft_id]
     if len(fits) == 1:

@@ -1,5 +1,6 @@
 """Exit codes: one table for every command that reports an outcome."""
 
+from turnbuckle.errors import ConfigError, InvalidValue, SessionUnknown
 from turnbuckle.vocab.outcome import OutcomeKind
 
 OK = 0
@@ -8,6 +9,9 @@ USAGE_ERROR = 2
 PARTIAL = 3
 UNFINISHED = 4
 CANCELLED = 130
+
+USAGE_ERRORS = (ConfigError, InvalidValue, SessionUnknown)
+"""What somebody asked wrongly; every other error is a failure."""
 
 EXIT_CODES: dict[OutcomeKind, int] = {
     "completed": OK,

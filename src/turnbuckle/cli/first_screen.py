@@ -1,7 +1,7 @@
 """What a person sees first when the server has started: where it is, who answers, and what to look at.
 
-Only a terminal gets more than the line with the address, since programs read that line. There the log is quieter,
-too: what a browser fetches to show a page is no news.
+Only a terminal gets more than the line with the address, since programs read that line. There the log is
+quieter, too: what a browser fetches to show a page is no news.
 """
 
 import logging
@@ -73,19 +73,21 @@ def browser_command(environment: Mapping[str, str], platform: str = sys.platform
 
 
 def open_browser(address: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Open the console, without waiting for it and without a word if that does not work. Never a text browser: it
-    would take the terminal away."""
+    """Open the console, without waiting for it and without a word if that does not work. Never a text
+    browser: it would take the terminal away."""
     environment = os.environ if environment is None else environment
     command = browser_command(environment)
     if not command:
         return False
     wanted = os.path.basename(environment.get("BROWSER", "").split(os.pathsep)[0].split(" ")[0])
     graphical = {
-        name: value for name, value in environment.items() if name != "BROWSER" or wanted not in _TEXT_BROWSERS
+        name: value
+        for name, value in environment.items()
+        if name != "BROWSER" or wanted not in _TEXT_BROWSERS
     }
     try:
         subprocess.Popen(
-            [*command, f"{reachable(address)}/"],
+            [*command, address if "#" in address else f"{reachable(address)}/"],
             env=graphical,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

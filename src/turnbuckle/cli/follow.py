@@ -1,7 +1,7 @@
 """Following a run by its journal: what is shown is what is stored, and nothing else.
 
-Writing to a terminal or a pipe can block for as long as nobody reads. So it happens in one thread of its own, in
-order, and the run goes on meanwhile.
+Writing to a terminal or a pipe can block for as long as nobody reads. So it happens in one thread of its own,
+in order, and the run goes on meanwhile.
 """
 
 import asyncio
@@ -12,15 +12,14 @@ from typing import Any
 
 import msgspec
 
+from turnbuckle.cli.pieces import Line, Piece, PieceRenderer
 from turnbuckle.cli.screen import Screen
-from turnbuckle.cli.story import Line, Piece, Story
 from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.journal.port import Item, Reader
 from turnbuckle.journal.tail import read_all, tail
 from turnbuckle.runtime.price import price_of
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste, total
-from turnbuckle.turn.waiting import Waiting
 from turnbuckle.vocab.outcome import Outcome
 
 TICK = 0.5
@@ -33,14 +32,16 @@ PIPE_EVERY = 30.0
 class Follower:
     """Shows one run from a cursor to its end."""
 
-    def __init__(self, journal: Reader, run: str, screen: Screen, *, reasoning: bool = False, as_json: bool = False):
+    def __init__(
+        self, journal: Reader, run: str, screen: Screen, *, reasoning: bool = False, as_json: bool = False
+    ):
         self.outcome: Outcome | None = None
         self._journal = journal
         self._run = run
         self._screen = screen
         self._as_json = as_json
-        self._story = Story(reasoning)
-        self._waiting = Waiting()
+        self._renderer = PieceRenderer(reasoning)
+        self._waiting = self._renderer.narration.waiting
         self._ledger = Ledger(price_of)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="screen")
         self._told_at = 0.0
@@ -68,7 +69,7 @@ class Follower:
         while after < to and (items := await self._journal.read(self._run, after)):
             for item in items:
                 fact = decode(item.data)
-                self._waiting.take(fact)
+                self._renderer.take(fact)
                 self._ledger.take(fact)
             after = items[-1].seq
 
@@ -88,12 +89,10 @@ class Follower:
         pieces: list[Piece] = []
         for item in items:
             fact = decode(item.data)
-            self._waiting.take(fact)
             self._ledger.take(fact)
             if isinstance(fact, RunEnded):
                 self.outcome = fact.outcome
-            if not self._as_json:
-                pieces.extend(self._story.take(fact))
+            pieces.extend(self._renderer.take(fact))
         if self._as_json:
             lines = b"".join(json_line(item) for item in items).decode()
             if self.outcome is not None:
@@ -133,6 +132,9 @@ def waste_lines(wastes: tuple[Waste, ...]) -> list[Piece]:
     causes = ", ".join(f"{waste.cause} ×{waste.times}" for waste in wastes)
     money = "money unknown" if all_of_it.money is None else f"${all_of_it.money:.4f}"
     tokens = all_of_it.input_tokens + all_of_it.output_tokens
-    parts = (f"{all_of_it.characters:,} characters", all_of_it.characters), (f"about {tokens:,} tokens", tokens)
-    words = ", ".join((f"{all_of_it.seconds:.1f} s", *(told for told, count in parts if count), money))
+    parts = (
+        (f"{all_of_it.characters:,} characters", all_of_it.characters),
+        (f"about {tokens:,} tokens", tokens),
+    )
+    words = ", ".join((f"{all_of_it.seconds:.1f} s", *(words for words, count in parts if count), money))
     return [Line(f"wasted: {words} ({causes})")]

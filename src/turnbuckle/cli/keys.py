@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 from cyclopts import App, Parameter
 
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import OK, USAGE_ERROR
-from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, Key, KeyFile
 

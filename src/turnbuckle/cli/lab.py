@@ -1,4 +1,5 @@
-"""`turnbuckle lab`: serve scripted behaviour to anybody's client, list what there is, and grade anybody's server."""
+"""`turnbuckle lab`: serve scripted behaviour to anybody's client, list what there is, and grade anybody's
+server."""
 
 import asyncio
 import errno
@@ -14,8 +15,8 @@ from cyclopts.validators import Number
 
 if TYPE_CHECKING:
     from turnbuckle.lab.provider import Provider
-    from turnbuckle.lab.score_player import Scoring
-    from turnbuckle.lab.score_trials import Trial
+    from turnbuckle.lab.score.player import Scoring
+    from turnbuckle.lab.score.trials import Trial
     from turnbuckle.lab.script import Case
 
 FAILED = 1
@@ -60,9 +61,9 @@ def serve(
         hint = "" if script is not None else " (turnbuckle lab cases lists them all)"
         return _fail(f"{error}{hint}", USAGE_ERROR)
     except OSError as error:
-        return _fail(f"the script {script} can not be read: {error.strerror or error}", USAGE_ERROR)
+        return _fail(f"the script {script} cannot be read: {error.strerror or error}", USAGE_ERROR)
     except UnicodeDecodeError as error:
-        return _fail(f"the script {script} can not be read: {error}", USAGE_ERROR)
+        return _fail(f"the script {script} cannot be read: {error}", USAGE_ERROR)
     try:
         asyncio.run(_serve(Provider(chosen, host=host, port=port), chosen))
     except BrokenPipeError:
@@ -73,7 +74,9 @@ def serve(
 
 
 @app.command
-def cases(*, as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False) -> int:
+def cases(
+    *, as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False
+) -> int:
     """List all cases, one line each.
 
     Parameters
@@ -87,7 +90,12 @@ def cases(*, as_json: Annotated[bool, Parameter(name="--json", negative="", show
 
     if as_json:
         listed = [
-            {"name": case.name, "summary": case.summary, "model": f"lab:{case.name}", "scenarios": case.scenarios}
+            {
+                "name": case.name,
+                "summary": case.summary,
+                "model": f"lab:{case.name}",
+                "scenarios": case.scenarios,
+            }
             for case in CASES
         ]
         print(msgspec.json.format(msgspec.json.encode(listed)).decode())
@@ -114,8 +122,9 @@ def score(
 ) -> int:
     """Grade a server of OpenAI's API, whose provider breaks on purpose.
 
-    Point the server at `http://127.0.0.1:8766/v1` as its provider, start it, then start this. It plays the provider
-    and the client, and watches both sides. Leaves with 0 whatever the marks; with 1 if it could not play.
+    Point the server at `http://127.0.0.1:8766/v1` as its provider, start it, then start this. It plays the
+    provider and the client, and watches both sides. Leaves with 0 whatever the marks; with 1 if it could not
+    play.
 
     Parameters
     ----------
@@ -136,12 +145,13 @@ def score(
     seconds
         How long one answer may take. Give more than the server's own patience with a silent provider.
     canary
-        A folder that the server's tools can write to, such as its workspace: a cut call must leave no trace there.
+        A folder that the server's tools can write to, such as its workspace: a cut call must leave no trace
+        there.
     as_json
         As lines of JSON, for programs.
     """
-    from turnbuckle.lab.score_player import CanNotPlay, Scoring
-    from turnbuckle.lab.score_trials import TRIALS, USUAL, find_trials
+    from turnbuckle.lab.score.player import CanNotPlay, Scoring
+    from turnbuckle.lab.score.trials import TRIALS, USUAL, find_trials
     from turnbuckle.lab.script_text import ScriptError
 
     if cases and every:
@@ -167,9 +177,11 @@ def score(
     return 0
 
 
-async def _score(scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, port: int, *, as_json: bool) -> None:
-    from turnbuckle.lab import score_card as card
-    from turnbuckle.lab.score_player import Player, Row, new_backstage
+async def _score(
+    scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, port: int, *, as_json: bool
+) -> None:
+    from turnbuckle.lab.score import card
+    from turnbuckle.lab.score.player import Player, Row, new_backstage
 
     rows: list[Row] = []
     async with new_backstage(host, port) as backstage:
@@ -177,7 +189,8 @@ async def _score(scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, por
         async for row in player.rows(trials):
             if not as_json and not rows:
                 print(
-                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}", flush=True
+                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}",
+                    flush=True,
                 )
             rows.append(row)
             print(card.as_json(row) if as_json else card.line(row), flush=True)
@@ -191,7 +204,7 @@ def _no_port(error: OSError | OverflowError, host: str, port: int, option: str) 
     if error.errno == errno.EADDRINUSE:
         free = "" if option == "--provider-port" else f", or {option} 0 for any free one"
         return _fail(f"port {port} is in use; choose another by {option}{free}", FAILED)
-    return _fail(f"can not listen on {host} port {port}: {error.strerror or error}", FAILED)
+    return _fail(f"cannot listen on {host} port {port}: {error.strerror or error}", FAILED)
 
 
 def _read_script(path: Path) -> "Case":

@@ -24,7 +24,8 @@ Taken = Literal["free", "turnbuckle", "other", "unusable"]
 
 
 class Listener(Struct, frozen=True):
-    """`who` is a process where the system tells it, `why` the system's own words for an address that is no use."""
+    """`who` is a process where the system tells it, `why` the system's own words for an address that is no
+    use."""
 
     state: Taken
     who: str = ""
@@ -61,8 +62,8 @@ def is_turnbuckle(host: str, port: int) -> bool:
 
 
 def serves(host: str, port: int, folder: Path) -> bool:
-    """Whether the turnbuckle that listens there is the process that writes to this folder, and not that of another
-    one on the usual port. Where the system does not tell who listens, it is believed."""
+    """Whether the turnbuckle that listens there is the process that writes to this folder, and not that of
+    another one on the usual port. Where the system does not tell who listens, it is believed."""
     if not (has_writer(folder) and is_turnbuckle(host, port)):
         return False
     writer, listening = writing_process(folder), _process_at(port)

@@ -14,27 +14,41 @@ CANCELLED = 130
 
 app = App(name="turnbuckle", version=__version__, help="An LLM agent runtime for streams that break.")
 app.command("turnbuckle.cli.run:app", name="run", help="Carry out a task and show it as it happens.")
-app.command("turnbuckle.cli.chat:app", name="chat", help="Talk with the model in this terminal.")
+app.command("turnbuckle.cli.chat.command:app", name="chat", help="Talk with the model in this terminal.")
 app.command(
     "turnbuckle.cli.serve:app",
     name="serve",
     help="The server: the console, the OpenAI-compatible API, runs and sessions.",
 )
-app.command("turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash.")
 app.command(
-    "turnbuckle.cli.sessions:app", name="sessions", help="Conversations: list, search, fork, export, stop, undo …"
+    "turnbuckle.cli.runs:app", name="runs", help="What was run: list, show, and resume after a crash."
 )
-app.command("turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save.")
+app.command(
+    "turnbuckle.cli.sessions:app",
+    name="sessions",
+    help="Conversations: list, search, fork, export, stop, undo …",
+)
+app.command(
+    "turnbuckle.cli.drafts:app", name="drafts", help="What is kept of calls that were cut: list, show, save."
+)
 app.command("turnbuckle.cli.processes:app", name="processes", help="What runs in the background: list, stop.")
-app.command("turnbuckle.cli.init:app", name="init", help="Set up a provider: choose, try, write turnbuckle.toml.")
+app.command(
+    "turnbuckle.cli.init.command:app",
+    name="init",
+    help="Set up a provider: choose, try, write turnbuckle.toml.",
+)
 app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
-app.command("turnbuckle.cli.doctor:app", name="doctor", help="Is all well? Set-up, journal, keys, disk, settings.")
+app.command(
+    "turnbuckle.cli.doctor.command:app",
+    name="doctor",
+    help="Is all well? Set-up, journal, keys, disk, settings.",
+)
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly. `turnbuckle run`
-    has more of them, one for each outcome."""
+    """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly.
+    `turnbuckle run` has more of them, one for each outcome."""
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()

@@ -1,6 +1,7 @@
 """`turnbuckle processes`: what runs goes on in the background, and can be ended, with or without a session.
 
-A process has a keeper that is no child of any server, so all of this works beside a living one and without one."""
+A process has a keeper that is no child of any server, so all of this works beside a living one and without
+one."""
 
 import os
 import sys
@@ -12,27 +13,33 @@ import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.app import background_of
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
-from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.errors import ConfigError
 from turnbuckle.tools.background import Process
 
 app = App(name="processes", help="What runs in the background: list, stop.")
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")
+]
 Config = Annotated[
-    Path | None, Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False)
+    Path | None,
+    Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False),
 ]
 Server = Annotated[str, Parameter(help="Ask the server at this address.", show_default=False)]
 Key = Annotated[
-    str, Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False)
+    str,
+    Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
 _SHOWN = 60  # characters of a command
 
 
 @app.command(name="list")
-def list_processes(*, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False) -> int:
+def list_processes(
+    *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+) -> int:
     """List background processes, oldest first."""
 
     async def act() -> int:
@@ -50,7 +57,9 @@ def list_processes(*, server: Server = "", key: Key = "", config: Config = None,
 
 
 @app.command
-def stop(process: str, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False) -> int:
+def stop(
+    process: str, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+) -> int:
     """End a background process with all that came from it.
 
     Parameters

@@ -1,4 +1,5 @@
-"""A running server, asked from the command line: one request, one answer, and what went wrong in a sentence."""
+"""A running server, asked from the command line: one request, one answer, and what went wrong in a
+sentence."""
 
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,7 @@ MOST = 16 << 20  # bytes of an answer; what is asked for here has a few hundred
 
 
 class ServerRefused(TurnbuckleError):
-    """The server can not be reached, or does not do it. `status` is that of its answer, if there was one."""
+    """The server cannot be reached, or does not do it. `status` is that of its answer, if there was one."""
 
     status = 0
 
@@ -31,7 +32,9 @@ class Remote:
         self.address = address.rstrip("/")
         self.headers = {"authorization": f"Bearer {key}"} if key else {}
 
-    async def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
+    async def ask(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Any:
         """The answer as plain values. Raises ServerRefused."""
         headers = {"content-type": "application/json", **self.headers, **(headers or {})}
         data = None if body is None else msgspec.json.encode(body)

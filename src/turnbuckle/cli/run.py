@@ -11,29 +11,26 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from turnbuckle.app import App as Opened
-from turnbuckle.app import lanes_of, new_name, open_app
+from turnbuckle.app import new_name, open_app, services_of
 from turnbuckle.call.loop import run as run_loop
-from turnbuckle.cli.asking import answer_all, ask_on_terminal
-from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR
+from turnbuckle.cli.approvals import answer_all, ask_on_terminal
+from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR, USAGE_ERRORS
 from turnbuckle.cli.follow import Follower, waste_lines
+from turnbuckle.cli.pieces import Line, Piece
 from turnbuckle.cli.screen import Screen
-from turnbuckle.cli.setting import fail, load_for
-from turnbuckle.cli.story import Line, Piece
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
-from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamRow, Wanted
+from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND, NewRun, fold_run
-from turnbuckle.runtime.saying import Said
-from turnbuckle.runtime.sessions import Sessions
-from turnbuckle.server import store_words
-from turnbuckle.server.http import Problem
-from turnbuckle.server.names import LOCAL, session_id
+from turnbuckle.runtime.session_worker import KIND as SESSION
+from turnbuckle.service import store_words
+from turnbuckle.service.owners import LOCAL, session_id
+from turnbuckle.service.services import Services
 from turnbuckle.turn import prompts
 from turnbuckle.vocab.ids import RunId, SessionId
-from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
 The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
 gave up, and what it has is kept), 4 unfinished, 130 cancelled. `turnbuckle runs resume` goes on after 3 and 4.
 
-Without a configured route the embedded rehearsal model answers; it needs no key and no network."""
+Without a configured route the embedded rehearsal model answers; it needs no key and no network."""  # noqa: E501
 
 app = App(name="run", help_epilogue=EPILOGUE)
 
@@ -97,8 +94,8 @@ def run(
     model
         Another model on that route.
     go_on
-        Go on with the latest session: finish its run if it has no end, then do the task. Without a task a run that
-        was given up is carried on.
+        Go on with the latest session: finish its run if it has no end, then do the task. Without a task a run
+        that was given up is carried on.
     session
         Go on with this session, or begin it under this name.
     reasoning
@@ -114,7 +111,9 @@ def run(
     """
     words = sys.stdin.read() if task == "-" else task
     if go_on and session:
-        return fail("--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR)
+        return fail(
+            "--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR
+        )
     if not words.strip() and not go_on and not session:
         return fail('give a task, such as: turnbuckle run "write hello.txt"', USAGE_ERROR)
     look = Look(as_json=as_json, reasoning=reasoning, color=not no_color)
@@ -134,7 +133,7 @@ def guarded(work: "Awaitable[int]") -> int:
 
     try:
         return run_loop(main())
-    except ConfigError as error:
+    except USAGE_ERRORS as error:
         return fail(error, USAGE_ERROR)
     except InUse as error:
         return fail(f"{error}. If it is a server, `turnbuckle chat` talks to it", FAILED)
@@ -146,12 +145,16 @@ def guarded(work: "Awaitable[int]") -> int:
 
 async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) -> int:
     async with open_app(loaded, attended=look.ask is not None) as opened:
-        sessions = Sessions(opened.journal, opened.runs, owner=opened.owner, wall=time.time)
+        services = services_of(opened)
         row = await _chosen(opened, go_on, wanted)
         if go_on and row is None:
             return fail("there is no session to go on with", USAGE_ERROR)
-        name = SessionId(row.parent or row.name) if row is not None else checked_name(LOCAL, wanted or new_name("s"))
-        left = await sessions.running(name)
+        name = (
+            SessionId(row.parent or row.name)
+            if row is not None
+            else session_id(LOCAL, wanted or new_name("s"), param="the name of a session")
+        )
+        left = await services.stores.sessions.running(name)
         if left is not None:
             code = await resumed(opened, left, look)
             if code not in (0, EXIT_CODES["partial"]) or not task.strip():
@@ -162,13 +165,13 @@ async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) 
                 return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
             return await carried_on(opened, given_up, look)
         user = (row.user if row is not None else "") or LOCAL
-        await sessions.create(name, user, NewRun((task_message(task),)).title)
-        return await _said(opened, name, user, task_message(task), look)
+        new = NewRun((task_message(task),), name, user=user)
+        return await _said(opened, services, new, look)
 
 
 async def partial_run(opened: Opened, session: SessionId) -> StreamRow | None:
     """The last run of a session, if it was given up with something to show for it."""
-    rows = await opened.journal.streams(Wanted(kind=KIND, parent=session), limit=1)
+    rows = await opened.journal.streams(StreamQuery(kind=KIND, parent=session), limit=1)
     return rows[0] if rows and rows[0].status == "partial" else None
 
 
@@ -177,44 +180,34 @@ async def carried_on(opened: Opened, given_up: StreamRow, look: Look) -> int:
     turn = await fold_run(opened.journal, RunId(given_up.name), opened.policy)
     words = prompts.go_on(turn.outcome.why if turn.outcome is not None else "")
     user, session = given_up.user or LOCAL, SessionId(given_up.parent)
-    sessions = Sessions(opened.journal, opened.runs, owner=opened.owner, wall=time.time)
-    await sessions.create(session, user, given_up.title)
-    return await _said(opened, session, user, words, look)
+    services = services_of(opened)
+    await services.stores.sessions.create(session, user, given_up.title)
+    return await _said(opened, services, NewRun((words,), session, user=user), look)
 
 
 async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:
     """The session that was asked for, or the run that says which one; None for a new one."""
     if wanted:
-        found = await opened.journal.streams(Wanted(kind=SESSION, name=wanted), limit=1)
+        found = await opened.journal.streams(StreamQuery(kind=SESSION, name=wanted), limit=1)
         return found[0] if found else None
     return await opened.runs.latest() if go_on else None
 
 
-async def _said(opened: Opened, session: SessionId, user: str, words: Message, look: Look) -> int:
-    """Say it in the session, and show what comes of it."""
-    lanes = lanes_of(opened, lambda running, user: None)
+async def _said(opened: Opened, services: Services, new: NewRun, look: Look) -> int:
+    """Say it in its session, and show what comes of it."""
     try:
-        lane = await lanes.open(session, user)
-        if not lane.state.is_idle:
+        begun = await services.runs.begin(new, first=(), busy="queue", commands=False)
+        if begun.origin.queued:
             print("messages wait in this session, and are answered first", file=sys.stderr)
-        taken = await lane.say(Said((words,), "queue"))
-        return await watched(opened, lambda: begun(opened, taken.run), look)
+        return await watched(opened, lambda: driven(opened, begun.run), look)
     finally:
-        await lanes.close()
+        await services.stores.manager.close()
 
 
-async def begun(opened: Opened, run_id: RunId) -> Running:
+async def driven(opened: Opened, run_id: RunId) -> Running:
     """A run that was promised, as soon as it is there."""
     await opened.journal.wait(run_id, 0)
     return opened.runs.live(run_id) or await opened.runs.resume(run_id)
-
-
-def checked_name(owner: str, name: str) -> SessionId:
-    """The id of a session inside. Raises ConfigError."""
-    try:
-        return session_id(owner, name, param="the name of a session")
-    except Problem as problem:
-        raise ConfigError(problem.message) from None
 
 
 async def resumed(opened: Opened, run_id: RunId, look: Look) -> int:
@@ -223,10 +216,14 @@ async def resumed(opened: Opened, run_id: RunId, look: Look) -> int:
     return await watched(opened, lambda: opened.runs.resume(run_id), look, after)
 
 
-async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", look: Look, after: int = 0) -> int:
+async def watched(
+    opened: Opened, begin: "Callable[[], Awaitable[Running]]", look: Look, after: int = 0
+) -> int:
     """Drive a run and show it; Ctrl-C asks it to stop."""
     running = await begin()
-    follower = Follower(opened.journal, running.run, look.screen, reasoning=look.reasoning, as_json=look.as_json)
+    follower = Follower(
+        opened.journal, running.run, look.screen, reasoning=look.reasoning, as_json=look.as_json
+    )
     _listen_for_signals(running)
     await follower.skip(0, after)
     model = opened.policy.routes[0].model
@@ -234,12 +231,18 @@ async def watched(opened: Opened, begin: "Callable[[], Awaitable[Running]]", loo
     following = asyncio.create_task(follower.follow(after))
     ending = asyncio.create_task(running.outcome())
     failing = asyncio.create_task(_store_fails(opened.journal))
-    asking = None if look.ask is None else asyncio.create_task(answer_all(opened.journal, running, look.ask, after))
+    asking = (
+        None
+        if look.ask is None
+        else asyncio.create_task(answer_all(opened.journal, running, look.ask, after))
+    )
     try:
         await asyncio.wait({following, ending, failing}, return_when=asyncio.FIRST_COMPLETED)
         if failing.done() and not ending.done():
             await running.abandon()
-            return fail(f"{failing.result()}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED)
+            return fail(
+                f"{failing.result()}. The run is unfinished: turnbuckle runs resume {running.run}", UNFINISHED
+            )
         if not ending.done() and following.done() and following.exception() is not None:
             running.stop("closed output")  # nobody reads any more, as behind `head`
         outcome = await ending
@@ -285,7 +288,9 @@ def _last_lines(follower: Follower, look: Look, run_id: str, outcome: Outcome) -
 
 def draft_lines(run_id: str, outcome: Outcome) -> list[Piece]:
     """What is kept of calls that were never finished, and how to read it."""
-    return [Line(f"draft kept: turnbuckle drafts show {run_id}:{draft}", "notice") for draft in outcome.drafts]
+    return [
+        Line(f"draft kept: turnbuckle drafts show {run_id}:{draft}", "notice") for draft in outcome.drafts
+    ]
 
 
 def _listen_for_signals(running: Running) -> None:

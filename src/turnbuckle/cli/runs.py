@@ -9,13 +9,13 @@ import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.app import open_app, open_reader, writer_of
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
-from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import StreamRow, Wanted
+from turnbuckle.journal.port import StreamQuery, StreamRow
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING, find_run, listed
@@ -91,7 +91,8 @@ def resume(
 ) -> int:
     """Go on with a run whose process died, or that was given up (partial): what was done is not done again.
 
-    A run that was given up stays as it is: a new run of its session does the rest, with the drafts that it left.
+    A run that was given up stays as it is: a new run of its session does the rest, with the drafts that it
+    left.
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def resume(
 
 async def _list(loaded: Loaded, unfinished: bool, as_json: bool) -> int:
     async with open_reader(loaded) as reader:
-        wanted = Wanted(kind=KIND, status=RUNNING) if unfinished else Wanted(kind=KIND)
+        wanted = StreamQuery(kind=KIND, status=RUNNING) if unfinished else StreamQuery(kind=KIND)
         rows = [] if reader is None else await listed(reader, wanted)
         lives = writer_of(Path(loaded.settings.data)) if reader is not None and reader.has_writer else ""
     if as_json:
@@ -143,14 +144,14 @@ def _row(row: StreamRow, lives: str) -> dict[str, Any]:
     }
 
 
-async def _latest(reader: SqliteReader, wanted: Wanted) -> str:
+async def _latest(reader: SqliteReader, wanted: StreamQuery) -> str:
     rows = await reader.streams(wanted, limit=1)
     return rows[0].name if rows else ""
 
 
 async def _show(loaded: Loaded, text: str, look: Look) -> int:
     async with open_reader(loaded) as reader:
-        name = "" if reader is None else text or await _latest(reader, Wanted(kind=KIND))
+        name = "" if reader is None else text or await _latest(reader, StreamQuery(kind=KIND))
         if reader is None or not name:
             return fail("no runs yet", USAGE_ERROR)
         run = await find_run(reader, name)
@@ -182,11 +183,13 @@ async def _resume(loaded: Loaded, text: str, look: Look) -> int:
         if not text and (latest is None or latest.status not in (RUNNING, "partial")):
             return fail("there is no unfinished run", USAGE_ERROR)
         run = await find_run(opened.journal, text or (latest.name if latest is not None else ""))
-        row = (await opened.journal.streams(Wanted(kind=KIND, name=run), limit=1))[0]
+        row = (await opened.journal.streams(StreamQuery(kind=KIND, name=run), limit=1))[0]
         if row.status != "partial":
             return await resumed(opened, run, look)
         newest = await partial_run(opened, SessionId(row.parent))
         if newest is None or newest.name != run:
             later = f"the conversation went on behind the run {run}"
-            return fail(f'{later}; turnbuckle run --session {row.parent} "…" says what is still wanted', USAGE_ERROR)
+            return fail(
+                f'{later}; turnbuckle run --session {row.parent} "…" says what is still wanted', USAGE_ERROR
+            )
         return await carried_on(opened, row, look)

@@ -1,9 +1,9 @@
 """Where a run is shown: a terminal, or a pipe.
 
-The model's text goes to stdout, everything else to stderr, so a pipe gets the answer and nothing more. If both are one
-terminal they share a cursor: a line about a tool does not end up inside a sentence, and a status line stands below the
-text and goes away without a trace. What a model or a tool says can not steer the terminal: control characters are taken
-out there, and left as they are in a pipe.
+The model's text goes to stdout, everything else to stderr, so a pipe gets the answer and nothing more. If
+both are one terminal they share a cursor: a line about a tool does not end up inside a sentence, and a status
+line stands below the text and goes away without a trace. What a model or a tool says cannot steer the
+terminal: control characters are taken out there, and left as they are in a pipe.
 """
 
 import io
@@ -14,9 +14,11 @@ import threading
 import unicodedata
 from typing import TextIO
 
-from turnbuckle.cli.story import Break, Line, Piece, Text, Tone
+from turnbuckle.cli.pieces import Break, Line, Piece, Tone, Words
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and what turns text around
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)  # and what turns text around
 _COLORS: dict[Tone, str] = {"tool": "\x1b[36m", "notice": "\x1b[33m", "quiet": "\x1b[2m", "bad": "\x1b[31m"}
 _DIM = "\x1b[2m"
 _PLAIN = "\x1b[0m"
@@ -75,7 +77,7 @@ class Screen:
 
     def _piece(self, piece: Piece) -> None:
         match piece:
-            case Text(text, reasoning, apart):
+            case Words(text, reasoning, apart):
                 if apart:
                     self._paragraph(text)
                 self._text(text, reasoning)
@@ -88,7 +90,7 @@ class Screen:
         self.clear_status()
         width = self._width()
         if self._shared and self._column and self._column % width == 0:
-            return  # the cursor hangs at the edge, where it can not be found again
+            return  # the cursor hangs at the edge, where it cannot be found again
         if self._shared and self._column:
             self._err.write("\n")
             self._status_below = True
@@ -148,7 +150,7 @@ class Screen:
 
 
 def without_control(text: str) -> str:
-    """Text that can not steer a terminal."""
+    """Text that cannot steer a terminal."""
     return _CONTROL.sub("", text)
 
 

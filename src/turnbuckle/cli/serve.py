@@ -10,22 +10,22 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
 from turnbuckle.cli.listener import is_turnbuckle, serves
 from turnbuckle.cli.run import guarded
-from turnbuckle.cli.setting import fail, load_for
 from turnbuckle.config import Loaded
 from turnbuckle.errors import CanNotListen, ConfigError
 from turnbuckle.hosting import open_server
 from turnbuckle.journal.port import InUse
+from turnbuckle.server.http.serving import TOKEN, Stopper, serve
 from turnbuckle.server.keys import KeyFile
-from turnbuckle.server.serving import Stopper, serve
 
 EPILOGUE = """Ctrl-C or SIGTERM stops it in good order: nothing new starts, runs get a moment to end, and the others go
 on after the next start. A second one leaves at once, which is as safe as a crash: nothing that was seen is lost.
 
-Without a key it listens on this machine only. `turnbuckle keys create NAME` makes one."""
+Without a key it listens on this machine only. `turnbuckle keys create NAME` makes one."""  # noqa: E501
 
 app = App(name="serve", help_epilogue=EPILOGUE)
 
@@ -81,9 +81,9 @@ async def _serve(loaded: Loaded, *, open_page: bool) -> int:
 
 
 def _calm_collector() -> None:
-    """Python looks for cycles of garbage after every 700 new objects, and now and then at all objects there are. A
-    hundred streams that begin at once make that a tenth of the work. What is there by now stays, so it is never looked
-    at again, and the rest is looked at less often; that costs a few megabytes at most."""
+    """Python looks for cycles of garbage after every 700 new objects, and now and then at all objects there
+    are. A hundred streams that begin at once make that a tenth of the work. What is there by now stays, so it
+    is never looked at again, and the rest is looked at less often; that costs a few megabytes at most."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
@@ -95,10 +95,11 @@ def _announce(loaded: Loaded, open_page: bool, address: str) -> None:
         return
     if sys.stderr.isatty():
         logging.getLogger("turnbuckle.server").addFilter(Quieter())
-    needs_key = bool(loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
+    address, _, token = address.partition(TOKEN)
+    needs_key = bool(token or loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
     print("\n".join(first_screen(address, loaded, needs_key=needs_key)), flush=True)
     if open_page:
-        open_browser(address)
+        open_browser(f"{address}{TOKEN}{token}" if token else address)
 
 
 def _leave_at_once() -> None:

@@ -1,50 +1,69 @@
 """`turnbuckle sessions`: conversations, and what can be done to one."""
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
-from turnbuckle.cli import session_work as work
+from turnbuckle.app import open_reader, writer_of
+from turnbuckle.cli.backend import Fork, SessionBackend
+from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.local_backend import LocalBackend, open_local
 from turnbuckle.cli.remote import Remote, session_path
-from turnbuckle.cli.run import Look, guarded
-from turnbuckle.cli.session_work import Done, Line, Shown, Verb
-from turnbuckle.cli.setting import fail, load_for
+from turnbuckle.cli.remote_backend import RemoteBackend
+from turnbuckle.cli.run import Look, driven, guarded, watched
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError, ImportRefused, SessionBusy, SessionUnknown
-from turnbuckle.server.names import LOCAL
-from turnbuckle.server.sessions import LONGEST_TITLE, message_view
+from turnbuckle.errors import ConfigError, ImportRefused, SessionUnknown
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.runtime.sessions import Told
+from turnbuckle.server.api.sessions import message_view
+from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.sessions import SessionChange, SessionLine, SessionReader, Verb, checked_title
 from turnbuckle.session.commands import stopped_text, words_for
+from turnbuckle.session.state import SessionState
 from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
 
 EPILOGUE = """`list`, `show`, `search` and `export` only look, and work beside a running server. The others change the
 journal, which one process has at a time: beside a server, say `--server http://127.0.0.1:8765`, and the server does it.
 
 A session is named by its id, or by any part of it that fits only one. `turnbuckle run --session ID "task"` goes on in
-one."""
+one."""  # noqa: E501
 
-app = App(name="sessions", help="Conversations: list them, read them, and change them.", help_epilogue=EPILOGUE)
+LONGEST_FILE = 1 << 30  # bytes of a file to import, which is read into memory; years of talk have less
+
+app = App(
+    name="sessions", help="Conversations: list them, read them, and change them.", help_epilogue=EPILOGUE
+)
 
 Config = Annotated[
-    Path | None, Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False)
+    Path | None,
+    Parameter(help="The settings; turnbuckle.toml in this folder if left out.", show_default=False),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")]
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", show_default=False, help="As JSON, for programs.")
+]
 Name = Annotated[str, Parameter(help="Its id, or a part of it that fits only one.", show_default=False)]
 Latest = Annotated[
-    str, Parameter(help="Its id, or a part of it that fits only one; the latest if left out.", show_default=False)
+    str,
+    Parameter(help="Its id, or a part of it that fits only one; the latest if left out.", show_default=False),
 ]
 Server = Annotated[
-    str, Parameter(help="Let the server at this address do it. The id must be whole then.", show_default=False)
+    str,
+    Parameter(help="Let the server at this address do it. The id must be whole then.", show_default=False),
 ]
 Key = Annotated[
-    str, Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False)
+    str,
+    Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
 Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", show_default=False)]
 
@@ -58,11 +77,13 @@ def list_sessions(*, limit: int = 50, owner: Owner = "", config: Config = None, 
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: _listed(work.lines(loaded, max(limit, 1), owner), as_json))
+    return _carried_out(config, lambda loaded: _listed(loaded, "", max(limit, 1), owner, as_json))
 
 
 @app.command
-def search(words: str, /, *, limit: int = 20, owner: Owner = "", config: Config = None, as_json: Json = False) -> int:
+def search(
+    words: str, /, *, limit: int = 20, owner: Owner = "", config: Config = None, as_json: Json = False
+) -> int:
     """Find sessions in which all these words stand: in a title, a question or an answer.
 
     Parameters
@@ -72,7 +93,7 @@ def search(words: str, /, *, limit: int = 20, owner: Owner = "", config: Config 
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: _listed(work.found(loaded, words, max(limit, 1), owner), as_json))
+    return _carried_out(config, lambda loaded: _listed(loaded, words, max(limit, 1), owner, as_json))
 
 
 @app.command
@@ -83,7 +104,14 @@ def show(session: Latest = "", /, *, config: Config = None, as_json: Json = Fals
 
 @app.command
 def rename(
-    session: Name, title: str, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+    session: Name,
+    title: str,
+    /,
+    *,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """Give a session another title.
 
@@ -92,16 +120,12 @@ def rename(
     title
         The new title, in one line.
     """
-    plain = " ".join(title.split())
-    if len(plain) > LONGEST_TITLE:
-        return fail(f"a title has at most {LONGEST_TITLE} characters", USAGE_ERROR)
 
     async def act(loaded: Loaded) -> int:
-        if server:
-            told = await _remote(server, key).ask("PATCH", session_path(session), {"title": plain})
-            return _say(f"renamed {session}", told, as_json)
-        name = await work.renamed(loaded, session, plain)
-        return _say(f"renamed {name}", {"id": name, "title": plain}, as_json)
+        plain = checked_title(title)
+        async with _changing(loaded, server, key, session, f"PATCH {session_path(session)}") as place:
+            line = await place.rename(await place.resolve(session), plain)
+        return _say(f"renamed {line.name}", {"id": line.name, "title": line.title}, as_json)
 
     return _carried_out(config, act)
 
@@ -135,12 +159,9 @@ def fork(
     """
 
     async def act(loaded: Loaded) -> int:
-        if server:
-            body = {"id": name or None, "title": title, "run": run, "after": after}
-            told = await _remote(server, key).ask("POST", session_path(session, "fork"), body)
-            return _say(f"forked into {told['id']}", told, as_json)
-        new = await work.forked(loaded, session, name, title, run, after)
-        return _say(f"forked into {new}", {"id": new}, as_json)
+        async with _changing(loaded, server, key, session, f"POST {session_path(session, 'fork')}") as place:
+            line = await place.fork(await place.resolve(session), Fork(name or None, title, run, after))
+        return _say(f"forked into {line.name}", {"id": line.name, "title": line.title}, as_json)
 
     return _carried_out(config, act)
 
@@ -152,11 +173,10 @@ def delete(
     """Delete a session, its runs and the outputs that they left, for ever."""
 
     async def act(loaded: Loaded) -> int:
-        if server:
-            told = await _remote(server, key).ask("DELETE", session_path(session))
-            return _say(f"deleted {session}", told, as_json)
-        name = await work.deleted(loaded, session)
-        return _say(f"deleted {name}", {"id": name, "deleted": True}, as_json)
+        async with _changing(loaded, server, key, session, f"DELETE {session_path(session)}") as place:
+            whole = await place.resolve(session)
+            await place.delete(whole)
+        return _say(f"deleted {whole}", {"id": whole, "deleted": True}, as_json)
 
     return _carried_out(config, act)
 
@@ -172,7 +192,9 @@ def export(session: Latest = "", path: Path | None = None, /, *, config: Config 
     """
 
     async def act(loaded: Loaded) -> int:
-        row, size = await work.export(loaded, session, path)
+        async with _looking(loaded) as sessions:
+            row = await sessions.guess(session)
+            size = await _export(sessions.export(row, row.user, time.time()), path)
         if path is not None:
             print(f"wrote {row.name}, {size:,} bytes, to {path}", file=sys.stderr)
         return OK
@@ -181,7 +203,9 @@ def export(session: Latest = "", path: Path | None = None, /, *, config: Config 
 
 
 @app.command(name="import")
-def bring_in(path: Path, /, *, name: str = "", owner: str = LOCAL, config: Config = None, as_json: Json = False) -> int:
+def bring_in(
+    path: Path, /, *, name: str = "", owner: str = LOCAL, config: Config = None, as_json: Json = False
+) -> int:
     """Make a session of a file that `export` wrote: all of it, or nothing.
 
     Parameters
@@ -195,7 +219,11 @@ def bring_in(path: Path, /, *, name: str = "", owner: str = LOCAL, config: Confi
     """
 
     async def act(loaded: Loaded) -> int:
-        made = await work.imported(loaded, path, name, owner)
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > LONGEST_FILE:
+                raise ImportRefused(f"{path} has more than {LONGEST_FILE >> 30} GiB")
+            async with open_local(loaded, "POST /v1/sessions/import") as place:
+                made = await place.services.sessions.bring_in(file, owner, name)
         return _say(f"imported {made.session}: {made.runs} runs", msgspec.to_builtins(made), as_json)
 
     return _carried_out(config, act)
@@ -203,15 +231,27 @@ def bring_in(path: Path, /, *, name: str = "", owner: str = LOCAL, config: Confi
 
 @app.command
 def stop(
-    session: Latest = "", /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+    session: Latest = "",
+    /,
+    *,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
-    """End what runs in a session or was left without an end, and what waits. The next message begins anew."""
+    """End what runs in a session or was left without an end, and what waits. The next one starts fresh."""
     return _change("stop", session, server, key, config, as_json)
 
 
 @app.command
 def new(
-    session: Latest = "", /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+    session: Latest = "",
+    /,
+    *,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """Begin a new conversation in a session. What was said is kept, but no model is told of it."""
     return _change("new", session, server, key, config, as_json)
@@ -219,7 +259,13 @@ def new(
 
 @app.command
 def reset(
-    session: Latest = "", /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+    session: Latest = "",
+    /,
+    *,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """The same as new, where something went wrong: that is what the model and the user are told."""
     return _change("reset", session, server, key, config, as_json)
@@ -227,7 +273,13 @@ def reset(
 
 @app.command
 def undo(
-    session: Latest = "", /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
+    session: Latest = "",
+    /,
+    *,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """Take back the last message and its answer. What tools did stays done."""
     return _change("undo", session, server, key, config, as_json)
@@ -254,30 +306,31 @@ def retry(
     look = Look(as_json=as_json, reasoning=reasoning, color=True)
 
     async def act(loaded: Loaded) -> int:
-        if server:
-            told = await _remote(server, key).ask("POST", session_path(session, "retry"))
-            return _done(msgspec.convert(told, Done), told, as_json)
-        code = await work.retried(loaded, session, look)
-        return _say("there is nothing to say again", {"did": "nothing"}, as_json) if code is None else code
+        call = f"POST {session_path(session, 'retry')}"
+        attended = look.ask is not None
+        async with _changing(loaded, server, key, session, call, begins=True, attended=attended) as place:
+            done = await place.change(await place.resolve(session), "retry")
+            if isinstance(place, LocalBackend) and done.run is not None:
+                opened, run = place.opened, RunId(done.run)
+                return await watched(opened, lambda: driven(opened, run), look)
+        if done.run is None:
+            return _say("there is nothing to say again", {"did": "nothing"}, as_json)
+        return _done(done, as_json)
 
-    return _carried_out(config, act, session if server else "-")
+    return _carried_out(config, act)
 
 
 def _change(verb: Verb, session: str, server: str, key: str, config: Path | None, as_json: bool) -> int:
     async def act(loaded: Loaded) -> int:
-        if server:
-            told = await _remote(server, key).ask("POST", session_path(session, verb))
-            return _done(msgspec.convert(told, Done), told, as_json)
-        done = await work.changed(loaded, session, verb)
-        return _done(done, msgspec.to_builtins(done), as_json)
+        call = f"POST {session_path(session or 'ID', verb)}"
+        async with _changing(loaded, server, key, session, call) as place:
+            return _done(await place.change(await place.resolve(session), verb), as_json)
 
-    return _carried_out(config, act, session if server else "-")
+    return _carried_out(config, act)
 
 
-def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]], session: str = "-") -> int:
+def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]]) -> int:
     """Do it; what goes wrong becomes a sentence and an exit code."""
-    if not session:
-        return fail("with --server, name the session: GET /v1/sessions lists them", USAGE_ERROR)
     try:
         loaded = load_for(config)
     except ConfigError as error:
@@ -286,18 +339,65 @@ def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]], s
     async def guided() -> int:
         try:
             return await act(loaded)
-        except (SessionUnknown, ImportRefused) as error:
-            return fail(error, USAGE_ERROR)
-        except SessionBusy as error:
-            return fail(error, FAILED)
         except OSError as error:
             return fail(f"{error.filename or 'the file'}: {error.strerror or error}", FAILED)
 
     return guarded(guided())
 
 
-def _remote(server: str, key: str) -> Remote:
-    return Remote(server, key or os.environ.get("TURNBUCKLE_KEY", ""))
+@asynccontextmanager
+async def _changing(
+    loaded: Loaded,
+    server: str,
+    key: str,
+    session: str,
+    call: str,
+    *,
+    begins: bool = False,
+    attended: bool = False,
+) -> AsyncIterator[SessionBackend]:
+    """The sessions where they are: in that server, or in this process, which then has the journal to
+    itself."""
+    if server:
+        yield RemoteBackend(Remote(server, key or os.environ.get("TURNBUCKLE_KEY", "")))
+        return
+    async with open_local(loaded, call, begins=begins, attended=attended) as place:
+        yield place
+
+
+@asynccontextmanager
+async def _looking(loaded: Loaded) -> AsyncIterator[SessionReader]:
+    """The sessions to look at, also beside a living process. Raises SessionUnknown if there are none yet."""
+    async with open_reader(loaded) as reader:
+        if reader is None:
+            raise SessionUnknown("no sessions yet")
+        writer = writer_of(Path(loaded.settings.data)) if reader.has_writer else ""
+        yield SessionReader(reader, writer=writer)
+
+
+async def _export(pieces: AsyncIterator[bytes], target: Path | None) -> int:
+    """Write a session to a new file, or to stdout. Returns how many bytes that were. Raises OSError."""
+    if target is None:
+        return await _write(pieces, sys.stdout.buffer)
+    if target.exists():
+        raise FileExistsError(f"{target} is there already, and is left alone")
+    part = target.with_name(f"{target.name}.part")  # the file is whole, or not there
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            size = await _write(pieces, file)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return size
+
+
+async def _write(pieces: AsyncIterator[bytes], file: IO[bytes]) -> int:
+    size = 0
+    async for piece in pieces:
+        file.write(piece)
+        size += len(piece)
+    file.flush()
+    return size
 
 
 # Printing
@@ -308,7 +408,7 @@ def _say(words: str, told: dict[str, Any], as_json: bool) -> int:
     return OK
 
 
-def _done(done: Done, told: dict[str, Any], as_json: bool) -> int:
+def _done(done: SessionChange, as_json: bool) -> int:
     match done.did:
         case "stopped":
             words = stopped_text(done.run, len(done.refused))
@@ -320,43 +420,58 @@ def _done(done: Done, told: dict[str, Any], as_json: bool) -> int:
             words = f"Said again: {done.run} answers, and GET /v1/runs/{done.run}/events follows it."
         case _:
             words = "There was nothing to do."
-    return _say(words, told, as_json)
+    return _say(words, msgspec.to_builtins(done), as_json)
 
 
-async def _listed(making: Awaitable[list[Line]], as_json: bool) -> int:
-    made = await making
+async def _listed(loaded: Loaded, words: str, limit: int, owner: str, as_json: bool) -> int:
+    lines: list[SessionLine] = []
+    with contextlib.suppress(SessionUnknown):  # there is no journal yet
+        async with _looking(loaded) as sessions:
+            search = sessions.search(words, owner or None, limit) if words else None
+            lines = await (search or sessions.lines(owner or None, limit))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(list(work.rows_of(made)))).decode())
+        print(msgspec.json.format(msgspec.json.encode([_row(line) for line in lines])).decode())
         return OK
-    wide = max((len(line.session) for line in made), default=0)
-    for line in made:
+    wide = max((len(line.name) for line in lines), default=0)
+    for line in lines:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-        print(f"{line.session:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
+        print(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
         if line.snippet:
             print(f"    {shortened(line.snippet, 100)}")
-    if not made:
+    if not lines:
         print("no sessions", file=sys.stderr)
     return OK
 
 
+def _row(line: SessionLine) -> dict[str, Any]:
+    row = {
+        "session": line.name,
+        "owner": line.owner,
+        "title": line.title,
+        "status": line.status,
+        "created": line.created,
+        "updated": line.updated,
+    }
+    found = {"run": line.running, "snippet": line.snippet}
+    return {**row, **{key: value for key, value in found.items() if value}}
+
+
 async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
-    shown = await work.shown(loaded, text)
-    line, state = shown.line, shown.state
+    async with _looking(loaded) as sessions:
+        row = await sessions.guess(text)
+        line, state = await sessions.line(row, None), await sessions.state(row)
+        runs, said = list(await sessions.runs(row)), list(await sessions.messages(row))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(_whole(shown))).decode())
+        print(msgspec.json.format(msgspec.json.encode(_whole(line, state, runs, said))).decode())
         return OK
-    print(f"{line.session}  {line.title}".rstrip(), file=sys.stderr)
-    facts = [
-        f"owner {line.owner or LOCAL}",
-        f"{len(shown.runs)} runs",
-        line.status + (f" {line.run}" if line.run else ""),
-    ]
+    print(f"{line.name}  {line.title}".rstrip(), file=sys.stderr)
+    facts = [f"owner {line.owner or LOCAL}", f"{len(runs)} runs", f"{line.status} {line.running}".rstrip()]
     if state.waiting or state.steering:
         facts.append(f"{len(state.waiting) + len(state.steering)} messages wait")
     if state.suspended is not None:
-        facts.append(f"the next message begins anew ({words_for(state.suspended.why)})")
+        facts.append(f"the next message starts fresh ({words_for(state.suspended.why)})")
     print(", ".join(facts), file=sys.stderr)
-    for told in shown.told:
+    for told in said:
         for part in told.message.parts:
             if isinstance(part, CallPart):
                 print(f"→ {part.name} {shortened(part.arguments, 100)}")
@@ -369,11 +484,15 @@ async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
     return OK
 
 
-def _whole(shown: Shown) -> dict[str, Any]:
-    line, state = shown.line, shown.state
-    suspended = None if state.suspended is None else state.suspended.why
-    waiting = [message.id for message in (*state.waiting, *state.steering)]
-    runs = [{"run": row.name, "status": row.status, "title": row.title, "created": row.created} for row in shown.runs]
-    messages = [msgspec.to_builtins(message_view(index, told)) for index, told in enumerate(shown.told)]
-    more = {"waiting": waiting, "suspended": suspended, "counted": list(state.runs), "runs": runs, "messages": messages}
-    return {**next(work.rows_of([line])), **more}
+def _whole(line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[Told]) -> dict[str, Any]:
+    return {
+        **_row(line),
+        "waiting": [message.id for message in (*state.waiting, *state.steering)],
+        "suspended": None if state.suspended is None else state.suspended.why,
+        "counted": list(state.runs),
+        "runs": [
+            {"run": row.name, "status": row.status, "title": row.title, "created": row.created}
+            for row in runs
+        ],
+        "messages": [msgspec.to_builtins(message_view(index, told)) for index, told in enumerate(said)],
+    }

@@ -1,9 +1,9 @@
 """What a run is waiting for, in words for the status line."""
 
-from turnbuckle.turn.waiting import Waiting
+from turnbuckle.narrate.waiting import WaitingFold
 
 
-def words(waiting: Waiting, now: float) -> str:
+def words(waiting: WaitingFold, now: float) -> str:
     """In words; empty when nothing is waited for."""
     on = waiting.on(now)
     if on is None:
@@ -15,7 +15,9 @@ def words(waiting: Waiting, now: float) -> str:
         case "approval":
             return f"waiting for an answer about {on.detail}, {passed}"
         case "retry" | "rate_limit":
-            return f"waiting {waiting.pause:.0f} s before the next try, {passed}" if waiting.pause >= 1 else ""
+            return (
+                f"waiting {waiting.pause:.0f} s before the next try, {passed}" if waiting.pause >= 1 else ""
+            )
         case "storage":
             return f"waiting for the store: {on.detail}, {passed}"
         case "turn":
@@ -25,9 +27,8 @@ def words(waiting: Waiting, now: float) -> str:
         case "provider" if waiting.doing == "arguments":
             return f"receiving {waiting.call}, {waiting.characters:,} characters, last {passed} ago"
         case "provider":
-            return (
-                f"{'thinking' if waiting.doing == 'reasoning' else f'waiting for more from {waiting.model}'}, {passed}"
-            )
+            doing = "thinking" if waiting.doing == "reasoning" else f"waiting for more from {waiting.model}"
+            return f"{doing}, {passed}"
 
 
 def _seconds(seconds: float) -> str:

@@ -1,1 +1,2 @@
-"""The journal: everything that is true, in order, one stream for each run or session. `port` says what it promises."""
+"""The journal: everything that is true, in order, one stream for each run or session. `port` says what it
+promises."""

@@ -1,5 +1,5 @@
-"""The time that leases are measured in. It only grows, and it goes on while the machine sleeps: a claim that nobody
-renewed for so long has run out, also if the process that held it lived through none of that time."""
+"""The time that leases are measured in. It only grows, and it goes on while the machine sleeps: a claim that
+nobody renewed for so long has run out, also if the process that held it lived through none of that time."""
 
 import time
 

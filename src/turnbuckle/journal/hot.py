@@ -1,9 +1,10 @@
-"""The newest items of streams that are being written, in memory, so that a reader who follows a run needs no store.
+"""The newest items of streams that are being written, in memory, so that a reader who follows a run needs no
+store.
 
-A tail is a run of items without gaps up to the stream's head, and a floor: everything behind the floor is in it. A
-cursor at or behind the floor is answered from the tail, exactly as the store would; any other is not answered here.
-Whoever keeps tails adds what was committed, after it was committed, and forgets the tail of a stream to which it does
-not add: so a tail is never behind its stream, and never ahead of the store.
+A tail is a run of items without gaps up to the stream's head, and a floor: everything behind the floor is in
+it. A cursor at or behind the floor is answered from the tail, exactly as the store would; any other is not
+answered here. Whoever keeps tails adds what was committed, after it was committed, and forgets the tail of a
+stream to which it does not add: so a tail is never behind its stream, and never ahead of the store.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,10 @@
-"""What a process knows of the streams it writes: who may append, where each stream ends, and who waits for more.
+"""What a process knows of the streams it writes: who may append, where each stream ends, and who waits for
+more.
 
-`Live` is the truth about one stream as long as somebody in this process holds its claim. A body whose store belongs to
-one process alone decides from it, without asking the store; only the epoch must be stored, so that it is never
-given again. `head` is what is stored, `tail` what was accepted: between the two lies what is on its way.
+`Live` is the truth about one stream as long as somebody in this process holds its claim. A body whose store
+belongs to one process alone decides from it, without asking the store; only the epoch must be stored, so that
+it is never given again. `head` is what is stored, `tail` what was accepted: between the two lies what is on
+its way.
 """
 
 import asyncio
@@ -14,7 +16,8 @@ NO_EPOCH = -1  # the stream was never claimed
 
 
 class Live:
-    """One stream. `key` is the body's own handle of it. `unsure`: nothing was stored under the newest epoch yet."""
+    """One stream. `key` is the body's own handle of it. `unsure`: nothing was stored under the newest epoch
+    yet."""
 
     __slots__ = ("epoch", "head", "holder", "key", "name", "on_its_way", "tail", "unsure", "until")
 

@@ -1,7 +1,7 @@
 """A journal in memory: for tests, for the lab's simulated world, and as the plainest reading of the port.
 
-It can show what a dead process and a loss of power leave behind. For power it takes the worst that the port allows:
-each stream ends at its own last sure item, although a real store usually keeps more.
+It can show what a dead process and a loss of power leave behind. For power it takes the worst that the port
+allows: each stream ends at its own last sure item, although a real store usually keeps more.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from turnbuckle.journal.port import (
     Append,
     Claim,
     Closed,
-    Found,
     Gone,
     Grade,
     Held,
+    IndexUpdate,
     Item,
     Merge,
-    Note,
+    SearchHit,
     StorageFull,
+    StreamQuery,
     StreamRow,
     Trouble,
     TroubleBook,
-    Wanted,
     check_distinct,
     check_size,
     merge_fault,
@@ -113,24 +113,30 @@ class MemoryJournal:
             await self._waiters.wait(stream)
 
     async def streams(
-        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         self._check_open()
-        rows = sorted((found.row for found in self._streams.values()), key=lambda row: row.place, reverse=True)
-        return [row for row in rows if (after is None or row.place < after) and self._matches(row, wanted)][:limit]
+        rows = sorted(
+            (found.row for found in self._streams.values()), key=lambda row: row.place, reverse=True
+        )
+        return [row for row in rows if (after is None or row.place < after) and self._matches(row, wanted)][
+            :limit
+        ]
 
-    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+    async def search(
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         self._check_open()
         asked = questions(words)
-        hits: list[tuple[int, Found]] = []
+        hits: list[tuple[int, SearchHit]] = []
         for found in self._streams.values():
             places = [[said for said in found.said if one.fits(said.text)] for one in asked]
             if asked and all(places) and self._matches(found.row, wanted):
                 newest = max((said for some in places for said in some), key=lambda said: said.number)
-                hits.append((newest.number, Found(found.row, snippet(newest.text, asked))))
+                hits.append((newest.number, SearchHit(found.row, snippet(newest.text, asked))))
         return [hit for _, hit in sorted(hits, key=lambda pair: pair[0], reverse=True)][: max(limit, 1)]
 
-    def _matches(self, row: StreamRow, wanted: Wanted) -> bool:
+    def _matches(self, row: StreamRow, wanted: StreamQuery) -> bool:
         if wanted.orphaned and (not row.holder or self._streams[row.name].live.held_by(self._monotonic())):
             return False
         return all(getattr(row, name) == value for name, value in wanted.fields())
@@ -138,7 +144,14 @@ class MemoryJournal:
     # Writing
 
     async def append(
-        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
     ) -> int:
         self._check_open()
         self._check_appends([Append(stream, tuple(items), after, epoch)])
@@ -159,7 +172,9 @@ class MemoryJournal:
             raise full
         self._book.stored()
 
-    def _append(self, stream: str, items: Sequence[bytes], epoch: int, grade: Grade, note: Note | None) -> int:
+    def _append(
+        self, stream: str, items: Sequence[bytes], epoch: int, grade: Grade, note: IndexUpdate | None
+    ) -> int:
         found = self._streams[stream]
         self._stored += sum(map(len, items))
         seq = next_seq(found.live.head, epoch)
@@ -168,7 +183,7 @@ class MemoryJournal:
             found.live.head = found.live.tail = found.items[-1].seq
         if note is not None:
             self._change(found, note)
-        if grade is Grade.SURE:
+        if grade is Grade.SYNCED:
             self._make_sure(found)
         self._waiters.wake(stream)
         return found.live.head
@@ -204,7 +219,7 @@ class MemoryJournal:
         live = self._live_of(claim)
         return not self._closed and live is not None and self._monotonic() < live.until
 
-    async def note(self, stream: str, note: Note) -> None:
+    async def note(self, stream: str, note: IndexUpdate) -> None:
         self._check_open()
         self._change(self._find_or_make(stream), note)
 
@@ -249,7 +264,11 @@ class MemoryJournal:
         return self._book.trouble
 
     async def change_all(
-        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
     ) -> bool:
         self._check_open()
         check_distinct(appends, notes, drops)
@@ -258,7 +277,7 @@ class MemoryJournal:
             return False
         self._check_appends(appends)
         for one in appends:
-            self._append(one.stream, one.items, one.epoch, Grade.SURE, one.note)
+            self._append(one.stream, one.items, one.epoch, Grade.SYNCED, one.note)
         for name, note in notes:
             if name in self._streams:
                 self._change(self._streams[name], note)
@@ -316,7 +335,7 @@ class MemoryJournal:
             found = self._streams[stream] = _Stream(stream, self._wall())
         return found
 
-    def _change(self, found: _Stream, note: Note) -> None:
+    def _change(self, found: _Stream, note: IndexUpdate) -> None:
         given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
         fields = {name: kept(value) for name, value in given.items()}
         words = fields.pop("words", "")

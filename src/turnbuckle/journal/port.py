@@ -1,27 +1,30 @@
 """What a journal promises. The bodies are `memory` and `sqlite`; whoever uses a journal knows only this file.
 
-A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever grows at its
-end. An item that `read` returns is stored: there is no other way to learn of one. Of a stream that nobody writes any
-more several items may be made one (`merge`); it has the number of the last of them, so all other numbers stay.
+A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever
+grows at its end. An item that `read` returns is stored: there is no other way to learn of one. Of a stream
+that nobody writes any more several items may be made one (`merge`); it has the number of the last of them, so
+all other numbers stay.
 
-Grades. `SEEN` items survive the death of the process, `SURE` items also the loss of power. A `SURE` append makes
-everything before it in its stream sure as well. After a loss of power a stream is cut behind some item at or after
-its last sure one, never in the middle: what follows the last sure item is provisional.
+Grades. `FLUSHED` items survive the death of the process, `SYNCED` items also the loss of power. A `SYNCED`
+append makes everything before it in its stream sure as well. After a loss of power a stream is cut behind
+some item at or after its last sure one, never in the middle: what follows the last sure item is provisional.
 
-Writers. Who wants to append must hold the stream's claim. Each claim has an epoch, larger by one than the last. An
-append names the epoch of its claim and the head it knows; if either is no longer true it is refused and nothing is
-stored. So a writer that was stalled while another took its place can do no harm when it wakes.
+Writers. Who wants to append must hold the stream's claim. Each claim has an epoch, larger by one than the
+last. An append names the epoch of its claim and the head it knows; if either is no longer true it is refused
+and nothing is stored. So a writer that was stalled while another took its place can do no harm when it wakes.
 
-Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps but those that `merge` leaves. The
-first epoch is 0, so a run that never changed hands counts 1, 2, 3. A number is never given twice, not even when items
-of an earlier epoch were lost, so a cursor is one integer, stays good for ever, and fits into a JavaScript number.
+Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps but those that `merge`
+leaves. The first epoch is 0, so a run that never changed hands counts 1, 2, 3. A number is never given twice,
+not even when items of an earlier epoch were lost, so a cursor is one integer, stays good for ever, and fits
+into a JavaScript number.
 
-Several streams. `change_all` appends, notes and drops in as many streams as it likes, and happens as a whole. What
-belongs together is changed by it and by nothing else: a session and its runs are deleted so.
+Several streams. `change_all` appends, notes and drops in as many streams as it likes, and happens as a whole.
+What belongs together is changed by it and by nothing else: a session and its runs are deleted so.
 
-Words. A note may carry words by which its stream can be found. They are added to those of earlier notes, and stored
-with the items of the append or not at all; the title is found too, as it is now. `search` gives streams that have
-every word that was asked for, anywhere; case and accents do not matter, and the last word may be the beginning of one.
+Words. A note may carry words by which its stream can be found. They are added to those of earlier notes, and
+stored with the items of the append or not at all; the title is found too, as it is now. `search` gives
+streams that have every word that was asked for, anywhere; case and accents do not matter, and the last word
+may be the beginning of one.
 
 Errors. What a caller must expect while using a sound program correctly is raised as one of these:
 
@@ -59,8 +62,8 @@ SEARCH_LIMIT = 20
 class Grade(Enum):
     """How much an appended item must survive before the append returns."""
 
-    SEEN = "seen"
-    SURE = "sure"
+    FLUSHED = "flushed"
+    SYNCED = "synced"
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -94,12 +97,13 @@ class Held(Struct, frozen=True):
     seconds: float
 
 
-class Note(Struct, frozen=True, omit_defaults=True):
-    """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no meaning.
+class IndexUpdate(Struct, frozen=True, omit_defaults=True):
+    """Changes to a stream's row in the index; what is unset stays as it is. The journal gives these no
+    meaning.
 
-    `words` are no part of the row: they are what the stream is found by, besides what earlier notes brought. Of more
-    than `MAX_WORDS` characters the first are taken. With `forgotten` the stream is found by nothing that was noted
-    before, its title included, which it keeps."""
+    `words` are no part of the row: they are what the stream is found by, besides what earlier notes brought.
+    Of more than `MAX_WORDS` characters the first are taken. With `forgotten` the stream is found by nothing
+    that was noted before, its title included, which it keeps."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
@@ -111,17 +115,19 @@ class Note(Struct, frozen=True, omit_defaults=True):
 
 
 class Append(Struct, frozen=True):
-    """Items for one of several streams that change together. The words mean what they mean for `Journal.append`."""
+    """Items for one of several streams that change together. The words mean what they mean for
+    `Journal.append`."""
 
     stream: str
     items: tuple[bytes, ...]
     after: int
     epoch: int
-    note: Note | None = None
+    note: IndexUpdate | None = None
 
 
 class StreamRow(Struct, frozen=True):
-    """One stream in a list. `holder` is who claimed it last and did not release it, and may be dead by now."""
+    """One stream in a list. `holder` is who claimed it last and did not release it, and may be dead by
+    now."""
 
     name: str
     kind: str
@@ -140,15 +146,17 @@ class StreamRow(Struct, frozen=True):
         return (self.updated, self.name)
 
 
-class Found(Struct, frozen=True):
-    """A stream that was searched for, and a line of plain text around a place where one of the words stands."""
+class SearchHit(Struct, frozen=True):
+    """A stream that was searched for, and a line of plain text around a place where one of the words
+    stands."""
 
     row: StreamRow
     snippet: str
 
 
-class Wanted(Struct, frozen=True):
-    """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is gone."""
+class StreamQuery(Struct, frozen=True):
+    """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is
+    gone."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
@@ -163,7 +171,7 @@ class Wanted(Struct, frozen=True):
         return [(name, value) for name, value in pairs if value is not UNSET]
 
 
-EVERY_STREAM = Wanted()
+EVERY_STREAM = StreamQuery()
 
 
 class JournalError(Exception):
@@ -207,8 +215,8 @@ class TooLarge(JournalError, ValueError):
 
 
 class StorageError(JournalError):
-    """The store did not do its work. `fault` names what is wrong with it in one word, and `passes` says whether the
-    same may work later, without anybody who mends the store."""
+    """The store did not do its work. `fault` names what is wrong with it in one word, and `passes` says
+    whether the same may work later, without anybody who mends the store."""
 
     fault = "failed"
     passes = False
@@ -246,7 +254,8 @@ class FolderGone(StorageFailed):
 
 
 class Damaged(StorageError):
-    """What is stored is not what was written. `seq` is the first item that can not be trusted, if that is known."""
+    """What is stored is not what was written. `seq` is the first item that cannot be trusted, if that is
+    known."""
 
     fault = "damaged"
 
@@ -271,7 +280,8 @@ class InUse(StorageError):
 
 
 class Trouble(Struct, frozen=True):
-    """What a store suffers from at this moment: the word and the sentence of its last error, and since when."""
+    """What a store suffers from at this moment: the word and the sentence of its last error, and since
+    when."""
 
     fault: str
     why: str
@@ -282,7 +292,8 @@ class Reader(Protocol):
     """The half of a journal that changes nothing."""
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
-        """The next items after a cursor: at most `limit`, and about a megabyte. Only an empty list means the end."""
+        """The next items after a cursor: at most `limit`, and about a megabyte. Only an empty list means the
+        end."""
         ...
 
     async def head(self, stream: str) -> int:
@@ -297,12 +308,14 @@ class Reader(Protocol):
         ...
 
     async def streams(
-        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         """A page of the index, last updated first, behind the place of the last row of the page before."""
         ...
 
-    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+    async def search(
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         """The streams that have all these words, the one of which a word was noted last before the others.
 
         Any text may be searched for: it has no signs with a meaning. Words that stand joined by signs, as in
@@ -319,21 +332,30 @@ class Journal(Reader, Protocol):
     """A journal that can be written."""
 
     async def append(
-        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
     ) -> int:
         """Store the items, and the note with them or neither, and return the new head.
 
-        Appends to one stream may be sent without waiting for the earlier ones, each with the head that the one
-        before will give (`head_after`). If one fails, those behind it fail too. A writer that waits is slowed to the
-        pace of the store; one that does not must bound what it sends ahead.
-        If the caller is cancelled the items may or may not be stored.
+        Appends to one stream may be sent without waiting for the earlier ones, each with the head that the
+        one before will give (`head_after`). If one fails, those behind it fail too. A writer that waits is
+        slowed to the pace of the store; one that does not must bound what it sends ahead. If the caller is
+        cancelled the items may or may not be stored.
         """
         ...
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
-        """Become the stream's only writer until `seconds` have passed without `renew`. Makes the stream if need be.
+        """Become the stream's only writer until `seconds` have passed without `renew`. Makes the stream if
+        need be.
 
-        The journal tells the time by itself. `owner` names a process, and no other process ever has the same name.
+        The journal tells the time by itself. `owner` names a process, and no other process ever has the same
+        name.
         """
         ...
 
@@ -346,26 +368,27 @@ class Journal(Reader, Protocol):
         ...
 
     def still_mine(self, claim: Claim) -> bool:
-        """Whether the claim is known to be good at this moment. Ask it right before anything that can not be undone."""
+        """Whether the claim is known to be good at this moment. Ask it right before anything that cannot be
+        undone."""
         ...
 
-    async def note(self, stream: str, note: Note) -> None:
+    async def note(self, stream: str, note: IndexUpdate) -> None:
         """Change the stream's row in the index. Needs no claim. Makes the stream if need be."""
         ...
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
-        """Make one item of several, for every merge or for none, and sure when it returns. A cursor at a number that
-        is gone gives what follows it, the merged item first. The row in the index stays as it is.
+        """Make one item of several, for every merge or for none, and sure when it returns. A cursor at a
+        number that is gone gives what follows it, the merged item first. The row in the index stays as it is.
 
-        False if the stream is not there, or claimed. Raises ValueError if the merges are not in order, name numbers
-        that the stream does not have, or reach over the end of an epoch.
+        False if the stream is not there, or claimed. Raises ValueError if the merges are not in order, name
+        numbers that the stream does not have, or reach over the end of an epoch.
         """
         ...
 
     async def drop(self, stream: str) -> bool:
         """Delete the stream and its row for ever. False if there is none, or if it is claimed.
 
-        Its name may not be used again: numbers would begin anew.
+        Its name may not be used again: numbers would start fresh.
         """
         ...
 
@@ -375,18 +398,22 @@ class Journal(Reader, Protocol):
         ...
 
     def trouble(self) -> Trouble | None:
-        """What the store suffers from, as far as its last works have shown; None if all is well. A write that succeeds
-        ends the trouble of earlier ones. Damage that was found stays."""
+        """What the store suffers from, as far as its last works have shown; None if all is well. A write that
+        succeeds ends the trouble of earlier ones. Damage that was found stays."""
         ...
 
     async def change_all(
-        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
     ) -> bool:
-        """Change several streams as a whole: everything is stored, and sure when it returns, or nothing is, also if
-        the process dies or the power fails in the middle. No stream may be named in two places.
+        """Change several streams as a whole: everything is stored, and sure when it returns, or nothing is,
+        also if the process dies or the power fails in the middle. No stream may be named in two places.
 
-        False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is not there,
-        and the drop of one, are left out. Raises what `append` raises, for any of the appends.
+        False, and nothing was changed, if one of those to be dropped is claimed. A note on a stream that is
+        not there, and the drop of one, are left out. Raises what `append` raises, for any of the appends.
         """
         ...
 
@@ -420,7 +447,9 @@ class TroubleBook:
         return self._failing or self._damage
 
 
-def check_distinct(appends: Sequence[Append], notes: Sequence[tuple[str, Note]], drops: Sequence[str]) -> None:
+def check_distinct(
+    appends: Sequence[Append], notes: Sequence[tuple[str, IndexUpdate]], drops: Sequence[str]
+) -> None:
     """Raises ValueError if a change names a stream in two places, since nobody could say in which order."""
     names = [*(one.stream for one in appends), *(name for name, _ in notes), *drops]
     if len(set(names)) != len(names):

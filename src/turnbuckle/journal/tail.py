@@ -1,7 +1,8 @@
-"""Reading that goes on: everything after a cursor, then whatever comes. One way for every journal and every reader.
+"""Reading that goes on: everything after a cursor, then whatever comes. One way for every journal and every
+reader.
 
-The reader pulls. One that does not ask for more costs nothing but its cursor, and one that comes back goes on from the
-last number it saw. The stream's own items say when it has ended; this loop never does by itself.
+The reader pulls. One that does not ask for more costs nothing but its cursor, and one that comes back goes on
+from the last number it saw. The stream's own items say when it has ended; this loop never does by itself.
 """
 
 from collections.abc import AsyncGenerator
@@ -9,7 +10,9 @@ from collections.abc import AsyncGenerator
 from turnbuckle.journal.port import READ_LIMIT, Item, Reader
 
 
-async def tail(journal: Reader, stream: str, after: int = 0, limit: int = READ_LIMIT) -> AsyncGenerator[list[Item]]:
+async def tail(
+    journal: Reader, stream: str, after: int = 0, limit: int = READ_LIMIT
+) -> AsyncGenerator[list[Item]]:
     """Lists of items, none of them empty, in order and without gaps."""
     while True:
         items = await journal.read(stream, after, limit)

@@ -1,8 +1,9 @@
-"""What can be searched for, the same in every body: a text as it is kept, and a question as the words it is made of.
+"""What can be searched for, the same in every body: a text as it is kept, and a question as the words it is
+made of.
 
-A word of a text is a run of letters and numbers. A word of a question is what stands between spaces; if it holds signs,
-as `foo_bar` does, it is several words that must stand side by side. Scripts that are written without spaces between
-words, as Chinese, Japanese and Thai, are found by any part of them.
+A word of a text is a run of letters and numbers. A word of a question is what stands between spaces; if it
+holds signs, as `foo_bar` does, it is several words that must stand side by side. Scripts that are written
+without spaces between words, as Chinese, Japanese and Thai, are found by any part of them.
 """
 
 import re
@@ -45,7 +46,8 @@ def plain_words(text: str) -> list[str]:
 
 
 class Question:
-    """One word of a question: what stands between two spaces. `may_begin`: it may be the beginning of a word."""
+    """One word of a question: what stands between two spaces. `may_begin`: it may be the beginning of a
+    word."""
 
     def __init__(self, word: str, *, may_begin: bool) -> None:
         self.word = word
@@ -95,4 +97,6 @@ def _holds(words: list[str], phrase: list[str], may_begin: bool) -> bool:
 
 
 def _plain(word: str) -> str:
-    return "".join(sign for sign in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(sign))
+    return "".join(
+        sign for sign in unicodedata.normalize("NFD", word.lower()) if not unicodedata.combining(sign)
+    )

@@ -1,8 +1,9 @@
 """One client's connection: requests in, actions performed, ends as rude as a script wants them.
 
 Theory of operation. Requests are served one after another by a task that pulls actions and performs them. The
-write buffer is kept empty, so an action is over when the kernel has its bytes; a reset can then not swallow what
-was sent before it. When the client leaves, at whatever step, the task is cancelled and the record says when.
+write buffer is kept empty, so an action is over when the kernel has its bytes; a reset can then not swallow
+what was sent before it. When the client leaves, at whatever step, the task is cancelled and the record says
+when.
 """
 
 import asyncio
@@ -15,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.lab.actions import Action, End, Head, Wait, Write
-from turnbuckle.lab.clock import Clock
 from turnbuckle.lab.http1 import (
     CONTINUE,
     LAST_CHUNK,
@@ -26,6 +26,7 @@ from turnbuckle.lab.http1 import (
     chunk_bytes,
     head_bytes,
 )
+from turnbuckle.vocab.clock import Clock
 
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
@@ -49,7 +50,9 @@ class Exchange(Struct):
 class Connection(asyncio.Protocol):
     """`serve` says what to do for a request. `connections` holds this one while it is open."""
 
-    def __init__(self, serve: Callable[[Request], Exchange], clock: Clock, connections: "set[Connection]") -> None:
+    def __init__(
+        self, serve: Callable[[Request], Exchange], clock: Clock, connections: "set[Connection]"
+    ) -> None:
         self._serve = serve
         self._clock = clock
         self._connections = connections
@@ -152,7 +155,11 @@ class Connection(asyncio.Protocol):
         self._head_sent = True
         transport.write(
             head_bytes(
-                head.status, head.headers, length=head.length, chunked=self._chunked, keep_alive=self._keep_alive
+                head.status,
+                head.headers,
+                length=head.length,
+                chunked=self._chunked,
+                keep_alive=self._keep_alive,
             )
         )
 
@@ -167,16 +174,22 @@ class Connection(asyncio.Protocol):
         elif end.how == "fin":
             transport.close()
         else:
-            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
+            )
             transport.abort()
 
     def _refuse(self, status: int, why: str) -> None:
         if self._transport is None:
             return
         if not self._head_sent:
-            body = msgspec.json.encode({"error": {"message": why, "type": "lab_error", "param": None, "code": None}})
+            body = msgspec.json.encode(
+                {"error": {"message": why, "type": "lab_error", "param": None, "code": None}}
+            )
             headers = {"content-type": "application/json"}
-            self._transport.write(head_bytes(status, headers, length=len(body), chunked=False, keep_alive=False) + body)
+            self._transport.write(
+                head_bytes(status, headers, length=len(body), chunked=False, keep_alive=False) + body
+            )
         self._transport.close()
 
     def _note_over(self, how: str) -> None:

@@ -1,10 +1,11 @@
-"""Scripts become actions: what is sent when, in the dialect of the request.
+"""Scripts become actions: what is sent when, in the protocol of the request.
 
-Theory of operation. A `Player` walks the steps of a script for one request and yields actions, lazily, since a
-script may go on for ever. Content steps become the events of `vocab`, which the dialect's own encoder writes; so
-the lab speaks each protocol exactly as our server does. A streamed reply goes out event by event; a plain one is
-folded and goes out as one document when the script finishes, or as half of one where it is cut. Modifiers live in
-the player: they change how later steps are sent. There is no input or output here; `lab.provider` performs it.
+Theory of operation. A `Player` walks the steps of a script for one request and yields actions, lazily, since
+a script may go on for ever. Content steps become the events of `vocab`, which the protocol's own encoder
+writes; so the lab speaks each protocol exactly as our server does. A streamed reply goes out event by event;
+a plain one is folded and goes out as one document when the script finishes, or as half of one where it is
+cut. Modifiers live in the player: they change how later steps are sent. There is no input or output here;
+`lab.provider` performs it.
 """
 
 import math
@@ -15,9 +16,8 @@ from msgspec import Struct
 
 from turnbuckle.lab import script as steps
 from turnbuckle.lab.actions import Action, End, Head, Wait, Write
-from turnbuckle.lab.dialects import Dialect, dialect_of
 from turnbuckle.lab.garbage import garbage_body
-from turnbuckle.lab.lies import error_frame, half_a_character, lie_about_finish, without_terminal
+from turnbuckle.lab.lies import half_a_character, lie_about_finish, without_terminal
 from turnbuckle.lab.script import Ending, LabRequest, Script, ScriptItem
 from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import Accumulator
@@ -40,6 +40,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import RETRYABLE, Failure
 from turnbuckle.wire import failures, sse
+from turnbuckle.wire.registry import PROTOCOLS
 
 CREATED = 1_767_225_600
 """When every reply of the lab was made, so that the same request gets the same bytes."""
@@ -54,7 +55,8 @@ _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-co
 
 
 class Rehearsal(Struct, frozen=True):
-    """A script as it would be played, without a wire: everything that is sent, how it ends, and how long it takes."""
+    """A script as it would be played, without a wire: everything that is sent, how it ends, and how long it
+    takes."""
 
     status: int
     headers: dict[str, str]
@@ -69,8 +71,8 @@ class Player:
     def __init__(self, request: LabRequest, *, reply_id: str = "lab-1") -> None:
         self._request = request
         self._reply_id = reply_id
-        self._dialect: Dialect = dialect_of(request.protocol)
-        self._encoder = self._dialect.encoder(reply_id, request.model, CREATED)
+        self._encoding = PROTOCOLS[request.protocol].encoding
+        self._encoder = self._encoding.stream(reply_id, request.model, CREATED)
         self._plain = not request.stream
         self._headers = {"content-type": "application/json"} if self._plain else dict(_STREAM_HEADERS)
         self._folded = Accumulator().add_all([Started(reply_id, request.model)])
@@ -167,7 +169,11 @@ class Player:
         self._calls += 1
         call_id = step.id or f"call_{self._reply_id}_{self._calls}"
         yield from self._emit(CallStarted(block, call_id, step.name))
-        text = step.arguments if isinstance(step.arguments, str) else msgspec.json.encode(step.arguments).decode()
+        text = (
+            step.arguments
+            if isinstance(step.arguments, str)
+            else msgspec.json.encode(step.arguments).decode()
+        )
         self._open_call = block
         yield from self._more(steps.More(text, step.pieces, step.closed))
 
@@ -235,14 +241,14 @@ class Player:
             yield from self._open()
             data = self._encoder.event(Ended("lab"))
             if step.said or reason == "none":
-                data = lie_about_finish(self._dialect.protocol, data, step.said or None)
+                data = lie_about_finish(self._encoding, data, step.said or None)
             yield from self._send(data if step.terminal else without_terminal(data))
         yield from self._end("tidy")
 
     def _document(self, step: steps.Finish) -> bytes:
-        document = msgspec.json.encode(self._dialect.answer(self._folded.snapshot(), created=CREATED))
+        document = msgspec.json.encode(self._encoding.answer(self._folded.snapshot(), created=CREATED))
         if step.said or step.reason == "none":
-            document = lie_about_finish(self._dialect.protocol, document, step.said or None)
+            document = lie_about_finish(self._encoding, document, step.said or None)
         return document
 
     def _honest_usage(self) -> Usage:
@@ -253,14 +259,16 @@ class Player:
 
     def _cut(self, step: steps.Cut) -> Iterator[Action]:
         if self._plain and not self._head_sent and self._next_block:
-            whole = msgspec.json.encode(self._dialect.answer(self._folded.snapshot(), created=CREATED))
+            whole = msgspec.json.encode(self._encoding.answer(self._folded.snapshot(), created=CREATED))
             yield from self._send(whole[: len(whole) // 2])
         elif step.inside and not self._plain:
             block = self._open_block[1] if self._open_block else self._take_block()
             yield from self._open()
             text = "漢字" if step.inside == "character" else "half"
             frame = self._encoder.event(TextDelta(block, text))
-            yield from self._send(half_a_character(frame) if step.inside == "character" else frame[: len(frame) // 2])
+            yield from self._send(
+                half_a_character(frame) if step.inside == "character" else frame[: len(frame) // 2]
+            )
         elif step.how == "tidy" and not self._head_sent:
             yield from self._send_head()
         yield from self._end(step.how)
@@ -268,12 +276,12 @@ class Player:
     def _error(self, step: steps.Error) -> Iterator[Action]:
         said = Failure(step.kind, step.message, step.kind in RETRYABLE, code=step.code)
         if self._plain:
-            yield from self._send(msgspec.json.encode(self._dialect.error_body(said)))
+            yield from self._send(msgspec.json.encode(self._encoding.error_body(said)))
             yield from self._end("tidy")
             return
         yield from self._open()
-        if self._dialect.protocol == "openai_responses" and step.shape != "failed":
-            yield from self._send(error_frame(said, step.shape, self._frames))
+        if self._encoding.error_frame is not None and step.shape != "failed":
+            yield from self._send(self._encoding.error_frame(said, step.shape, self._frames))
         else:
             yield from self._emit(Cut(said))
 
@@ -299,7 +307,7 @@ class Player:
             return step.body.encode()
         error = {"message": step.message, "code": step.error_code}
         said = msgspec.structs.replace(failures.from_error(error, status=step.code), code=step.error_code)
-        return msgspec.json.encode(self._dialect.error_body(said))
+        return msgspec.json.encode(self._encoding.error_body(said))
 
     def _end(self, how: Ending) -> Iterator[Action]:
         self._over = True
@@ -366,7 +374,9 @@ def _seconds(value: steps.Seconds) -> float:
     return math.inf if value == "forever" else value
 
 
-def rehearse(script: Script, request: LabRequest, *, reply_id: str = "lab-1", longest: float = 86_400.0) -> Rehearsal:
+def rehearse(
+    script: Script, request: LabRequest, *, reply_id: str = "lab-1", longest: float = 86_400.0
+) -> Rehearsal:
     """Play a script without a wire and without waiting, for at most `longest` seconds of its own time."""
     status, headers = 0, {}
     body: list[bytes] = []

@@ -10,7 +10,10 @@ _BODIES: dict[str, tuple[str, bytes]] = {
     "html": ("text/html; charset=utf-8", _PAGE),
     "json": ("application/json", b'{"status":"ok","unexpected":[1,2,3]}'),
     "bytes": ("application/octet-stream", bytes(range(256)) * 4),
-    "text": ("text/plain", b"upstream connect error or disconnect/reset before headers. reset reason: overflow"),
+    "text": (
+        "text/plain",
+        b"upstream connect error or disconnect/reset before headers. reset reason: overflow",
+    ),
     "empty": ("text/event-stream", b""),
 }
 

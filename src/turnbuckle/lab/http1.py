@@ -25,7 +25,7 @@ class Request(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """A request that can not be read, and the status that says so."""
+    """A request that cannot be read, and the status that says so."""
 
     status: int
     why: str
@@ -115,7 +115,9 @@ class RequestReader:
 
     def _too_long(self) -> Problem | None:
         """What has no end yet must at least be short."""
-        return Problem(431, f"headers of more than {MAX_HEAD} bytes") if len(self._buffer) > MAX_HEAD else None
+        return (
+            Problem(431, f"headers of more than {MAX_HEAD} bytes") if len(self._buffer) > MAX_HEAD else None
+        )
 
     def _made(self, body: bytes) -> Request:
         assert self._head is not None
@@ -124,7 +126,9 @@ class RequestReader:
         self._chunked_size = 0
         modern = version != "HTTP/1.0"
         wish = headers.get("connection", "keep-alive" if modern else "close").lower()
-        return Request(method, target, headers, body, keep_alive=modern and "close" not in wish, chunks=modern)
+        return Request(
+            method, target, headers, body, keep_alive=modern and "close" not in wish, chunks=modern
+        )
 
     def _cut_off(self, size: int) -> bytes:
         taken = bytes(self._buffer[:size])
@@ -132,7 +136,9 @@ class RequestReader:
         return taken
 
 
-def head_bytes(status: int, headers: dict[str, str], *, length: int | None, chunked: bool, keep_alive: bool) -> bytes:
+def head_bytes(
+    status: int, headers: dict[str, str], *, length: int | None, chunked: bool, keep_alive: bool
+) -> bytes:
     """Status line and headers of an answer."""
     try:
         phrase = http.HTTPStatus(status).phrase

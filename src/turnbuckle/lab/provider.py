@@ -1,7 +1,7 @@
-"""A real HTTP server that plays scripts to anybody's client, in the dialect that the client speaks.
+"""A real HTTP server that plays scripts to anybody's client, in the protocol that the client speaks.
 
-A request picks its case by the header `x-lab-case`, by the model name `lab:<case>`, or gets the provider's own.
-Each case counts its requests, so that a second try can go otherwise than the first.
+A request picks its case by the header `x-lab-case`, by the model name `lab:<case>`, or gets the provider's
+own. Each case counts its requests, so that a second try can go otherwise than the first.
 """
 
 import asyncio
@@ -14,16 +14,18 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.lab.actions import Action, End, Head, Write
-from turnbuckle.lab.asked import brings_results
 from turnbuckle.lab.cases import CASES, find_case
-from turnbuckle.lab.clock import Clock, RealClock
+from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.connection import Connection, Exchange, Progress
-from turnbuckle.lab.dialects import DIALECTS, Dialect, dialect_at
 from turnbuckle.lab.dialogue import CREATED, Player
 from turnbuckle.lab.http1 import Request
+from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Case, LabRequest, Script
 from turnbuckle.lab.script_text import ScriptError
+from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.failure import failure
+from turnbuckle.wire.protocol import Protocol
+from turnbuckle.wire.registry import PROTOCOLS
 
 MODEL_PREFIX = "lab:"
 CASE_HEADER = "x-lab-case"
@@ -31,8 +33,8 @@ REMEMBERED = 1000  # requests; a lab that runs for weeks forgets older ones
 
 
 Watch = Callable[[LabRequest, Iterator[Action]], Iterator[Action]]
-"""Somebody who looks on: gets a request and what will be done for it, and hands that on. An action is over when the
-next one is asked for."""
+"""Somebody who looks on: gets a request and what will be done for it, and hands that on. An action is over
+when the next one is asked for."""
 
 
 class Received(Struct):
@@ -103,34 +105,36 @@ class Provider:
         return Exchange(self._actions(request, received), progress)
 
     def _actions(self, request: Request, received: Received) -> Iterator[Action]:
-        dialect = dialect_at(received.path)
-        if dialect is None:
+        served = served_by(received.path)
+        if served is None:
             return self._other(request.method, received.path)
+        protocol, said = served
         if request.method != "POST":
             return _document(405, {"error": {"message": f"{received.path} takes POST", "type": "lab_error"}})
         try:
             received.body = msgspec.json.decode(request.body)
         except msgspec.DecodeError as error:
-            return _refusal(dialect, 400, f"the body is not JSON: {error}")
+            return _refusal(protocol, 400, f"the body is not JSON: {error}")
         if not isinstance(received.body, dict):
-            return _refusal(dialect, 400, "the body is not a JSON object")
-        return self._play(dialect, received)
+            return _refusal(protocol, 400, "the body is not a JSON object")
+        received.body = {**received.body, **said}
+        return self._play(protocol, received.body, received)
 
-    def _play(self, dialect: Dialect, received: Received) -> Iterator[Action]:
-        model = str(received.body.get("model", "lab"))
+    def _play(self, protocol: Protocol, body: dict[str, Any], received: Received) -> Iterator[Action]:
+        model = str(body.get("model", "lab"))
         picked = received.headers.get(CASE_HEADER, "")
         if not picked and model.startswith(MODEL_PREFIX):
             picked = model.removeprefix(MODEL_PREFIX)
         try:
             case = find_case(picked, self._cases) if picked else self._default
         except ScriptError as error:
-            return _refusal(dialect, 404, str(error))
+            return _refusal(protocol, 404, str(error))
         asked = LabRequest(
-            protocol=dialect.protocol,
+            protocol=protocol.name,
             path=received.path,
             headers=received.headers,
-            body=received.body,
-            stream=received.body.get("stream") is True,
+            body=body,
+            stream=body.get("stream") is True,
             model=model,
         )
         self._served += 1
@@ -153,9 +157,23 @@ class Provider:
         if method == "GET" and path == "/":
             lines = [f"{case.name}  {case.summary}" for case in self._cases.values()]
             return _body(200, "text/plain; charset=utf-8", ("\n".join(lines) + "\n").encode())
-        known = ", ".join(["/v1/models", *(dialect.path for dialect in DIALECTS)])
+        known = ", ".join(["/v1/models", *(protocol.path for protocol in PROTOCOLS.values())])
         message = f"there is no {method} {path} here; there are {known}"
-        return _document(404, {"error": {"message": message, "type": "not_found_error", "param": None, "code": None}})
+        return _document(
+            404, {"error": {"message": message, "type": "not_found_error", "param": None, "code": None}}
+        )
+
+
+def served_by(path: str) -> tuple[Protocol, dict[str, Any]] | None:
+    """Who takes requests at a path, with or without the version in front, and what the path says."""
+    path = path.rstrip("/")
+    versions = sorted({protocol.base_path for protocol in PROTOCOLS.values()}, key=len, reverse=True)
+    version = next((version for version in versions if path.startswith(f"{version}/")), "")
+    for protocol in PROTOCOLS.values():
+        said = protocol.serves(path.removeprefix(version))
+        if said is not None:
+            return protocol, said
+    return None
 
 
 def models_document(cases: Iterable[Case]) -> dict[str, Any]:
@@ -176,9 +194,9 @@ def models_document(cases: Iterable[Case]) -> dict[str, Any]:
     return {"object": "list", "data": models, "has_more": False, **ends}
 
 
-def _refusal(dialect: Dialect, status: int, message: str) -> Iterator[Action]:
+def _refusal(protocol: Protocol, status: int, message: str) -> Iterator[Action]:
     said = failure("not_found" if status == 404 else "invalid", message)
-    return _document(status, dialect.error_body(said))
+    return _document(status, protocol.encoding.error_body(said))
 
 
 def _document(status: int, document: dict[str, Any]) -> Iterator[Action]:

@@ -1,9 +1,10 @@
 """The language in which a provider's behaviour is written down.
 
 A script is a row of steps: what is said, in which pieces, how long nothing comes, how it ends. Steps know
-nothing of protocols; `lab.dialogue` plays them in each dialect. Nothing happens that no step asks for: without
-`Finish` no terminal event is sent, and behind the last step the body ends tidily. Before the first step that
-sends anything not even the headers are sent, so a script that begins with `Stall` is a silent server.
+nothing of protocols; `lab.dialogue` plays them in each dialect. Nothing happens that no step asks for:
+without `Finish` no terminal event is sent, and behind the last step the body ends tidily. Before the first
+step that sends anything not even the headers are sent, so a script that begins with `Stall` is a silent
+server.
 
 `Pace`, `Dribble` and `KillAfter` send nothing; they hold from where they stand to the end of the script.
 """
@@ -16,7 +17,7 @@ from msgspec import Meta, Struct
 from turnbuckle.vocab.events import Finish as FinishWord
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.failure import FailureKind
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 Count = Annotated[int, Meta(ge=0)]
 Duration = Annotated[float, Meta(ge=0)]
@@ -52,7 +53,8 @@ class Refuse(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A tool call. Arguments given as text are sent as they are, sound or not. `closed=False` leaves it open."""
+    """A tool call. Arguments given as text are sent as they are, sound or not. `closed=False` leaves it
+    open."""
 
     name: str
     arguments: dict[str, Any] | str = {}
@@ -173,7 +175,8 @@ class KillAfter(Struct, frozen=True):
 
 
 class When(Struct, frozen=True):
-    """Steps for some requests only: all words of `condition` must fit. Words: the protocols, streaming, plain."""
+    """Steps for some requests only: all words of `condition` must fit. Words: the protocols, streaming,
+    plain."""
 
     condition: str
     steps: tuple["ScriptItem", ...]
@@ -207,7 +210,7 @@ Step = (
 class LabRequest(Struct, frozen=True):
     """What a client asked for. `number` counts the requests of this case from 1."""
 
-    protocol: Protocol
+    protocol: ProtocolName
     path: str = ""
     headers: dict[str, str] = {}
     body: dict[str, Any] = {}
@@ -225,11 +228,12 @@ StepFunction = Callable[[LabRequest], Iterable["ScriptItem"]]
 ScriptItem: TypeAlias = Step | StepFunction
 Script: TypeAlias = tuple[ScriptItem, ...]
 
-CONDITION_WORDS = ("openai_chat", "openai_responses", "anthropic", "streaming", "plain")
+CONDITION_WORDS = (*PROTOCOL_NAMES, "streaming", "plain")
 
 
 class Case(Struct, frozen=True):
-    """A named behaviour. The nth request gets the nth script, then the last one repeats, or all begin `again`.
+    """A named behaviour. The nth request gets the nth script, then the last one repeats, or all begin
+    `again`.
 
     A request that brings tool results gets `after_tools`, if there is one, and is not counted.
     """

@@ -10,9 +10,9 @@ that needs no value may be a bare string:
       { cut = "reset" },
     ]
 
-`[[requests]]` tables with `steps` of their own give each request its own script; `after_tools` is the script for
-a request that brings tool results. Every mistake is answered with where it is, what it is, and the nearest
-known word.
+`[[requests]]` tables with `steps` of their own give each request its own script; `after_tools` is the script
+for a request that brings tool results. Every mistake is answered with where it is, what it is, and the
+nearest known word.
 """
 
 import difflib
@@ -54,7 +54,7 @@ _CASE_KEYS = ("name", "summary", "steps", "requests", "after_tools", "again")
 
 
 class ScriptError(ValueError):
-    """A script that can not be played. The message says where, what, and what may have been meant."""
+    """A script that cannot be played. The message says where, what, and what may have been meant."""
 
 
 def parse_case(text: str, *, name: str = "script") -> Case:
@@ -169,7 +169,9 @@ def _check_choices(kind: type[Step], options: dict[str, Any], name: str, where: 
         takes_any_text = any(isinstance(item, inspect.StrType) for item in types)
         if isinstance(value, str) and words and value not in words and not takes_any_text:
             known = ", ".join(word or '""' for word in words)
-            raise ScriptError(f'{where}: {name}: unknown word "{value}"{nearest(value, words)} (known: {known})')
+            raise ScriptError(
+                f'{where}: {name}: unknown word "{value}"{nearest(value, words)} (known: {known})'
+            )
 
 
 def _known_step(name: str, where: str) -> type[Step]:

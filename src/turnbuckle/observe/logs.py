@@ -1,9 +1,10 @@
 """What happens, line by line, for people and for programs, without content and without secrets.
 
-Theory of operation. `RunLines` writes the story of each run from its facts: what began, broke, was decided, ran and
-ended, in our own words. What was asked, said or printed is not in them, nor are the words of a provider, unless
-`content` is asked for. `open_log` gives the whole process one log in one of two forms. A line is made where it is
-logged, and written by a thread: whoever reads the log may be slow, and runs do not wait for it.
+Theory of operation. `RunLines` writes the story of each run from its facts: what began, broke, was decided,
+ran and ended, in our own words. What was asked, said or printed is not in them, nor are the words of a
+provider, unless `content` is asked for. `open_log` gives the whole process one log in one of two forms. A
+line is made where it is logged, and written by a thread: whoever reads the log may be slow, and runs do not
+wait for it.
 """
 
 import logging
@@ -18,7 +19,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-from turnbuckle.observe.sight import CallSeen, RunSeen
+from turnbuckle.observe.run_observer import CallStats, RunStats
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -38,14 +39,19 @@ from turnbuckle.vocab.redaction import Redactor
 
 Form = Literal["text", "json"]
 request_id: ContextVar[str] = ContextVar("request_id", default="")
-"""Set while a request is handled. What is begun meanwhile keeps it, so the lines of a run name the request."""
+"""Set while a request is handled. What is begun meanwhile keeps it, so the lines of a run name the
+request."""
 
 MOST_WAITING = 10_000
-"""Lines that may wait to be written: megabytes, minutes of a busy server. What comes then is lost, and counted."""
+"""Lines that may wait to be written: megabytes, minutes of a busy server. What comes then is lost, and
+counted."""
 _LINE = 8_000  # characters of a message
 _TRACE = 100  # lines of a stack trace; its end tells most
 _PATIENCE = 2.0
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
 _FIELDS = ("run", "session", "request_id", "event")
 
 
@@ -84,8 +90,8 @@ class PlainForm(_Form):
 
 
 class JsonForm(_Form):
-    """One object per line: ts, level, message, then run, session, request_id and event where there are any, then what
-    the event has to tell."""
+    """One object per line: ts, level, message, then run, session, request_id and event where there are any,
+    then what the event has to tell."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -104,7 +110,9 @@ class JsonForm(_Form):
 
 
 def _stamp(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
 
 
 class LineWriter(logging.Handler):
@@ -171,13 +179,14 @@ def open_log(
 
 
 class RunLines:
-    """An onlooker that logs. With `content`, lines also tell what a tool was called with and what a provider said."""
+    """An onlooker that logs. With `content`, lines also tell what a tool was called with and what a provider
+    said."""
 
     def __init__(self, logger: logging.Logger | None = None, *, content: bool = False) -> None:
         self._logger = logger if logger is not None else logging.getLogger("turnbuckle.run")
         self._content = content
 
-    def take(self, run: RunSeen, fact: Fact) -> None:
+    def take(self, run: RunStats, fact: Fact) -> None:
         match fact:
             case RunStarted():
                 self._say(run, "run_started", "run started")
@@ -187,7 +196,9 @@ class RunLines:
                 self._decided(run, fact)
             case ToolStarted():
                 named = f" {short_argument(fact.arguments)}".rstrip() if self._content else ""
-                self._say(run, "tool_started", f"{fact.name} started{named}", tool=fact.name, call=fact.call_id)
+                self._say(
+                    run, "tool_started", f"{fact.name} started{named}", tool=fact.name, call=fact.call_id
+                )
             case ToolFinished():
                 self._tool_finished(run, fact)
             case ApprovalAsked():
@@ -205,16 +216,24 @@ class RunLines:
             case _:
                 pass
 
-    def over(self, run: RunSeen, call: CallSeen) -> None:
+    def over(self, run: RunStats, call: CallStats) -> None:
         asked, failure = call.asked, call.failure
-        told: dict[str, Any] = {"route": asked.route, "model": asked.model, "attempt": asked.attempt, "why": asked.why}
+        told: dict[str, Any] = {
+            "route": asked.route,
+            "model": asked.model,
+            "attempt": asked.attempt,
+            "why": asked.why,
+        }
         told["seconds"] = round(call.seconds, 3)
         if failure is None:
             words = f"model call {asked.attempt} on {asked.route} ended after {call.seconds:.1f} s"
             self._say(run, "model_call_ended", words, finish=call.finish, **told)
             return
         clock = f" ({failure.clock})" if failure.clock is not None else ""
-        words = f"model call {asked.attempt} on {asked.route} broke after {call.seconds:.1f} s: {failure.kind}{clock}"
+        words = (
+            f"model call {asked.attempt} on {asked.route} broke after {call.seconds:.1f} s: "
+            f"{failure.kind}{clock}"
+        )
         told |= {"kind": failure.kind, "clock": failure.clock, "status": failure.status}
         told["provider_request"] = failure.request_id
         if self._content:
@@ -222,10 +241,12 @@ class RunLines:
         level = logging.INFO if failure.kind == "cancelled" else logging.WARNING
         self._say(run, "model_call_broke", words, level, **told)
 
-    def gone(self, run: RunSeen) -> None:
-        self._say(run, "run_lost", "this process drives the run no longer, and it has no end", logging.WARNING)
+    def gone(self, run: RunStats) -> None:
+        self._say(
+            run, "run_lost", "this process drives the run no longer, and it has no end", logging.WARNING
+        )
 
-    def _decided(self, run: RunSeen, fact: Decided) -> None:
+    def _decided(self, run: RunStats, fact: Decided) -> None:
         tag = str(fact.decision.__struct_config__.tag)
         kept = f", {fact.gained:,} characters kept, {fact.lost:,} lost" if fact.gained or fact.lost else ""
         told = {"attempt": fact.attempt, "verdict": fact.verdict, "decision": tag, "tool": fact.tool}
@@ -233,14 +254,19 @@ class RunLines:
         words = f"{fact.verdict.replace('_', ' ')}: {tag.replace('_', ' ')}{kept}"
         self._say(run, "decided", words, level, gained=fact.gained, lost=fact.lost, **told)
 
-    def _tool_finished(self, run: RunSeen, fact: ToolFinished) -> None:
+    def _tool_finished(self, run: RunStats, fact: ToolFinished) -> None:
         told = fact.outcome
         level = logging.WARNING if told.fact == "unknown" or told.survivors else logging.INFO
         words = f"{fact.name} {told.status.replace('_', ' ')} after {told.seconds:.1f} s"
-        details = {"tool": fact.name, "call": fact.call_id, "status": told.status, "seconds": round(told.seconds, 3)}
+        details = {
+            "tool": fact.name,
+            "call": fact.call_id,
+            "status": told.status,
+            "seconds": round(told.seconds, 3),
+        }
         self._say(run, "tool_finished", words, level, exit_code=told.exit_code, **details)
 
-    def _ended(self, run: RunSeen, fact: RunEnded) -> None:
+    def _ended(self, run: RunStats, fact: RunEnded) -> None:
         outcome, seconds = fact.outcome, max(fact.at - run.began_at, 0.0)
         why = outcome.failure.kind if outcome.failure is not None else ""
         words = f"run {outcome.kind} after {seconds:.1f} s{f': {why}' if why else ''}"
@@ -250,7 +276,7 @@ class RunLines:
         level = logging.WARNING if outcome.kind in ("partial", "failed") else logging.INFO
         self._say(run, "run_ended", words, level, drafts=len(outcome.drafts), **details)
 
-    def _say(self, run: RunSeen, event: str, words: str, level: int = logging.INFO, **details: Any) -> None:
+    def _say(self, run: RunStats, event: str, words: str, level: int = logging.INFO, **details: Any) -> None:
         if self._logger.isEnabledFor(level):
             told = {name: value for name, value in details.items() if value not in (None, "")}
             extra = {"run": run.run, "session": run.session, "event": event, "details": told}

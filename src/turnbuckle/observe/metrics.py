@@ -1,15 +1,22 @@
 """Numbers about all runs of this process, for Prometheus.
 
-Every label has few values: names of routes, tools and endpoints are those that were given at the start, and any other
-is counted as "other". What each number means is in docs/metrics.md.
+Every label has few values: names of routes, tools and endpoints are those that were given at the start, and
+any other is counted as "other". What each number means is in docs/metrics.md.
 """
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import generate_latest
 
-from turnbuckle.observe.sight import CallSeen, RunSeen
+from turnbuckle.observe.run_observer import CallStats, RunStats
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     Decided,
@@ -40,8 +47,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """An onlooker that counts. `tools` maps each tool to what it does to the world; `price` tells what tokens cost
-    where the provider does not, and without it such calls count as free."""
+    """An onlooker that counts. `tools` maps each tool to what it does to the world; `price` tells what tokens
+    cost where the provider does not, and without it such calls count as free."""
 
     def __init__(
         self,
@@ -66,7 +73,7 @@ class Metrics:
 
     # What runs do
 
-    def take(self, run: RunSeen, fact: Fact) -> None:
+    def take(self, run: RunStats, fact: Fact) -> None:
         self._active.add(run.run)
         match fact:
             case ModelAsked():
@@ -87,7 +94,7 @@ class Metrics:
             case _:
                 pass
 
-    def over(self, run: RunSeen, call: CallSeen) -> None:
+    def over(self, run: RunStats, call: CallStats) -> None:
         route = self._route(call.asked.route)
         if call.asked.stream and call.first_at is not None:
             self._first_token.labels(route).observe(max(call.first_at - call.asked.at, 0.0))
@@ -101,7 +108,7 @@ class Metrics:
         self._breaks.labels(call.failure.kind, call.failure.clock or "").inc()
         run.stalls += call.failure.kind == "stalled"
 
-    def gone(self, run: RunSeen) -> None:
+    def gone(self, run: RunStats) -> None:
         self._active.discard(run.run)
 
     # What the server does
@@ -113,10 +120,14 @@ class Metrics:
         self._http_seconds.labels(endpoint).observe(seconds)
 
     def know(
-        self, *, endpoints: Iterable[str] = (), routes: Iterable[str] = (), tools: Mapping[str, Effect] | None = None
+        self,
+        *,
+        endpoints: Iterable[str] = (),
+        routes: Iterable[str] = (),
+        tools: Mapping[str, Effect] | None = None,
     ) -> None:
-        """The names that are counted apart: patterns of endpoints, routes, and tools with what each does to the world.
-        Any other name counts as one."""
+        """The names that are counted apart: patterns of endpoints, routes, and tools with what each does to
+        the world. Any other name counts as one."""
         self._endpoints = frozenset(endpoints)
         self._routes = frozenset(routes)
         self._tools = dict(tools or {})
@@ -143,13 +154,17 @@ class Metrics:
             self._salvaged.inc(fact.gained)
         self._lost.inc(max(fact.lost, 0))
 
-    def _tool_finished(self, run: RunSeen, fact: ToolFinished) -> None:
+    def _tool_finished(self, run: RunStats, fact: ToolFinished) -> None:
         name = fact.name if fact.name in self._tool_names else OTHER
         told = fact.outcome
         self._tool_runs.labels(name, told.status).inc()
         if fact.call_id in run.tools:
             self._tool_seconds.labels(name).observe(told.seconds)
-        elif run.claimed and told.status in ("unknown", "finished") and self._tools.get(fact.name, "read") != "read":
+        elif (
+            run.claimed
+            and told.status in ("unknown", "finished")
+            and self._tools.get(fact.name, "read") != "read"
+        ):
             # It was started by a process that is gone, and nobody started it again.
             self._not_repeated.inc()
 
@@ -175,10 +190,14 @@ class Metrics:
 
     def _make_run_metrics(self) -> None:
         self._runs = self._counter("runs_total", "Runs that ended, by their outcome.", "outcome")
-        self._resumed = self._counter("runs_resumed_total", "Runs taken up after their process died or let go.")
+        self._resumed = self._counter(
+            "runs_resumed_total", "Runs taken up after their process died or let go."
+        )
         active = Gauge("turnbuckle_runs_active", "Runs that this process drives.", registry=self._registry)
         active.set_function(lambda: len(self._active))
-        self._tool_runs = self._counter("tool_runs_total", "Tool calls that have their outcome.", "tool", "status")
+        self._tool_runs = self._counter(
+            "tool_runs_total", "Tool calls that have their outcome.", "tool", "status"
+        )
         self._tool_seconds = self._histogram("tool_seconds", "How long tools ran.", _WORK, "tool")
         self._not_repeated = self._counter(
             "effects_not_repeated_total", "Tools that a dead process had started and that were not run twice."
@@ -188,7 +207,10 @@ class Metrics:
     def _make_call_metrics(self) -> None:
         self._model_calls = self._counter("model_calls_total", "Model calls begun.", "route", "why")
         self._breaks = self._counter(
-            "model_call_breaks_total", "Model calls that did not come to their protocol's own end.", "kind", "clock"
+            "model_call_breaks_total",
+            "Model calls that did not come to their protocol's own end.",
+            "kind",
+            "clock",
         )
         self._stalls_survived = self._counter(
             "stalls_survived_total", "Stalled model calls that a later call of the same run made up for."
@@ -197,7 +219,9 @@ class Metrics:
             "recoveries_total", "Broken replies after which the run went on.", "cause", "decision"
         )
         self._given_up = self._counter("give_ups_total", "Broken replies after which the run ended.", "cause")
-        self._salvaged = self._counter("characters_salvaged_total", "Characters of cut replies that were kept.")
+        self._salvaged = self._counter(
+            "characters_salvaged_total", "Characters of cut replies that were kept."
+        )
         self._lost = self._counter("characters_lost_total", "Characters that came and could not be used.")
         told = "Seconds from the request to the first content of a streamed reply."
         self._first_token = self._histogram("first_token_seconds", told, _WAITS, "route")
@@ -213,4 +237,6 @@ class Metrics:
         told = "Seconds from a request to the end of its answer, streams included."
         self._http_seconds = self._histogram("http_seconds", told, _REQUESTS, "endpoint")
         self._readers = Gauge("turnbuckle_readers", "Readers that follow a run.", registry=self._registry)
-        self._readers_dropped = self._counter("readers_dropped_total", "Readers cut off because they did not read.")
+        self._readers_dropped = self._counter(
+            "readers_dropped_total", "Readers cut off because they did not read."
+        )

@@ -1,9 +1,9 @@
 """Runs as spans, by the conventions of OpenTelemetry for generative AI.
 
-A run is an `invoke_agent` span, a model call a `chat` span below it, a tool an `execute_tool` span. Spans begin and end
-at the times of the facts, and an error is one only where something really failed: a run that was stopped is not, nor is
-a model call or a tool that a stop cut off. What was decided about a broken reply is an event of the run's span. No span
-holds what was said, asked or printed, nor the words of an error.
+A run is an `invoke_agent` span, a model call a `chat` span below it, a tool an `execute_tool` span. Spans
+begin and end at the times of the facts, and an error is one only where something really failed: a run that
+was stopped is not, nor is a model call or a tool that a stop cut off. What was decided about a broken reply
+is an event of the run's span. No span holds what was said, asked or printed, nor the words of an error.
 
 Without a tracer provider, or where the sampler says no, the run's span does not record, and no other is made.
 """
@@ -18,7 +18,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from turnbuckle.observe.sight import CallSeen, RunSeen
+from turnbuckle.observe.run_observer import CallStats, RunStats
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -32,12 +32,17 @@ from turnbuckle.turn.facts import (
     ToolStarted,
 )
 from turnbuckle.vocab.events import Usage
-from turnbuckle.vocab.ids import Protocol, RunId
+from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.wire.registry import PROTOCOLS
 
 AGENT = "turnbuckle"
-_PROVIDERS: dict[Protocol, str] = {"openai_chat": "openai", "openai_responses": "openai", "anthropic": "anthropic"}
-_FINISHES = {"calls": "tool_call", "filtered": "content_filter", "refused": "content_filter", "failed": "error"}
+_FINISHES = {
+    "calls": "tool_call",
+    "filtered": "content_filter",
+    "refused": "content_filter",
+    "failed": "error",
+}
 """The convention's words where they differ from ours."""
 _NAME = 64  # of a tool that is not known, since a model may call for anything
 _propagator = TraceContextTextMapPropagator()
@@ -46,8 +51,8 @@ Attributes = dict[str, Any]
 
 
 def parent_of(headers: Mapping[str, str]) -> Context:
-    """The caller's trace, from the headers of its request. A span that is current already, because the server itself is
-    traced, comes first. Headers that can not be read change nothing."""
+    """The caller's trace, from the headers of its request. A span that is current already, because the server
+    itself is traced, comes first. Headers that cannot be read change nothing."""
     current = contexts.get_current()
     if trace.get_current_span(current).get_span_context().is_valid:
         return current
@@ -75,14 +80,15 @@ class _Traced:
 
 
 class Traces:
-    """An onlooker that makes spans. `providers` names who is behind a route, where its protocol does not tell."""
+    """An onlooker that makes spans. `providers` names who is behind a route, where its protocol does not
+    tell."""
 
     def __init__(self, tracer: Tracer | None = None, providers: Mapping[str, str] | None = None) -> None:
         self._tracer = tracer if tracer is not None else trace.get_tracer(AGENT)
         self._providers = dict(providers or {})
         self._runs: dict[RunId, _Traced | None] = {}  # None: not recorded
 
-    def take(self, run: RunSeen, fact: Fact) -> None:
+    def take(self, run: RunStats, fact: Fact) -> None:
         if run.run not in self._runs:
             self._runs[run.run] = self._begin(run, fact)
         traced = self._runs[run.run]
@@ -91,7 +97,7 @@ class Traces:
         elif isinstance(fact, RunEnded | RunLeft):
             self.gone(run)
 
-    def over(self, run: RunSeen, call: CallSeen) -> None:
+    def over(self, run: RunStats, call: CallStats) -> None:
         traced = self._runs.get(run.run)
         if traced is None or traced.chat is None:
             return
@@ -102,12 +108,12 @@ class Traces:
             span.set_attribute("turnbuckle.cut", cut)
         _close(span, cut if cut != "cancelled" else "", call.ended_at)
 
-    def gone(self, run: RunSeen) -> None:
+    def gone(self, run: RunStats) -> None:
         self._end(run, {"turnbuckle.outcome": "lost"}, "lost", None)
 
     # Spans
 
-    def _take(self, run: RunSeen, traced: _Traced, fact: Fact) -> None:
+    def _take(self, run: RunStats, traced: _Traced, fact: Fact) -> None:
         match fact:
             case ModelAsked():
                 traced.chat = self._chat(run, traced, fact)
@@ -132,7 +138,7 @@ class Traces:
             case _:
                 pass
 
-    def _begin(self, run: RunSeen, fact: Fact) -> _Traced | None:
+    def _begin(self, run: RunStats, fact: Fact) -> _Traced | None:
         attributes: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
@@ -146,10 +152,10 @@ class Traces:
         )
         return _Traced(span) if span.is_recording() else None
 
-    def _chat(self, run: RunSeen, traced: _Traced, asked: ModelAsked) -> Span:
+    def _chat(self, run: RunStats, traced: _Traced, asked: ModelAsked) -> Span:
         attributes: Attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self._providers.get(asked.route) or _PROVIDERS[asked.protocol],
+            "gen_ai.provider.name": self._providers.get(asked.route) or PROTOCOLS[asked.protocol].provider,
             "gen_ai.request.model": asked.model,
             "gen_ai.request.stream": asked.stream,
             "turnbuckle.route": asked.route,
@@ -176,7 +182,7 @@ class Traces:
             name, traced.context, SpanKind.INTERNAL, attributes, start_time=_time(started.at)
         )
 
-    def _end(self, run: RunSeen, attributes: Attributes, error: str, at: float | None) -> None:
+    def _end(self, run: RunStats, attributes: Attributes, error: str, at: float | None) -> None:
         traced = self._runs.pop(run.run, None)
         if traced is None:
             return
@@ -220,7 +226,7 @@ def _error(outcome: Outcome) -> str:
     return outcome.failure.kind if outcome.failure is not None else outcome.kind
 
 
-def _told(call: CallSeen) -> Attributes:
+def _told(call: CallStats) -> Attributes:
     told: Attributes = {}
     if call.reply_id:
         told["gen_ai.response.id"] = call.reply_id

@@ -4,13 +4,14 @@ Pieces are appended to lists and joined only when somebody asks for a snapshot; 
 they grow. Folding the same events twice gives the same reply.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
 
-from turnbuckle.vocab.arguments import distinct_objects, judge, same_arguments, split_objects
+from turnbuckle.vocab.arguments import canonical, distinct_objects, judge, split_objects
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -179,8 +180,9 @@ _KINDS: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallA
 
 
 def _calls(block: _Block, arguments: str) -> list[ReplyBlock]:
-    """One call, or several: some models put whole objects behind each other into one call's arguments. An object that
-    is there twice is one call, and an empty one before the others is none: hosts begin with it."""
+    """One call, or several: some models put whole objects behind each other into one call's arguments. An
+    object that is there twice is one call, and an empty one before the others is none: hosts begin with
+    it."""
     texts: tuple[str, ...] = (arguments,)
     if block.closed:
         if arguments.strip(_BLANK) == "null":
@@ -191,29 +193,31 @@ def _calls(block: _Block, arguments: str) -> list[ReplyBlock]:
 
 
 def _settled(blocks: tuple[ReplyBlock, ...]) -> tuple[ReplyBlock, ...]:
-    """Each call once, under an id of its own. The same call under the same id was told again; another one under an id
-    that is taken gets one that is not."""
-    given = {block.id for block in blocks if isinstance(block, ReplyCall)}
-    known: dict[str, list[ReplyCall]] = {}
+    """Each call once, under an id of its own. The same call under the same id was told again; another one
+    under an id that is taken gets one that is not."""
+    times = Counter(block.id for block in blocks if isinstance(block, ReplyCall))
+    taken = set(times)
+    known: dict[str, set[tuple[str, bytes]]] = {}
+    numbers: dict[str, Iterator[int]] = {}
     kept: list[ReplyBlock] = []
     for block in blocks:
-        if not isinstance(block, ReplyCall):
+        if not isinstance(block, ReplyCall) or times[block.id] == 1:
             kept.append(block)
             continue
-        same = known.setdefault(block.id, [])
-        if not any(_is_repeated(block, one) for one in same):
-            kept.append(replace(block, id=_free_id(block.id, given)) if same else block)
-            same.append(block)
+        is_first = block.id not in known
+        said = known.setdefault(block.id, set())
+        if block.closed:
+            meaning = (block.name, canonical(block.arguments))
+            if meaning in said:
+                continue
+            said.add(meaning)
+        number = numbers.setdefault(block.id, count(1))
+        kept.append(block if is_first else replace(block, id=_free_id(block.id, number, taken)))
     return tuple(kept)
 
 
-def _is_repeated(call: ReplyCall, before: ReplyCall) -> bool:
-    closed = call.closed and before.closed
-    return closed and call.name == before.name and same_arguments(call.arguments, before.arguments)
-
-
-def _free_id(call_id: str, taken: set[str]) -> str:
-    made = next(made for at in count(1) if (made := f"{call_id}_{at}") not in taken)
+def _free_id(call_id: str, numbers: Iterator[int], taken: set[str]) -> str:
+    made = next(made for at in numbers if (made := f"{call_id}_{at}") not in taken)
     taken.add(made)
     return made
 

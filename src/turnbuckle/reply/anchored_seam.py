@@ -1,26 +1,31 @@
 """Joining a continuation to shown text when the model was asked to repeat the last words first.
 
-What was shown can not be unshown, and nothing may be lost. What comes is one of these:
+What was shown cannot be unshown, and nothing may be lost. What comes is one of these:
 
-- `anchored`: it begins with the anchor, perhaps behind a preface, inside a code fence or with other white space. That
-  proves the place; the anchor and what stands before it are taken out.
-- `restarted`: it says everything from the top again. That is taken out if it is long, or if the two texts would be
-  glued to a word that nobody wrote, or if it is the one object that a caller wants: no second one belongs into it.
-- `repeated`: it says the last words again, and the text itself could not: both sides would be glued to a word that
-  nobody wrote, or they begin where no row, item or sentence does.
-- `new`: it begins like another answer, a refusal say, in the middle of a sentence; or from the top, and then in other
-  words. It is shown behind a paragraph break, with a notice.
-- `apart`: the shown text was whole, and a call behind it was cut: what comes is another sentence, behind a break.
-- `clean`: anything else goes straight on. It is taken exactly as it is: a text may say the same again, and a doubled
-  word can be seen while a lost one can not. If it begins with what ends the shown text, a notice says so.
+- `anchored`: it begins with the anchor, perhaps behind a preface, inside a code fence or with other white
+  space. That proves the place; the anchor and what stands before it are taken out.
+- `restarted`: it says everything from the top again. That is taken out if it is long, or if the two texts
+  would be glued to a word that nobody wrote, or if it is the one object that a caller wants: no second one
+  belongs into it.
+- `repeated`: it says the last words again, and the text itself could not: both sides would be glued to a word
+  that nobody wrote, or they begin where no row, item or sentence does.
+- `new`: it begins like another answer, a refusal say, in the middle of a sentence; or from the top, and then
+  in other words. It is shown behind a paragraph break, with a notice.
+- `apart`: the shown text was whole, and a call behind it was cut: what comes is another sentence, behind a
+  break.
+- `clean`: anything else goes straight on. It is taken exactly as it is: a text may say the same again, and a
+  doubled word can be seen while a lost one cannot. If it begins with what ends the shown text, a notice says
+  so.
 
-The head of a continuation is held back while it could still become one of them, at most `_HEAD` characters, but for a
-restart, which is compared by index and not kept. From then on every delta passes through.
+The head of a continuation is held back while it could still become one of them, at most `_HEAD` characters
+(more behind a long anchor), but for a restart, which is compared by index and not kept. From then on every
+delta passes through.
 """
 
 import re
 from collections.abc import Iterator
 
+from turnbuckle.reply.anchor import MOST
 from turnbuckle.reply.overlap import WINDOW, has_short_period, is_habit, overlaps
 from turnbuckle.reply.seam import How, TopMatch, paragraph_break
 from turnbuckle.reply.wrapping import may_become_wrapping, wrapping
@@ -32,10 +37,40 @@ _RESTART_LEAST = 40
 _PROSE = 12
 _SURE = 12  # characters of an anchor that may stand behind something else
 _OPENINGS = (
-    *("I'm sorry", "I\u2019m sorry", "I am sorry", "Sorry,", "I apologize", "I cannot", "I can't", "I can\u2019t"),
+    *(
+        "I'm sorry",
+        "I\u2019m sorry",
+        "I am sorry",
+        "Sorry,",
+        "I apologize",
+        "I cannot",
+        "I can't",
+        "I can\u2019t",
+    ),
     *("I'm unable", "I\u2019m unable", "I am unable", "As an AI", "As a language model", "Unfortunately, I"),
-    *("Sure,", "Sure!", "Certainly", "Of course", "Absolutely!", "Hello!", "Hi!", "Here is", "Here's", "Here\u2019s"),
-    *("It seems", "It looks like", "How can I", "I understand", "Thank you", "[Runtime]", "# ", "## ", "### "),
+    *(
+        "Sure,",
+        "Sure!",
+        "Certainly",
+        "Of course",
+        "Absolutely!",
+        "Hello!",
+        "Hi!",
+        "Here is",
+        "Here's",
+        "Here\u2019s",
+    ),
+    *(
+        "It seems",
+        "It looks like",
+        "How can I",
+        "I understand",
+        "Thank you",
+        "[Runtime]",
+        "# ",
+        "## ",
+        "### ",
+    ),
 )
 _END_OF_SENTENCE = ".!?:;\"'\u201d\u2019)]}>|\u2026*`"
 _PARTS = re.compile(r"[\n.!?;|]+")
@@ -43,22 +78,36 @@ _PART = 6
 _SEPARATORS = ",;|\n\t"
 _CLOSING = re.compile(r"\n?`{0,3}[ \t\n]*\Z")
 NOTICE_NEW = "The model did not go on where the text broke off; what it says instead stands behind a break"
-NOTICE_DOUBT = "The text goes on behind a break, and the joint could not be checked: some words may stand twice"
+NOTICE_DOUBT = (
+    "The text goes on behind a break, and the joint could not be checked: some words may stand twice"
+)
+NOTICE_CALL = "The text broke off and the model went on with a call: its last sentence is not finished"
 NOTICE_PREFACE = "Words of the model about going on were left out"
 
 
 class AnchoredSeam:
-    """`feed` deltas, get what is new and may be shown now; `close` once. `how` tells what was found, `notice` what the
-    user should know of it."""
+    """`feed` deltas, get what is new and may be shown now; `close` once. `how` tells what was found, `notice`
+    what the user should know of it."""
 
-    def __init__(self, shown: str, anchor: str, *, apart: bool = False, document: bool = False) -> None:
-        """`document`: all of it is to be one JSON document."""
+    def __init__(
+        self,
+        shown: str,
+        anchor: str,
+        *,
+        apart: bool = False,
+        document: bool = False,
+        from_top: bool = False,
+    ) -> None:
+        """`document`: all of it is to be one JSON document. `from_top`: the question was put again, and this
+        is the answer from its beginning on."""
         self.how: How = "held"
         self.dropped = 0
         self.notice = ""
         self._shown = shown
         self._anchor = anchor if shown.endswith(anchor) else ""
         self._apart = apart
+        self._from_top = from_top
+        self._most = _HEAD + max(len(self._anchor) - MOST, 0)  # characters that are held at most
         self._object = document and shown.lstrip().startswith("{")
         self._top = TopMatch(shown)
         self._last = shown.rpartition("\n\n")[2] or shown  # the last paragraph
@@ -75,6 +124,14 @@ class AnchoredSeam:
         """How many characters are held back now."""
         return self._count if self.how == "held" else len(self._tail)
 
+    @property
+    def is_behind_all(self) -> bool:
+        """Whether the continuation has said all of the last words again: it stands where the text broke
+        off."""
+        if self.how == "restarted":
+            return self.dropped >= len(self._shown)
+        return self.how == "repeated" or (self.how == "anchored" and self.dropped >= len(self._anchor))
+
     def feed(self, delta: str) -> str:
         """What may be shown now."""
         if self.how != "held":
@@ -83,11 +140,11 @@ class AnchoredSeam:
             return self._unfenced(delta)
         before, self._count = self._count, self._count + len(delta)
         self._top.take_many(delta, 0)
-        if self._top.open and self._count > _HEAD:
+        if self._top.open and self._count > self._most:
             self._head = ""  # it is the top of the shown text, so far
             return ""
         self._head = (self._shown[:before] if before > len(self._head) else self._head) + delta
-        decided = self._decide(final=len(self._head) > _HEAD)
+        decided = self._decide(final=len(self._head) > self._most)
         return "" if decided is None else self._unfenced(decided)
 
     def close(self, cut: bool = False) -> str:
@@ -101,6 +158,8 @@ class AnchoredSeam:
             self._head = self._shown[: self._count]
         if cut and self._may_become_anchor(self._head):
             return self._settle("anchored", self._count)
+        if self._from_top and self._top.open:
+            return self._settle("restarted", self._count)
         if cut and self._top.open and (self._object or (self._count >= 12 and not self._top.is_periodic())):
             return self._settle("restarted", self._count)
         given_out = self._decide(final=True) or ""
@@ -108,11 +167,18 @@ class AnchoredSeam:
             self._watch("", final=True)
         return given_out
 
+    def call_began(self) -> None:
+        """A call comes, and not a word before it."""
+        if self.how == "held" and not self._count and not self._apart and self._is_mid_sentence():
+            self.notice = NOTICE_CALL
+
     # What it is
 
     def _decide(self, *, final: bool) -> str | None:
         """What to give out; None while it is open."""
         head, whole = self._head, len(self._shown)
+        if self._from_top:
+            return self._decide_from_top()
         if (count := self._anchored(head)) is not None:
             self._watched = head[count - len(self._anchor) :]
             return self._settle("anchored", count)
@@ -137,7 +203,11 @@ class AnchoredSeam:
             return self._as_new("new")
         if self._apart:
             return self._as_new("apart")
-        if not final and self._is_mid_sentence() and (self._may_become_new(head) or may_become_wrapping(head)):
+        if (
+            not final
+            and self._is_mid_sentence()
+            and (self._may_become_new(head) or may_become_wrapping(head))
+        ):
             return None
         found = wrapping(self._shown, head) if self._is_mid_sentence() else None
         if found is not None and found.what == "words about itself":
@@ -148,8 +218,14 @@ class AnchoredSeam:
         self._watched = head
         return self._settle("clean", 0)
 
+    def _decide_from_top(self) -> str | None:
+        if self._top.matched == len(self._shown):
+            return self._settle("restarted", len(self._shown))
+        return None if self._top.open else self._as_new("new")
+
     def _watch(self, delta: str, *, final: bool) -> None:
-        """Whether what goes on may say the end of the shown text again. It was shown by then, so it is only told."""
+        """Whether what goes on may say the end of the shown text again. It was shown by then, so it is only
+        told."""
         assert self._watched is not None
         self._watched += delta[:WINDOW]
         if len(self._watched) < WINDOW and not final:
@@ -162,14 +238,15 @@ class AnchoredSeam:
         elif self.how == "repeated":
             is_doubled = is_the_top or any(count != self.dropped for count in repeats)
         else:
-            said_again = self._anchor and self._anchor.strip() in head[:_HEAD]
+            said_again = self._anchor and self._anchor.strip() in head[: self._most]
             is_doubled = bool(said_again or repeats or wrapping(self._shown, head) is not None)
         if is_doubled:
             self.notice = NOTICE_DOUBT
 
     def _anchored(self, head: str) -> int | None:
-        """How much of the head is there already: the anchor, and what was put before it. Something before it that
-        stands before it in the shown text, too, may be the text saying the same again, and proves nothing."""
+        """How much of the head is there already: the anchor, and what was put before it. Something before it
+        that stands before it in the shown text, too, may be the text saying the same again, and proves
+        nothing."""
         anchor, shown = self._anchor, self._shown
         if not anchor:
             return None
@@ -204,7 +281,9 @@ class AnchoredSeam:
         if (
             not final
             and self._may_be_repeat(head)
-            and any(len(head) < len(ends) - at and self._may_begin(len(ends) - at) for at in _places(ends, head))
+            and any(
+                len(head) < len(ends) - at and self._may_begin(len(ends) - at) for at in _places(ends, head)
+            )
         ):
             return None
         found = [count for count in overlaps(ends, head[: len(ends)]) if count >= _GLUED]
@@ -219,8 +298,8 @@ class AnchoredSeam:
         return bool(head) and head[0] not in _SEPARATORS
 
     def _may_begin(self, count: int) -> bool:
-        """Whether the last `count` characters, said again, could not be a text that says the same twice. What it says
-        twice is a row, an item, a sentence: before both of them stands the same kind of character."""
+        """Whether the last `count` characters, said again, could not be a text that says the same twice. What
+        it says twice is a row, an item, a sentence: before both of them stands the same kind of character."""
         before, last, first = self._shown[-count - 1 : -count], self._shown[-1], self._shown[-count]
         if first in _SEPARATORS or before == last:
             return False
@@ -237,7 +316,8 @@ class AnchoredSeam:
         return passage[0].isalpha() and passage[-1].isalpha()
 
     def _is_prose_without_a_gap(self) -> bool:
-        """Whether the shown text, said again right behind itself, would begin a sentence without a space before it."""
+        """Whether the shown text, said again right behind itself, would begin a sentence without a space
+        before it."""
         shown = self._shown
         return len(shown) >= _PROSE and " " in shown and shown[-1] in ".!?" and shown[0].isupper()
 

@@ -1,18 +1,21 @@
 """What a cut call leaves behind: the part of its long text argument that did arrive.
 
-A draft is not a call. Nothing here can run: it becomes arguments again only by a verified join (`splice`), and then
-the caller still checks them against the tool's schema. So these things are kept apart:
+A draft is not a call. Nothing here can run: it becomes arguments again only by a verified join (`splice`),
+and then the caller still checks them against the tool's schema. So these things are kept apart:
 
-- `text`: the decoded beginning of the draftable string. An escape that was cut, or the first half of a surrogate
-  pair, is not part of it: the model sends that character again, whole.
-- `settled`: the other members whose values are known to the end. A number or a word that touches the cut is not
-  settled, since `1` may have been the beginning of `10`.
-- `closed`: the string itself was complete, and the cut came later. Then no text is missing but members may be.
-- `lost`: the name, as far as it arrived, of the member that the cut took away behind a closed string. The model
-  wanted to say something there, so the draft can not be finished without it. None when nothing is known to be lost.
+- `text`: the decoded beginning of the draftable string. An escape that was cut, or the first half of a
+  surrogate pair, is not part of it: the model sends that character again, whole.
+- `settled`: the other members whose values are known to the end. A number or a word that touches the cut is
+  not settled, since `1` may have been the beginning of `10`.
+- `closed`: the string itself was complete, and the cut came later. Then no text is missing but members may
+  be.
+- `lost`: the name, as far as it arrived, of the member that the cut took away behind a closed string. The
+  model wanted to say something there, so the draft cannot be finished without it. None when nothing is known
+  to be lost.
 
-What else the model would have written is unknown. By finishing the draft it confirms that there was nothing more;
-flags whose defaults are not harmless can be guarded (see `splice`), so that silence never stands for consent.
+What else the model would have written is unknown. By finishing the draft it confirms that there was nothing
+more; flags whose defaults are not harmless can be guarded (see `splice`), so that silence never stands for
+consent.
 """
 
 import json
@@ -43,8 +46,8 @@ _BLANK = " \t\r\n"
 
 
 class Reading(Struct, frozen=True):
-    """One way to join a rest: the draft's first `kept` characters, then the rest without its first `skip` and its last
-    `end` characters."""
+    """One way to join a rest: the draft's first `kept` characters, then the rest without its first `skip` and
+    its last `end` characters."""
 
     kept: int
     skip: int = 0
@@ -52,8 +55,8 @@ class Reading(Struct, frozen=True):
 
 
 class DoubtfulRest(Struct, frozen=True):
-    """A rest that could be joined in several ways. It is kept until the model has said which one is right; then it
-    counts as if it had come with `more` and `also` just now."""
+    """A rest that could be joined in several ways. It is kept until the model has said which one is right;
+    then it counts as if it had come with `more` and `also` just now."""
 
     rest: str
     readings: tuple[Reading, ...]
@@ -98,15 +101,15 @@ def draft_of(call_name: str, arguments: str, draftable: str, draft_id: DraftId) 
     text = string_at(arguments, found)
     settled = _settled_members(arguments, scan, {draftable, lost if named else None})
     if text is None or settled is None:
-        return NoDraft("malformed", f"the arguments of {call_name} hold a value that can not be read")
+        return NoDraft("malformed", f"the arguments of {call_name} hold a value that cannot be read")
     if len(text) > MAX_TEXT:
         return NoDraft("too_large", f"{draftable} has more than {MAX_TEXT} characters")
     return Draft(draft_id, call_name, draftable, text, settled, found.end is not None, lost)
 
 
 def text_argument(arguments: str) -> str:
-    """The argument to keep of cut arguments whose tool names none: the text that was being written, so that it goes on
-    growing; or the longest, if that text has hardly begun. Empty if there is no text."""
+    """The argument to keep of cut arguments whose tool names none: the text that was being written, so that
+    it goes on growing; or the longest, if that text has hardly begun. Empty if there is no text."""
     scan = scan_object(arguments)
     texts = {
         member.key: (member.end or len(arguments)) - member.start
@@ -120,15 +123,16 @@ def text_argument(arguments: str) -> str:
 
 
 def grown(draft: Draft, kept: int, added: str) -> Draft:
-    """The draft cut back to its first `kept` characters, with `added` behind them. A journal that holds the first
-    draft and these two values per step can build the newest one again. A doubtful rest is settled by that."""
+    """The draft cut back to its first `kept` characters, with `added` behind them. A journal that holds the
+    first draft and these two values per step can build the newest one again. A doubtful rest is settled by
+    that."""
     return msgspec.structs.replace(draft, text=draft.text[:kept] + added, doubtful=None)
 
 
 def told_length(draft: Draft) -> int:
-    """How many characters of a draft the model is told of. The last words are kept back, if possible such as stand
-    nowhere else: the model brings them again, which proves that both sides mean the same place, and it goes on at the
-    beginning of a word. A text that is short, or was received to its end, is told whole."""
+    """How many characters of a draft the model is told of. The last words are kept back, if possible such as
+    stand nowhere else: the model brings them again, which proves that both sides mean the same place, and it
+    goes on at the beginning of a word. A text that is short, or was received to its end, is told whole."""
     text = draft.text
     if draft.closed or len(text) < _KEPT_BACK_FROM:
         return len(text)
@@ -160,7 +164,7 @@ def string_at(text: str, member: Member) -> str | None:
 
 
 def is_encodable(text: str) -> bool:
-    """Whether a text can be written as UTF-8 at all: half a surrogate pair can not."""
+    """Whether a text can be written as UTF-8 at all: half a surrogate pair cannot."""
     if text.isascii():
         return True
     try:

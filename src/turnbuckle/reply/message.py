@@ -1,15 +1,14 @@
 """A reply becomes a message of the history.
 
-Three ways, and the caller chooses. `message_of` takes a reply that ended and keeps all of it. `salvage` takes a cut
-one and keeps what was shown: its text, and such reasoning as its provider would take back, but never a call.
-`answer_cut_calls` keeps the calls too, in a legal form, each with a result that says that it did not run.
+Two ways, and the caller chooses. `message_of` takes a reply that ended and keeps all of it. `salvage` takes a
+cut one and keeps what was shown: its text, and such reasoning as its provider would take back, but never a
+call.
 """
 
 from typing import Any
 
-from turnbuckle.reply.stand_in import CUT_CALL, legal_arguments, stand_in
 from turnbuckle.reply.thoughts import can_return, is_thought
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import (
     CallPart,
     Message,
@@ -26,57 +25,39 @@ from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, Re
 _STORED = Quirks(stored=True)
 
 
-def message_of(reply: Reply, protocol: Protocol, model: str) -> Message | None:
+def message_of(reply: Reply, rules: HistoryRules, model: str) -> Message | None:
     """An ended reply as an assistant message, all of it and in order. None if it is cut, or holds nothing."""
     if not reply.ended:
         return None
-    parts = [_part_of(block, protocol, model) for block in reply.blocks]
+    parts = [_part_of(block, rules, model) for block in reply.blocks]
     kept = tuple(part for part in parts if not _is_hollow(part))
     return Message("assistant", kept) if kept else None
 
 
-def salvage(reply: Reply, protocol: Protocol, model: str) -> Message | None:
+def salvage(reply: Reply, rules: HistoryRules, model: str) -> Message | None:
     """What may stay of a cut reply, calls left out. None if nothing that was shown is in it."""
-    kept = _kept_of_cut(reply, protocol, model, with_calls=False)
+    kept = _kept_of_cut(reply, rules, model)
     return Message("assistant", kept, partial=True) if kept else None
 
 
-def answer_cut_calls(reply: Reply, protocol: Protocol, model: str) -> tuple[Message, ...]:
-    """What may stay of a cut reply with its calls made legal, and the results that say that none of them ran.
-
-    A call without a name cannot be repeated to a model and is left out. A call without an id gets one from its
-    place; if that is taken in the history, repair renames both halves.
-    """
-    kept = _kept_of_cut(reply, protocol, model, with_calls=True)
-    if not kept:
-        return ()
-    said = Message("assistant", kept, partial=True)
-    answers = tuple(stand_in(part.id, CUT_CALL) for part in kept if isinstance(part, CallPart))
-    return (said, Message("tool", answers)) if answers else (said,)
-
-
-def _kept_of_cut(reply: Reply, protocol: Protocol, model: str, *, with_calls: bool) -> tuple[Part, ...]:
+def _kept_of_cut(reply: Reply, rules: HistoryRules, model: str) -> tuple[Part, ...]:
     kept: list[Part] = []
     whole: list[bool] = []
-    for place, block in enumerate(reply.blocks):
+    for block in reply.blocks:
         if isinstance(block, ReplyCall):
-            if not with_calls or not block.name.strip():
-                continue
-            kept.append(_cut_call(block, place, protocol, model))
-        else:
-            part = _part_of(block, protocol, model) if block.closed else _unclosed(block)
-            if part is None or _is_hollow(part) or not _may_stay(part, protocol, model):
-                continue
+            continue
+        part = _part_of(block, rules, model) if block.closed else _unclosed(block)
+        if part is not None and not _is_hollow(part) and _may_stay(part, rules, model):
             kept.append(part)
-        whole.append(block.closed)
-    return _without_loose_thoughts(_without_open_searches(kept, whole), protocol)
+            whole.append(block.closed)
+    return _without_loose_thoughts(_without_open_searches(kept, whole), rules)
 
 
-def _may_stay(part: Part, protocol: Protocol, model: str) -> bool:
+def _may_stay(part: Part, rules: HistoryRules, model: str) -> bool:
     """In a cut reply plain reasoning text is not worth keeping: nothing vouches for it."""
     if isinstance(part, ReasoningPart) and part.state is None:
         return False
-    return can_return(part, protocol, model, _STORED)
+    return can_return(part, rules, model, _STORED)
 
 
 def _unclosed(block: ReplyBlock) -> Part | None:
@@ -84,13 +65,6 @@ def _unclosed(block: ReplyBlock) -> Part | None:
     if isinstance(block, ReplyReasoning | ReplyOpaque | ReplyCall):
         return None
     return RefusalPart(block.text) if isinstance(block, ReplyRefusal) else TextPart(block.text)
-
-
-def _cut_call(block: ReplyCall, place: int, protocol: Protocol, model: str) -> CallPart:
-    arguments = legal_arguments(block.arguments)
-    untouched = block.closed and arguments == block.arguments
-    state = _state_of(block.state, protocol, model) if untouched else None
-    return CallPart(block.id or f"cut_{place}", block.name, arguments, state)
 
 
 def _without_open_searches(parts: list[Part], whole: list[bool]) -> list[tuple[Part, bool]]:
@@ -107,8 +81,8 @@ def _is_unanswered(data: dict[str, Any], results: set[Any]) -> bool:
     return str(data.get("type")).endswith("_tool_use") and data.get("id") not in results
 
 
-def _without_loose_thoughts(parts: list[tuple[Part, bool]], protocol: Protocol) -> tuple[Part, ...]:
-    """Drop reasoning that nothing follows. For Responses what follows must be the finished item that it led to."""
+def _without_loose_thoughts(parts: list[tuple[Part, bool]], rules: HistoryRules) -> tuple[Part, ...]:
+    """Drop reasoning that nothing follows, or that led to an item which was not finished."""
     kept: list[Part] = []
     followed = False
     for part, closed in reversed(parts):
@@ -116,27 +90,27 @@ def _without_loose_thoughts(parts: list[tuple[Part, bool]], protocol: Protocol) 
             if not followed:
                 continue
         else:
-            followed = closed or protocol != "openai_responses"
+            followed = closed or not rules.reasoning_leads_to_whole
         kept.append(part)
     return tuple(reversed(kept))
 
 
-def _part_of(block: ReplyBlock, protocol: Protocol, model: str) -> Part:
+def _part_of(block: ReplyBlock, rules: HistoryRules, model: str) -> Part:
     match block:
         case ReplyCall():
-            return CallPart(block.id, block.name, block.arguments, _state_of(block.state, protocol, model))
+            return CallPart(block.id, block.name, block.arguments, _state_of(block.state, rules, model))
         case ReplyReasoning():
-            return ReasoningPart(block.text, _state_of(block.state, protocol, model))
+            return ReasoningPart(block.text, _state_of(block.state, rules, model))
         case ReplyRefusal():
             return RefusalPart(block.text)
         case ReplyOpaque():
-            return OpaquePart(ProviderState(protocol, model, block.data))
+            return OpaquePart(ProviderState(rules.protocol, model, block.data))
         case _:
-            return TextPart(block.text, _state_of(block.state, protocol, model))
+            return TextPart(block.text, _state_of(block.state, rules, model))
 
 
-def _state_of(data: dict[str, Any] | None, protocol: Protocol, model: str) -> ProviderState | None:
-    return ProviderState(protocol, model, data) if data else None
+def _state_of(data: dict[str, Any] | None, rules: HistoryRules, model: str) -> ProviderState | None:
+    return ProviderState(rules.protocol, model, data) if data else None
 
 
 def _is_hollow(part: Part) -> bool:

@@ -1,10 +1,10 @@
 """Is a repeated passage an echo, or the habit of the text?
 
-A model that goes on behind a cut may first repeat what is already there. Removing the repeat is right for an echo
-and wrong for text that repeats itself: table rules, equal rows, closing tags. The two look alike, so a repeat is
-only taken for an echo when the text has no such habit: the passage stands once in its last characters, and is not
-itself made of one smaller piece again and again. In doubt nothing is removed: a doubled line can be seen, a lost
-one can not.
+A model that goes on behind a cut may first repeat what is already there. Removing the repeat is right for an
+echo and wrong for text that repeats itself: table rules, equal rows, closing tags. The two look alike, so a
+repeat is only taken for an echo when the text has no such habit: the passage stands once in its last
+characters, and is not itself made of one smaller piece again and again. In doubt nothing is removed: a
+doubled line can be seen, a lost one cannot.
 """
 
 WINDOW = 2_000
@@ -57,9 +57,12 @@ def ends_of(text: str, passage: str) -> tuple[int, ...]:
 
 
 def overlaps(text: str, rest: str, *, open_end: bool = False) -> list[int]:
-    """How many characters of `rest` repeat the end of `text`: every count that is possible, the least first. With
-    `open_end` more may follow `rest`, and a `rest` that so far only repeats something further back counts whole."""
-    found = {count for count in range(1, min(_HEAD, len(text) + 1, len(rest) + 1)) if text.endswith(rest[:count])}
+    """How many characters of `rest` repeat the end of `text`: every count that is possible, the least first.
+    With `open_end` more may follow `rest`, and a `rest` that so far only repeats something further back
+    counts whole."""
+    found = {
+        count for count in range(1, min(_HEAD, len(text) + 1, len(rest) + 1)) if text.endswith(rest[:count])
+    }
     head = rest[:_HEAD]
     start = max(len(text) - _FAR, 0)
     at = text.find(head, start) if head and (len(head) == _HEAD or open_end) else -1

@@ -6,8 +6,8 @@ from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall
 
 
 def with_own_ids(reply: Reply) -> Reply:
-    """The reply with an id of its own for each call. The first call of an id keeps it; one that needs another gets a
-    name that no call of the reply has, always the same for the same reply."""
+    """The reply with an id of its own for each call. The first call of an id keeps it; one that needs another
+    gets a name that no call of the reply has, always the same for the same reply."""
     ids = [call.id for call in reply.calls]
     if all(ids) and len(set(ids)) == len(ids):
         return reply

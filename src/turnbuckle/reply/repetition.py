@@ -1,14 +1,15 @@
 """A model that says the same thing for ever is found out, and a table with equal rows is left alone.
 
-Theory of operation. What comes is looked at in blocks of a fixed size, so that it does not matter how it was split.
-Behind a bounded window the question is always the same: is each character the one that stood `period` before it?
-While a period holds, a block costs one comparison. When it does not, the block is looked for in the window: its nearest
-earlier place says which period to try next. So any period up to the window's size is found, with or without sentences
-and lines, at a cost per character that does not depend on how much came before.
+Theory of operation. What comes is looked at in blocks of a fixed size, so that it does not matter how it was
+split. Behind a bounded window the question is always the same: is each character the one that stood `period`
+before it? While a period holds, a block costs one comparison. When it does not, the block is looked for in
+the window: its nearest earlier place says which period to try next. So any period up to the window's size is
+found, with or without sentences and lines, at a cost per character that does not depend on how much came
+before.
 
-How much of it is too much depends on what repeats. Prose that runs on needs little. Lines need more, since logs, lists,
-tables and code repeat by nature. In a call's arguments a file of thousands of equal lines may be what is wanted, so the
-bar is far higher there; only blanks have a low one everywhere.
+How much of it is too much depends on what repeats. Prose that runs on needs little. Lines need more, since
+logs, lists, tables and code repeat by nature. In a call's arguments a file of thousands of equal lines may be
+what is wanted, so the bar is far higher there; only blanks have a low one everywhere.
 """
 
 import re

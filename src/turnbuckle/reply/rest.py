@@ -1,23 +1,26 @@
 """The rest of a text that was cut, as plain words of a model that makes no use of `finish_call`.
 
-Small models go on with a text far better than they quote its end. So they are asked for nothing but text, and the
-runtime makes the call of it. There are three ways:
+Small models go on with a text far better than they quote its end. So they are asked for nothing but text, and
+the runtime makes the call of it. There are three ways:
 
-- `prefill`: the server goes on behind what is kept. It is kept up to a line end (a word end, where there are no lines),
-  since a cut inside a token breaks every model.
-- `whole`: all of it again, as one code block, never mixed with what is kept.
-- `anchored`: the last telling line again and what comes behind it. That line must stand once in what is kept and once
-  in the answer, and before it only kept lines in their order.
+- `prefill`: the server goes on behind what is kept. It is kept up to a line end (a word end, where there are
+  no lines), since a cut inside a token breaks every model.
+- `whole`: all of it again, as one code block, never mixed with what is kept, and with every line that had
+  arrived: a model that changes or drops one of them has written another text.
+- `anchored`: the last telling line again and what comes behind it. That line must stand once in what is kept
+  and once in the answer, and before it only kept lines in their order.
 
-What was held back of the kept text (the line that was cut) must come again, letter by letter: that proves the place,
-and nothing that arrived is lost. Everything else is refused. None of this proves that nothing is missing at the end,
-so what can be checked of the whole is checked: that code can be parsed, that tags are closed, that no words of ours
-and no marks for a part that was left out are in it.
+What was held back of the kept text (the line that was cut) must come again, letter by letter: that proves the
+place, and nothing that arrived is lost. Everything else is refused. None of this proves that nothing is
+missing at the end, so what can be checked of the whole is checked: that code can be parsed, that tags are
+closed, that no words of ours and no marks for a part that was left out are in it.
 """
 
 import ast
 import json
 import re
+import tomllib
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -32,7 +35,8 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n`]*$", re.MULTILINE)
 _OURS = ("[Runtime]", "<<<", ">>>", "<tool_call>", '"arguments":')
 _LEFT_OUT = re.compile(
     r"^\W*(?:\.\.\.|…|(?:the )?rest of (?:the |your )?(?:code|file|content|text|lines)\b.*"
-    r"|(?:same|unchanged) as (?:before|above)\b.*|existing code\b.*|continue(?:s|d)? (?:here|from here)\b.*)\W*$",
+    r"|(?:same|unchanged) as (?:before|above)\b.*|existing code\b.*|continue(?:s|d)? (?:here|from "
+    r"here)\b.*)\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _VOID = frozenset(
@@ -40,6 +44,8 @@ _VOID = frozenset(
 )
 _LOOSE = frozenset(("p", "li", "td", "th", "tr", "dt", "dd", "option", "thead", "tbody", "tfoot", "colgroup"))
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)[^<>]*?(/?)>")
+_BRACED = frozenset("c cc cpp cs css dart go h hpp java js jsx kt less mjs php rs scss swift ts tsx".split())
+_QUOTED = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 _UNFINISHED = ("never closed", "unexpected EOF", "unterminated", "expected an indented block", "was never")
 
 
@@ -50,8 +56,8 @@ class Unfit(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where an answer goes on: behind `kept`. `back` was received behind it and must come again. `anchor` is the line
-    that the answer repeats first, if one is asked for."""
+    """Where an answer goes on: behind `kept`. `back` was received behind it and must come again. `anchor` is
+    the line that the answer repeats first, if one is asked for."""
 
     kept: str
     back: str
@@ -97,8 +103,8 @@ def fence_for(text: str) -> str:
 
 
 def join(text: str, way: Way, answer: str, *, ended: bool, fence: str = "```") -> str | Unfit:
-    """All of the text with the rest that this answer brings; of an answer that has not `ended`, as much as is certain.
-    `text` is what is kept, `fence` what the prefilled block was opened with."""
+    """All of the text with the rest that this answer brings; of an answer that has not `ended`, as much as is
+    certain. `text` is what is kept, `fence` what the prefilled block was opened with."""
     if any(mark in answer and mark not in text for mark in _OURS):
         return Unfit("it holds words or marks of this runtime")
     if "\\n" in answer and "\n" not in answer.strip() and len(answer) > 40:
@@ -142,7 +148,8 @@ def _up_to_fence(answer: str, fence: str) -> tuple[str, bool]:
 
 
 def _block(answer: str, *, ended: bool) -> tuple[str, bool] | Unfit:
-    """What stands in the one code block of an answer, and whether it is closed. Plain text is its own block."""
+    """What stands in the one code block of an answer, and whether it is closed. Plain text is its own
+    block."""
     fences = list(_FENCE.finditer(answer))
     if not fences:
         return answer.lstrip("\n"), ended
@@ -167,23 +174,14 @@ def _whole(text: str, answer: str, *, ended: bool) -> str | Unfit:
         return block if block.startswith(text) else Unfit("it brings nothing new")
     if len(block) + 1 < len(text):
         return Unfit("it is shorter than what had arrived")
-    kept = [line.strip() for line in line_end(text).kept.splitlines() if line.strip()]
-    if not _holds_in_order(block, kept):
+    if not _tidy(block).startswith(_tidy(text)):
         return Unfit("it is another text than the one that had arrived")
     return block
 
 
-def _holds_in_order(block: str, kept: list[str]) -> bool:
-    """Whether nearly all kept lines stand in the block, in their order."""
-    lines = iter([line.strip() for line in block.splitlines()])
-    missing, pool = 0, list(lines)
-    at = 0
-    for line in kept:
-        try:
-            at = pool.index(line, at) + 1
-        except ValueError:
-            missing += 1
-    return missing * 10 <= len(kept)
+def _tidy(text: str) -> str:
+    """The text without the white space at the ends of its lines."""
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
 
 def _anchored(text: str, answer: str, *, ended: bool) -> str | Unfit:
@@ -196,7 +194,9 @@ def _anchored(text: str, answer: str, *, ended: bool) -> str | Unfit:
     lines = found[0].splitlines(keepends=True)
     places = [at for at, line in enumerate(lines) if line.strip() == place.anchor.strip()]
     if len(places) != 1:
-        return Unfit("the line to begin with is missing" if not places else "the line to begin with stands there twice")
+        return Unfit(
+            "the line to begin with is missing" if not places else "the line to begin with stands there twice"
+        )
     before = [line.strip() for line in lines[: places[0]] if line.strip()]
     kept = [line.strip() for line in place.kept.splitlines() if line.strip()][:-1]
     if before and kept[-len(before) :] != before:
@@ -204,33 +204,63 @@ def _anchored(text: str, answer: str, *, ended: bool) -> str | Unfit:
     return _behind(place, "".join(lines[places[0] + 1 :]))
 
 
+def has_its_own_end(answer: str) -> bool:
+    """Whether the answer itself says where it ends: by the fence around it."""
+    return _FENCE.search(answer) is not None
+
+
 def fault(name: str, kept: str, whole: str) -> str:
-    """What is wrong with a text that is said to be whole; empty if nothing can be seen. `name` is its path, if it has
-    one, and `kept` what had arrived of it: what was wrong there already is not held against the rest."""
+    """What is wrong with a text that is said to be whole; empty if nothing can be seen. `name` is its path,
+    if it has one, and `kept` what had arrived of it: what was wrong there already is not held against the
+    rest."""
     rest = whole[len(kept) :] if whole.startswith(kept) else whole
     if _LEFT_OUT.search(rest) and not _LEFT_OUT.search(kept):
         return "it leaves a part out"
-    ending = name.rsplit(".", 1)[-1].lower() if "." in name else ""
-    if ending == "json":
-        return _json_fault(whole)
-    if ending in ("py", "pyi"):
-        return _python_fault(kept, whole)
-    return _tag_fault(whole) if ending in ("html", "htm", "xml", "svg", "vue") else ""
-
-
-def _json_fault(whole: str) -> str:
-    try:
-        json.loads(whole)
-    except (ValueError, RecursionError) as error:
-        return f"it is not JSON ({error})"
+    match name.rsplit(".", 1)[-1].lower() if "." in name else "":
+        case "json":
+            return _parse_fault(json.loads, "JSON", whole)
+        case "toml":
+            return _parse_fault(tomllib.loads, "TOML", whole)
+        case "py" | "pyi":
+            return _python_fault(kept, whole)
+        case "html" | "htm" | "xml" | "svg" | "vue":
+            return _tag_fault(whole)
+        case "md" | "markdown":
+            return "a code block is not closed" if len(_FENCE.findall(whole)) % 2 else ""
+        case "csv" | "tsv":
+            return _row_fault(whole)
+        case ending if ending in _BRACED:
+            return _brace_fault(whole)
     return ""
+
+
+def _parse_fault(parse: Callable[[str], object], what: str, whole: str) -> str:
+    try:
+        parse(whole)
+    except (ValueError, RecursionError) as error:
+        return f"it is not {what} ({error})"
+    return ""
+
+
+def _row_fault(whole: str) -> str:
+    """A last row that is shorter than all the others, which are alike."""
+    *rows, last = [re.split(r"[,;\t]", line) for line in whole.splitlines() if line.strip()] or [[]]
+    lengths = {len(row) for row in rows}
+    is_short = len(rows) > 1 and '"' not in whole and len(lengths) == 1 and len(last) < len(rows[0])
+    return "its last row is not whole" if is_short else ""
+
+
+def _brace_fault(whole: str) -> str:
+    """Braces that are open at the end, whether or not those in strings and comments count."""
+    bare = _QUOTED.sub("", whole)
+    return "a brace is not closed" if all(text.count("{") > text.count("}") for text in (whole, bare)) else ""
 
 
 def _python_fault(kept: str, whole: str) -> str:
     try:
         ast.parse(whole)
     except SyntaxError as error:
-        told = error.msg or "it can not be parsed"
+        told = error.msg or "it cannot be parsed"
         own = (error.lineno or 0) > kept.count("\n")
         return f"it is not Python ({told})" if own or any(word in told for word in _UNFINISHED) else ""
     except (ValueError, RecursionError, MemoryError) as error:

@@ -1,7 +1,9 @@
-"""A history told in plain words: calls and their results become text, and what only a provider understands is left out.
+"""A history told in plain words: calls and their results become text, and what only a provider understands is
+left out.
 
-This is the last resort for a history that a provider refuses although it keeps every rule that we know. Nothing is
-lost that the model needs, there is nothing left that could be paired wrongly, and the user's words stay as they are.
+This is the last resort for a history that a provider refuses although it keeps every rule that we know.
+Nothing is lost that the model needs, there is nothing left that could be paired wrongly, and the user's words
+stay as they are.
 """
 
 from collections.abc import Iterator
@@ -24,7 +26,8 @@ _ARGUMENTS = 2_000
 
 
 def can_retell(messages: tuple[Message, ...]) -> bool:
-    """Whether telling the history in plain words would help: it holds calls, or what only a provider understands."""
+    """Whether telling the history in plain words would help: it holds calls, or what only a provider
+    understands."""
     return any(_is_changed(part) for message in messages for part in message.parts)
 
 
@@ -41,14 +44,16 @@ def retell(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
 
 
 def retold(messages: tuple[Message, ...], count: int) -> tuple[Message, ...]:
-    """The same, message by message: those that have nothing left to tell stay, empty, and repair leaves them out. So
-    whoever counts messages finds each in its place."""
+    """The same, message by message: those that have nothing left to tell stay, empty, and repair leaves them
+    out. So whoever counts messages finds each in its place."""
     names = _names(messages)
     return (*(_retold(message, names) for message in messages[:count]), *messages[count:])
 
 
 def _names(messages: tuple[Message, ...]) -> dict[str, str]:
-    return {part.id: part.name for message in messages for part in message.parts if isinstance(part, CallPart)}
+    return {
+        part.id: part.name for message in messages for part in message.parts if isinstance(part, CallPart)
+    }
 
 
 def _retold(message: Message, names: dict[str, str]) -> Message:
@@ -65,7 +70,9 @@ def _parts(message: Message, names: dict[str, str]) -> Iterator[Part]:
                 yield TextPart(f"[I called {name} with {arguments[:_ARGUMENTS]}{cut}]\n")
             case ResultPart(call_id, content, failed):
                 what = "failed" if failed else "gave"
-                yield TextPart(f"[Runtime] The call of {names.get(call_id, 'a tool')} {what}:\n{text_of(content)}\n")
+                yield TextPart(
+                    f"[Runtime] The call of {names.get(call_id, 'a tool')} {what}:\n{text_of(content)}\n"
+                )
                 yield from (other for other in content if isinstance(other, ImagePart | FilePart))
             case ReasoningPart() | OpaquePart():
                 pass

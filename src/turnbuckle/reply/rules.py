@@ -1,8 +1,8 @@
 """The judge: which rules of a protocol a history breaks.
 
-It knows nothing of how histories are repaired. Each rule is one small function over the messages as they are, and
-says what the provider would refuse. Tests, the lab and the server ask it; so does repair, to report what it may not
-touch.
+It knows nothing of how histories are repaired. Each rule is one small function over the messages as they are,
+and says what the provider would refuse. Tests, the lab and the server ask it; so does repair, to report what
+it may not touch.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from msgspec import Struct
 from turnbuckle.reply.stand_in import takes_free_text
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
 from turnbuckle.vocab.arguments import judge
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -26,7 +26,6 @@ from turnbuckle.vocab.messages import (
     ResultPart,
     TextPart,
 )
-from turnbuckle.vocab.naming import TOOL_NAMES, takes_call_id
 from turnbuckle.vocab.quirks import Quirks
 
 Rule = Literal[
@@ -64,7 +63,7 @@ class Violation(Struct, frozen=True):
 
 class _Case(Struct, frozen=True):
     messages: tuple[Message, ...]
-    protocol: Protocol
+    rules: HistoryRules
     model: str
     quirks: Quirks
     to_ask: bool
@@ -73,7 +72,7 @@ class _Case(Struct, frozen=True):
 
 def violations(
     messages: tuple[Message, ...],
-    protocol: Protocol,
+    rules: HistoryRules,
     *,
     model: str = "",
     quirks: Quirks | None = None,
@@ -81,10 +80,10 @@ def violations(
     tools: frozenset[str] = frozenset(),
 ) -> tuple[Violation, ...]:
     """Every rule of this protocol that these messages break, in the order of the messages."""
-    case = _Case(messages, protocol, model, quirks or Quirks(), to_ask, tools)
-    pairing = _pairing_anywhere if protocol == "openai_responses" else _pairing_behind
-    rules = (_placing, _emptiness, _call_shape, pairing, _reasoning, _followers, _speakers)
-    found = [violation for rule in rules for violation in rule(case)]
+    case = _Case(messages, rules, model, quirks or Quirks(), to_ask, tools)
+    pairing = _pairing_anywhere if rules.results == "anywhere" else _pairing_behind
+    checks = (_placing, _emptiness, _call_shape, pairing, _reasoning, _followers, _speakers)
+    found = [violation for check in checks for violation in check(case)]
     return tuple(sorted(found, key=lambda violation: violation.index))
 
 
@@ -104,12 +103,16 @@ def _emptiness(case: _Case) -> Iterator[Violation]:
     for index, message in enumerate(case.messages):
         texts = [part.text for part in message.parts if isinstance(part, TextPart | RefusalPart)]
         solid = [
-            part for part in message.parts if not isinstance(part, TextPart | RefusalPart) and not is_thought(part)
+            part
+            for part in message.parts
+            if not isinstance(part, TextPart | RefusalPart) and not is_thought(part)
         ]
         if not solid and not any(text.strip() for text in texts):
             yield Violation("empty_message", index, f"a {message.role} message says nothing")
-        if case.protocol == "anthropic":
-            inner = [piece for part in message.parts if isinstance(part, ResultPart) for piece in part.content]
+        if case.rules.refuses_blank_text:
+            inner = [
+                piece for part in message.parts if isinstance(part, ResultPart) for piece in part.content
+            ]
             texts += [piece.text for piece in inner if isinstance(piece, TextPart)]
             if any(not text.strip() for text in texts):
                 yield Violation("blank_text", index, "a text of nothing but white space")
@@ -118,29 +121,29 @@ def _emptiness(case: _Case) -> Iterator[Violation]:
 def _call_shape(case: _Case) -> Iterator[Violation]:
     seen: set[str] = set()
     for index, call in _calls(case.messages):
-        if not takes_call_id(call.id, case.protocol, case.quirks):
+        if not case.rules.takes_call_id(call.id, case.quirks):
             yield Violation("bad_call_id", index, f"the id {call.id!r}")
         elif call.id in seen:
             yield Violation("repeated_call_id", index, f"the id {call.id!r} again")
         seen.add(call.id)
         if not call.name.strip():
             yield Violation("nameless_call", index, f"the call {call.id!r} has no name")
-        elif call.name not in case.tools and not TOOL_NAMES[case.protocol].takes(call.name):
+        elif call.name not in case.tools and not case.rules.tool_names.takes(call.name):
             yield Violation("bad_name", index, f"the name of {call.id!r} is {call.name[:100]!r}")
         is_object = judge(call.arguments).status == "whole" and call.arguments.strip().startswith("{")
-        if not is_object and not takes_free_text(call, case.protocol):
+        if not is_object and not takes_free_text(call, case.rules):
             yield Violation("bad_arguments", index, f"the arguments of {call.id!r} are not a JSON object")
 
 
 def _pairing_behind(case: _Case) -> Iterator[Violation]:
-    """Chat and Anthropic: directly behind a message with calls stand its results, all of them and no others.
-    Anthropic reads assistant messages behind each other as one."""
+    """Directly behind a message with calls stand its results, all of them and no others. Where turns are
+    joined, assistant messages behind each other are one."""
     messages = case.messages
     asked: list[tuple[int, CallPart]] = []
     results: list[tuple[int, ResultPart]] = []
     before = ""
     for index, message in enumerate(messages):
-        goes_on = message.role == before == "assistant" and case.protocol == "anthropic"
+        goes_on = message.role == before == "assistant" and case.rules.joins_turns
         if message.role != "tool" and not goes_on:
             yield from _match(asked, results)
             asked, results = [], []
@@ -167,7 +170,7 @@ def _match(asked: list[tuple[int, CallPart]], results: list[tuple[int, ResultPar
 
 
 def _pairing_anywhere(case: _Case) -> Iterator[Violation]:
-    """Responses: each call has one output with its id, anywhere behind it."""
+    """Each call has one result with its id, anywhere behind it."""
     waiting: dict[str, list[int]] = {}
     for index, message in enumerate(case.messages):
         for part in message.parts:
@@ -177,7 +180,9 @@ def _pairing_anywhere(case: _Case) -> Iterator[Violation]:
                 if waiting.get(part.call_id):
                     waiting[part.call_id].pop(0)
                 else:
-                    yield Violation("stray_result", index, f"a result of {part.call_id!r} that nothing waits for")
+                    yield Violation(
+                        "stray_result", index, f"a result of {part.call_id!r} that nothing waits for"
+                    )
     for call_id, indexes in waiting.items():
         for index in indexes:
             yield Violation("unanswered_call", index, f"the call {call_id!r} has no result")
@@ -186,17 +191,18 @@ def _pairing_anywhere(case: _Case) -> Iterator[Violation]:
 def _reasoning(case: _Case) -> Iterator[Violation]:
     for index, message in enumerate(case.messages):
         for part in message.parts:
-            if not can_return(part, case.protocol, case.model, case.quirks):
+            if not can_return(part, case.rules, case.model, case.quirks):
                 yield Violation("refused_reasoning", index, f"{type(part).__name__} that cannot go back")
                 continue
             state = part.state if isinstance(part, TextPart | CallPart) else None
-            if state is not None and is_foreign(state, case.protocol, case.model):
+            if state is not None and is_foreign(state, case.rules, case.model):
                 yield Violation("foreign_state", index, f"state of {state.protocol} {state.model}")
 
 
 def _followers(case: _Case) -> Iterator[Violation]:
-    """Reasoning leads to something in its own turn. Chat keeps reasoning beside the text, so nothing can follow it."""
-    if case.protocol == "openai_chat":
+    """Reasoning leads to something in its own turn, unless it stands beside the text and nothing can follow
+    it."""
+    if not case.rules.reasoning_leads:
         return
     for index, message in enumerate(case.messages):
         goes_on = index + 1 < len(case.messages) and case.messages[index + 1].role == "assistant"
@@ -205,8 +211,10 @@ def _followers(case: _Case) -> Iterator[Violation]:
 
 
 def _speakers(case: _Case) -> Iterator[Violation]:
-    spoken = [(index, message.role) for index, message in enumerate(case.messages) if message.role != "system"]
-    if case.protocol == "anthropic" and spoken and spoken[0][1] != "user":
+    spoken = [
+        (index, message.role) for index, message in enumerate(case.messages) if message.role != "system"
+    ]
+    if case.rules.user_first and spoken and spoken[0][1] != "user":
         yield Violation("first_not_user", spoken[0][0], f"the first word is the {spoken[0][1]}'s")
     if case.to_ask and spoken and spoken[-1][1] == "assistant":
         yield Violation("assistant_last", spoken[-1][0], "the last word is the assistant's")

@@ -1,29 +1,32 @@
 """Joining a continuation to text that was already shown, as it streams.
 
-What was shown can not be unshown, and what comes may be any of these:
+What was shown cannot be unshown, and what comes may be any of these:
 
 - `repeated`: it first says the end of the shown text again. The repeat is dropped.
 - `restarted`: it says everything from the top again, and goes on. Everything shown is dropped from it.
-- `diverged`: it starts again from the top but says something else before it reaches the end. Both versions can not
-  become one text, so the new one is given whole, behind a paragraph break. `how` is known before anything of it
-  is given out: who would rather ask again can still do so.
+- `diverged`: it starts again from the top but says something else before it reaches the end. Both versions
+  cannot become one text, so the new one is given whole, behind a paragraph break. `how` is known before
+  anything of it is given out: who would rather ask again can still do so.
 - `clean`: anything else. It is given exactly as it came.
 
-What counts as a repeat. The longest overlap is looked at, and only that one. It needs `SURE` characters and must be no
-habit of the text (`overlap`). Shorter ones count in two cases. One: they are all of the shown text, from `WHOLE`
-characters on. Two: they begin with a word of the shown text and both sides would be glued to a word that nobody wrote
-("brave and" + "and new", "inter" + "international"). A short repeat behind a space ("the " + "the end") is kept, since
-"had had" is as good a reading. A repeat may follow an ellipsis, which is then dropped with it.
+What counts as a repeat. The longest overlap is looked at, and only that one. It needs `SURE` characters and
+must be no habit of the text (`overlap`). Shorter ones count in two cases. One: they are all of the shown
+text, from `WHOLE` characters on. Two: they begin with a word of the shown text and both sides would be glued
+to a word that nobody wrote ("brave and" + "and new", "inter" + "international"). A short repeat behind a
+space ("the " + "the end") is kept, since "had had" is as good a reading. A repeat may follow an ellipsis,
+which is then dropped with it.
 
-Spaces. Nothing is ever added inside a line: whether "and" + "new" is one word can not be known. One space is
-dropped where two meet between words of plain prose; indents, aligned columns, tables and fenced code stay as they are.
+Spaces. Nothing is ever added inside a line: whether "and" + "new" is one word cannot be known. One space is
+dropped where two meet between words of plain prose; indents, aligned columns, tables and fenced code stay as
+they are.
 
-A top that says the same again and again (equal rows) is no sign of a restart, so such text is not held for long.
+A top that says the same again and again (equal rows) is no sign of a restart, so such text is not held for
+long.
 
-How it works. Two matchers read the continuation character by character while it is undecided. One compares with the
-top, by index alone. The other finds the longest end of the shown text that begins the continuation, in the way of
-Knuth, Morris and Pratt: the work is linear, and no more text is kept than the window is long. When neither can match
-any more, the choice is made, and from then on every delta passes through untouched.
+How it works. Two matchers read the continuation character by character while it is undecided. One compares
+with the top, by index alone. The other finds the longest end of the shown text that begins the continuation,
+in the way of Knuth, Morris and Pratt: the work is linear, and no more text is kept than the window is long.
+When neither can match any more, the choice is made, and from then on every delta passes through untouched.
 """
 
 from typing import Literal
@@ -76,6 +79,11 @@ class Seam:
     def holding(self) -> int:
         """How many characters are held back now."""
         return self._count if self.how == "held" else 0
+
+    @property
+    def is_behind_all(self) -> bool:
+        """Whether the continuation has said all of the repeat that it began with."""
+        return self.how == "repeated" or (self.how == "restarted" and self.dropped >= len(self._shown))
 
     def feed(self, delta: str) -> str:
         """What may be shown now."""
@@ -133,7 +141,9 @@ class Seam:
             return self._drop("restarted", whole)
         for tail in self._tails:
             if not tail.open and self._is_repeat(tail.matched, tail.skip > 0):
-                return self._drop("restarted" if tail.matched == whole else "repeated", tail.skip + tail.matched)
+                return self._drop(
+                    "restarted" if tail.matched == whole else "repeated", tail.skip + tail.matched
+                )
         if self._is_restart():
             return "".join((paragraph_break(self._shown), self._drop("diverged", 0)))
         held = self._drop("clean", 0)
@@ -202,8 +212,8 @@ class TopMatch:
 class _TailMatch:
     """The longest end of the shown text that the continuation begins with, from its character `skip` on.
 
-    While open, `matched` characters (all that were read) stand in the window right before `_at`. Closed, `matched` is
-    the overlap: the window ended behind it.
+    While open, `matched` characters (all that were read) stand in the window right before `_at`. Closed,
+    `matched` is the overlap: the window ended behind it.
     """
 
     def __init__(self, shown: str, skip: int) -> None:

@@ -1,29 +1,30 @@
 """Finishing a draft: the model's next piece is joined to it, and the joint is proved or asked about.
 
-The model sends `finish_call(draft, after, rest, more, also)`. `after` repeats the end of what it was shown, so that
-both sides mean the same place. A join is made only where one reading is left:
+The model sends `finish_call(draft, after, rest, more, also)`. `after` repeats the end of what it was shown,
+so that both sides mean the same place. A join is made only where one reading is left:
 
-- `after` ends the draft, and `rest` does not begin with what ends the draft: then `rest` is taken exactly as it is.
-- `after` stands further back, and `rest` begins with exactly what follows it there: `SURE_REPEAT` characters or more
-  that are no habit of the text. Nothing that was received is thrown away.
-- The note kept the draft's last words back (`told_length`), `after` ends where the note ended, and `rest` brings those
-  words again. That proves the place, and shows where a repetition, a code fence or a preface in front of them ends. A
-  `rest` that brings other words takes their place: nobody was shown the old ones.
+- `after` ends the draft, and `rest` does not begin with what ends the draft: then `rest` is taken exactly as
+  it is.
+- `after` stands further back, and `rest` begins with exactly what follows it there: `SURE_REPEAT` characters
+  or more that are no habit of the text. Nothing that was received is thrown away.
+- The note kept the draft's last words back (`told_length`), `after` ends where the note ended, and `rest`
+  brings those words again. That proves the place, and shows where a repetition, a code fence or a preface in
+  front of them ends. A `rest` that brings other words takes their place: nobody was shown the old ones.
 
-Everything else that could be right is a question (`Refused` with `readings`): a repetition at the joint looks like a
-text that repeats itself, a fence around the rest like a fence that was meant. The rest is kept beside the draft
-(`DoubtfulRest`), and the model answers with a letter (`choose`); nothing is generated again. What can not be right is
-refused, with the true end of the draft to show. Marks and quotes around `after` are taken off where it fits only
-without them.
+Everything else that could be right is a question (`Refused` with `readings`): a repetition at the joint looks
+like a text that repeats itself, a fence around the rest like a fence that was meant. The rest is kept beside
+the draft (`DoubtfulRest`), and the model answers with a letter (`choose`); nothing is generated again. What
+cannot be right is refused, with the true end of the draft to show. Marks and quotes around `after` are taken
+off where it fits only without them.
 
-`more` keeps the draft open. Without it the arguments are built, and then nothing may be missing that matters: the
-member that the cut took away (`Draft.lost`) and every `guarded` one must have arrived or stand in `also`. What did
-arrive is never changed by `also`. A text that the model had closed takes no `rest`.
+`more` keeps the draft open. Without it the arguments are built, and then nothing may be missing that matters:
+the member that the cut took away (`Draft.lost`) and every `guarded` one must have arrived or stand in `also`.
+What did arrive is never changed by `also`. A text that the model had closed takes no `rest`.
 
 Values in `also` count only in the piece that finishes the draft.
 
-A `finish_call` that is itself cut extends the draft by as much of its `rest` as is certain, by the same rules. It never
-finishes the draft, nor makes it shorter.
+A `finish_call` that is itself cut extends the draft by as much of its `rest` as is certain, by the same
+rules. It never finishes the draft, nor makes it shorter.
 """
 
 from collections.abc import Collection, Mapping
@@ -71,8 +72,9 @@ RefusalKind = Literal[
 
 
 class Refused(Struct, frozen=True):
-    """The join was not made and the draft is as it was. `true_tail` is what to show to the model. With `readings` it
-    is a question: `doubtful` is the rest, to be kept until the model has said which of them is right."""
+    """The join was not made and the draft is as it was. `true_tail` is what to show to the model. With
+    `readings` it is a question: `doubtful` is the rest, to be kept until the model has said which of them is
+    right."""
 
     kind: RefusalKind
     why: str
@@ -86,8 +88,8 @@ class Refused(Struct, frozen=True):
 
 
 class Extended(Struct, frozen=True):
-    """The draft grew and stays open. `kept` and `added` are the whole change (see `grown`). The first `echoed`
-    characters of the rest were there already, or were no part of the text."""
+    """The draft grew and stays open. `kept` and `added` are the whole change (see `grown`). The first
+    `echoed` characters of the rest were there already, or were no part of the text."""
 
     draft: Draft
     kept: int
@@ -120,10 +122,12 @@ def splice(
     *,
     told: int | None = None,
 ) -> Spliced | Extended | Refused:
-    """Join a whole `finish_call` to its draft. `guarded` names arguments whose default must not be assumed. `told` is
-    how much of the draft the model was told of, if that was not all."""
+    """Join a whole `finish_call` to its draft. `guarded` names arguments whose default must not be assumed.
+    `told` is how much of the draft the model was told of, if that was not all."""
     if draft.closed and (rest or more):
-        return _refuse(draft, "closed", f"{draft.argument} was received to its end: send an empty rest and more=false")
+        return _refuse(
+            draft, "closed", f"{draft.argument} was received to its end: send an empty rest and more=false"
+        )
     if not is_encodable(rest):
         return _refuse(draft, "malformed", "rest holds half a surrogate pair")
     found = _judge(draft, after, rest, told, cut=False)
@@ -164,7 +168,9 @@ def extend_by_cut(draft: Draft, finish_arguments: str, *, told: int | None = Non
     if named_text != draft.id:
         return _refuse(draft, "other_draft", f"the piece does not name the draft {draft.id}")
     if after is None or after.end is None:
-        return _refuse(draft, "no_anchor", "the stream broke before `after` was complete, so nothing can be verified")
+        return _refuse(
+            draft, "no_anchor", "the stream broke before `after` was complete, so nothing can be verified"
+        )
     after_text = string_at(finish_arguments, after)
     rest_text = None if rest is None else string_at(finish_arguments, rest)
     if after_text is None or rest_text is None:
@@ -196,9 +202,13 @@ def _judge(draft: Draft, after: str, rest: str, told: int | None, *, cut: bool) 
     after = next((one for one in unmarked(after) if ends_of(text, one)), after)
     places = ends_of(text, after)
     if not places:
-        return _refuse(draft, "wrong_anchor", "after does not occur at the end of the draft: repeat it exactly")
+        return _refuse(
+            draft, "wrong_anchor", "after does not occur at the end of the draft: repeat it exactly"
+        )
     if len(after) < SURE and after != text and (len(places) > 1 or places[0] != len(text)):
-        return _refuse(draft, "unsure_anchor", "after fits more than one place: repeat more of the draft's end")
+        return _refuse(
+            draft, "unsure_anchor", "after fits more than one place: repeat more of the draft's end"
+        )
     if len(text) in places:
         found = _behind(text, rest, cut=cut)
         if told in places[1:] and isinstance(found, _Doubt) and rest.startswith(text[told:]):
@@ -223,14 +233,16 @@ def _behind(text: str, rest: str, *, cut: bool) -> Reading | _Doubt:
     why = "rest begins with what the draft ends with, and that may be a repetition or meant"
     if found is not None:
         again = overlaps(text, rest[found.skip :], open_end=cut)
-        readings += [Reading(whole, found.skip + count, end) for count in (0, *again[-1:]) for end in found.ends]
+        readings += [
+            Reading(whole, found.skip + count, end) for count in (0, *again[-1:]) for end in found.ends
+        ]
         why = f"rest begins with {found.what}, and that may be meant or not"
     return _Doubt(why, tuple(dict.fromkeys(readings))[:_MOST_READINGS])
 
 
 def _behind_told(text: str, told: int, rest: str, *, cut: bool) -> Reading | _Doubt:
-    """`after` is the end of what the model was told of. It does not know the last words of the draft, and brings them
-    again, perhaps behind something that is no part of the text; or it goes on in other words."""
+    """`after` is the end of what the model was told of. It does not know the last words of the draft, and
+    brings them again, perhaps behind something that is no part of the text; or it goes on in other words."""
     kept_back, whole = text[told:], len(text)
     found = wrapping(text[:told], rest, cut=cut)
     skip = found.skip if found is not None else 0
@@ -256,7 +268,8 @@ def _behind_told(text: str, told: int, rest: str, *, cut: bool) -> Reading | _Do
 def _behind_earlier(
     draft: Draft, places: Collection[int], rest: str, told: int | None, *, cut: bool
 ) -> Reading | _Doubt | Refused:
-    """`after` stands further back. What follows it there is kept: `rest` must bring it again, or it is asked about."""
+    """`after` stands further back. What follows it there is kept: `rest` must bring it again, or it is asked
+    about."""
     text, whole = draft.text, len(draft.text)
     if cut and any(text.startswith(rest, place) for place in places):
         return Reading(whole, len(rest))
@@ -264,13 +277,18 @@ def _behind_earlier(
     if len(fits) == 1:
         proved = Reading(whole, whole - fits[0])
         # In a text that repeats itself, what stands before both places is the same, too.
-        is_sure = proved.skip >= SURE_REPEAT and text[fits[0] - 1] != text[-1] and not is_habit(text, text[fits[0] :])
+        is_sure = (
+            proved.skip >= SURE_REPEAT
+            and text[fits[0] - 1] != text[-1]
+            and not is_habit(text, text[fits[0] :])
+        )
         if is_sure and max(overlaps(text, rest)) == proved.skip:
             return proved
     if fits:
         repeats = [Reading(whole, whole - place) for place in fits]
         return _Doubt(
-            "after is not the end of the draft, and rest begins with what stands behind it there, which may be a "
+            "after is not the end of the draft, and rest begins with what stands behind it there, which "
+            "may be a "
             "repetition or meant",
             tuple(dict.fromkeys((*repeats[:3], Reading(whole))))[:_MOST_READINGS],
         )
@@ -284,7 +302,9 @@ def _behind_earlier(
             "after is not the end of the draft, and rest does not begin with what stands behind it there",
             tuple(dict.fromkeys(readings)),
         )
-    return _refuse(draft, "wrong_anchor", "after is not the end of the draft: repeat the last characters exactly")
+    return _refuse(
+        draft, "wrong_anchor", "after is not the end of the draft: repeat the last characters exactly"
+    )
 
 
 def _few(counts: list[int]) -> list[int]:
@@ -308,7 +328,7 @@ def _made(
     try:
         text = msgspec.json.encode(arguments).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        return _refuse(draft, "malformed", f"the arguments can not be written as JSON: {error}")
+        return _refuse(draft, "malformed", f"the arguments cannot be written as JSON: {error}")
     return Spliced(arguments, text, joined.kept, joined.added, joined.echoed)
 
 
@@ -321,10 +341,14 @@ def _joined(draft: Draft, rest: str, reading: Reading) -> Extended | Refused:
 
 def _member_faults(draft: Draft, also: Mapping[str, Any], guarded: Collection[str]) -> Refused | None:
     changed = tuple(
-        name for name, value in also.items() if name == draft.argument or draft.settled.get(name, value) != value
+        name
+        for name, value in also.items()
+        if name == draft.argument or draft.settled.get(name, value) != value
     )
     if changed:
-        return _refuse(draft, "conflict", f"already received, and can not be changed: {', '.join(changed)}", changed)
+        return _refuse(
+            draft, "conflict", f"already received, and cannot be changed: {', '.join(changed)}", changed
+        )
     missing = tuple(sorted(set(guarded) - set(draft.settled) - set(also) - {draft.argument}))
     if missing:
         why = f"lost in the cut, and without a safe default: {', '.join(missing)}; send them in also"
@@ -337,7 +361,3 @@ def _member_faults(draft: Draft, also: Mapping[str, Any], guarded: Collection[st
 
 def _refuse(draft: Draft, kind: RefusalKind, why: str, missing: tuple[str, ...] = ()) -> Refused:
     return Refused(kind, why, tail(draft), missing)
-
-
-def _true_tail(draft: Draft) -> str:
-    return tail(draft)

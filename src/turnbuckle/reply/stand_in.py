@@ -1,4 +1,5 @@
-"""What stands in for the parts of a call that never arrived: arguments that are legal, results that are honest.
+"""What stands in for the parts of a call that never arrived: arguments that are legal, results that are
+honest.
 
 The texts are constants, so that a stand-in can be told from a tool's own words: a real result that turns up
 later takes the stand-in's place as long as nobody has sent it.
@@ -7,7 +8,7 @@ later takes the stand-in's place as long as nobody has sent it.
 import msgspec
 
 from turnbuckle.vocab.arguments import judge
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import CallPart, ProviderState, ResultPart, TextPart
 
 NO_RESULT = "No result was recorded for this call. It is not known whether it ran."
@@ -17,7 +18,6 @@ BAD_ARGUMENTS = "The arguments of this call are not a JSON object, and no result
 KEPT_RAW = 4096
 """How many characters of unusable arguments are shown to the model again."""
 
-_FREE_TEXT = "custom_tool_call"
 _TEXTS = frozenset({NO_RESULT, CUT_CALL, BAD_ARGUMENTS})
 
 
@@ -35,7 +35,8 @@ def is_stand_in(result: ResultPart) -> bool:
 
 
 def legal_arguments(raw: str) -> str:
-    """The same text if it is a JSON object, `{}` if it is blank, else an object that holds what was received."""
+    """The same text if it is a JSON object, `{}` if it is blank, else an object that holds what was
+    received."""
     judged = judge(raw)
     if judged.status == "whole":
         return raw if raw.strip(" \t\r\n") not in ("", "null") else "{}"
@@ -47,19 +48,21 @@ def legal_arguments(raw: str) -> str:
     return msgspec.json.encode(shown).decode("utf-8")
 
 
-def takes_free_text(call: CallPart, protocol: Protocol) -> bool:
-    """Whether this call's input is text of any kind: a custom tool of Responses, going back to Responses."""
+def takes_free_text(call: CallPart, rules: HistoryRules) -> bool:
+    """Whether this call's input is text of any kind, and goes back to where that is known."""
     state = call.state
-    if protocol != "openai_responses" or state is None or state.protocol != protocol:
-        return False
-    return state.data.get("type") == _FREE_TEXT
+    return (
+        state is not None
+        and state.protocol == rules.protocol
+        and state.data.get("type") in rules.free_text_calls
+    )
 
 
-def state_once_changed(call: CallPart, protocol: Protocol) -> ProviderState | None:
-    """What a call that we changed may keep of its state. A Responses item is known by its id, and a changed call must
-    not pretend to be that item; only its kind stays."""
-    if protocol != "openai_responses" or call.state is None:
+def state_once_changed(call: CallPart, rules: HistoryRules) -> ProviderState | None:
+    """What a call that we changed may keep of its state. Where items are known by their ids a changed call
+    must not pretend to be the one that was sent; only its kind stays."""
+    if not rules.items_have_identity or call.state is None:
         return call.state
-    if not takes_free_text(call, protocol):
+    if not takes_free_text(call, rules):
         return None
-    return ProviderState(call.state.protocol, call.state.model, {"type": _FREE_TEXT})
+    return ProviderState(call.state.protocol, call.state.model, {"type": call.state.data["type"]})

@@ -1,11 +1,11 @@
 """Which reasoning may go back to which provider.
 
-Reasoning is bound to whoever made it. Anthropic refuses a thinking block without its signature; Responses cannot
-use an item that it neither stored nor can read; Chat Completions takes plain text where a host asks for it. State of
-another protocol, or of another model where the model is known, never goes back.
+Reasoning is bound to whoever made it. Some providers refuse it without their signature, some cannot use what
+they neither stored nor can read, some take plain text; the rules of a protocol say which. State of another
+protocol, or of another model where the model is known, never goes back.
 """
 
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import OpaquePart, Part, ProviderState, ReasoningPart
 from turnbuckle.vocab.quirks import Quirks
 
@@ -19,26 +19,23 @@ def is_thought(part: Part) -> bool:
     return isinstance(part, ReasoningPart)
 
 
-def is_foreign(state: ProviderState, protocol: Protocol, model: str) -> bool:
+def is_foreign(state: ProviderState, rules: HistoryRules, model: str) -> bool:
     """Whether this state was made elsewhere. An unnamed model on either side says nothing."""
-    return state.protocol != protocol or bool(model and state.model and state.model != model)
+    return state.protocol != rules.protocol or bool(model and state.model and state.model != model)
 
 
-def can_return(part: Part, protocol: Protocol, model: str, quirks: Quirks) -> bool:
+def can_return(part: Part, rules: HistoryRules, model: str, quirks: Quirks) -> bool:
     """Whether this part may be sent to that model as it is. Only reasoning and opaque parts can fail."""
     if isinstance(part, OpaquePart):
-        return not is_foreign(part.state, protocol, model if is_thought(part) else "")
+        return not is_foreign(part.state, rules, model if is_thought(part) else "")
     if not isinstance(part, ReasoningPart):
         return True
     if part.state is None:
-        return protocol == "openai_chat"
-    return not is_foreign(part.state, protocol, model) and _is_vouched_for(part.state, quirks)
+        return rules.takes_plain_reasoning
+    return not is_foreign(part.state, rules, model) and _is_vouched_for(part.state, rules, quirks)
 
 
-def _is_vouched_for(state: ProviderState, quirks: Quirks) -> bool:
-    data = state.data
-    if state.protocol == "anthropic":
-        return bool(data.get("signature") or data.get("data"))
-    if state.protocol == "openai_responses":
-        return bool(quirks.stored or data.get("encrypted_content") or data.get("content"))
-    return True
+def _is_vouched_for(state: ProviderState, rules: HistoryRules, quirks: Quirks) -> bool:
+    if not rules.vouched_by or (rules.vouched_by_store and quirks.stored):
+        return True
+    return any(state.data.get(field) for field in rules.vouched_by)

@@ -70,7 +70,8 @@ def ours_to_run(reply: Reply) -> tuple[ReplyCall, ...]:
 
 
 def _is_declared_incomplete(reply: Reply) -> bool:
-    """The Responses protocol can end a reply tidily and call it incomplete, for reasons that we do not know."""
+    """The Responses protocol can end a reply tidily and call it incomplete, for reasons that we do not
+    know."""
     return reply.finish == "other" and reply.finish_said == "incomplete"
 
 

@@ -1,7 +1,7 @@
 """What a model is told before the task. Short, and the same for the whole session: caches like it that way.
 
-The wording was chosen by measurement with a small model (`benchmarks/system_prompt.py`): asked to say at the end what
-it did, it says so at once and does nothing.
+The wording was chosen by measurement with a small model (`benchmarks/system_prompt.py`): asked to say at the
+end what it did, it says so at once and does nothing.
 """
 
 from turnbuckle.vocab.messages import Message, TextPart
@@ -10,7 +10,8 @@ SYSTEM = (
     "You carry out tasks for a user, with tools, in the folder {workspace}. Paths are relative to it. "
     "Use the tools for every step. After the last tool result, sum up briefly. "
     "Look before you change things, and check what you did. Do what was asked and no more. "
-    "Messages that begin with [Runtime] come from the program that runs you, not from the user: they tell you "
+    "Messages that begin with [Runtime] come from the program that runs you, not from the user: they "
+    "tell you "
     "truthfully what happened to the connection or to a tool."
 )
 

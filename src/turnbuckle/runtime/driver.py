@@ -1,24 +1,25 @@
 """The driver: the only loop. It asks the turn what is due, performs it, and writes down what happened.
 
-Streaming or not, live or come back after a crash, one tool or ten: it is this loop. It decides nothing. What it
-appends is stored before it is folded, and folded before anything is done about it. A tool starts only when its intent
-is on disk and the claim is still ours; its result is on disk before the model is asked again.
+Streaming or not, live or come back after a crash, one tool or ten: it is this loop. It decides nothing. What
+it appends is stored before it is folded, and folded before anything is done about it. A tool starts only when
+its intent is on disk and the claim is still ours; its result is on disk before the model is asked again.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Literal
 
-from turnbuckle.journal.port import Conflict, Fenced, Note, StorageFull
+from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.sending import Sending
-from turnbuckle.runtime.speech import Speech
+from turnbuckle.runtime.stream_filter import StreamFilter
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
-from turnbuckle.turn import asking, budget, ladder
+from turnbuckle.turn import approvals as asking
+from turnbuckle.turn import budget, ladder
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -43,13 +44,15 @@ from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
 
 _SUSPECT = (
-    "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows whether it was "
+    "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows "
+    "whether it was "
     "done; look first, and do not stop the server again."
 )
 _STORE_AGAIN = 0.5
@@ -109,15 +112,17 @@ class Driver:
 
     @property
     def _policy(self) -> Policy:
-        """The rules, with the caller's wishes in them."""
+        """The rules, with the caller's options in them."""
         return self._log.fold.policy
 
-    async def start(self, started: RunStarted, note: Note | None = None) -> Outcome:
+    async def start(self, started: RunStarted, note: IndexUpdate | None = None) -> Outcome:
         """Begin a run and drive it to its end."""
         await self.begin(started, note)
         return await self.go_on()
 
-    async def begin(self, started: RunStarted, note: Note | None = None, left: tuple[DraftKept, ...] = ()) -> None:
+    async def begin(
+        self, started: RunStarted, note: IndexUpdate | None = None, left: tuple[DraftKept, ...] = ()
+    ) -> None:
         """Store the beginning of a run, with the drafts that the run before it left."""
         await self._log.append([started, *left], note)
 
@@ -182,12 +187,13 @@ class Driver:
     async def _record(self, facts: tuple[Fact, ...]) -> None:
         ended = next((fact for fact in facts if isinstance(fact, RunEnded)), None)
         # A run is found by what it answered, too.
-        note = None if ended is None else Note(status=ended.outcome.kind, words=self.turn.shown)
+        note = None if ended is None else IndexUpdate(status=ended.outcome.kind, words=self.turn.shown)
         settled = {fact.approval for fact in facts if isinstance(fact, ApprovalAnswered)}
         stopping = self.turn.stopping
 
         def still_due(turn: Turn) -> bool:
-            """A person may have answered in the meantime, or want the run to stop. Then something else is due."""
+            """A person may have answered in the meantime, or want the run to stop. Then something else is
+            due."""
             waiting = {call.consent.id for call in asking.open_in(turn) if call.consent is not None}
             return settled <= waiting and turn.stopping == stopping
 
@@ -202,7 +208,8 @@ class Driver:
             await self._log.append([StopAsked(self._wall(), self.stop.by)])
 
     async def _stop_is_noted(self) -> bool:
-        """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else any more."""
+        """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else any
+        more."""
         if not self.stop.is_set():
             return False
         assert self._stopping is not None
@@ -210,7 +217,8 @@ class Driver:
         return True
 
     async def leave(self, why: str) -> None:
-        """Write down that the run is let go of in good order. Only when nothing of it is under way any more."""
+        """Write down that the run is let go of in good order. Only when nothing of it is under way any
+        more."""
         self._log.sleep = None  # whoever lets go waits for nothing
         while True:
             await self._log.load()  # an append that was broken off may have been stored
@@ -234,14 +242,17 @@ class Driver:
         due = self._log.fold.due()
         return bool(due) and all(isinstance(command, AwaitAnswer) for command in due)
 
-    async def steer(self, message: str, messages: tuple[Message, ...], asked: dict[str, Any] | None = None) -> bool:
+    async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:
         """Store what somebody says into the turn. False if it has ended: then it takes nothing in."""
-        return await self._log.append([UserSpoke(self._wall(), message, messages, asked=asked or {})], waits=False)
+        return await self._log.append(
+            [UserSpoke(self._wall(), message, messages, origin=origin)], waits=False
+        )
 
     async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
-        """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or comes too
-        late. Raises ValueError for an answer to what was not asked: only a question can be answered in words, and only
-        a call be allowed. If whoever brought it goes away meanwhile, it is stored all the same."""
+        """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or
+        comes too late. Raises ValueError for an answer to what was not asked: only a question can be answered
+        in words, and only a call be allowed. If whoever brought it goes away meanwhile, it is stored all the
+        same."""
         return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text)))
 
     async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str) -> bool:
@@ -319,8 +330,9 @@ class Driver:
         speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
-        given = budget.input_guess(self.turn.messages)
-        request = self._sending.request(self.turn, asked, self._policy, self._tools.specs())
+        given = budget.input_guess(self.turn)
+        told = ladder.as_sent(self.turn, way)
+        request = self._sending.request(told, asked, self._policy, self._tools.specs())
         request = shaped(request, self.turn, way)
         async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
@@ -345,8 +357,8 @@ class Driver:
         await self._log.append([*noticed, self._streamed(attempt, said)])
 
     def _usable(self, wanted: RouteName) -> RouteName:
-        """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead ones would
-        stand in for each other until all calls are spent."""
+        """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead
+        ones would stand in for each other until all calls are spent."""
         failed = self.turn.failed_routes
         left = (route.name for route in self._policy.routes if route.name not in failed)
         chosen = (self._model.choose(name) for name in (wanted, *left))
@@ -360,7 +372,7 @@ class Driver:
             resting = tuple(name for name in names if len(names) > 1 and self._model.choose(name) != name)
         return Streamed(self._wall(), attempt, said, resting=resting)
 
-    def _why_halt(self, speech: Speech | RestSpeech, given: int) -> Failure | None:
+    def _why_halt(self, speech: StreamFilter | RestSpeech, given: int) -> Failure | None:
         """Why this attempt is not worth its time any more."""
         if speech.repeats:
             where = "" if speech.repeats_in == "text" else f" in its {speech.repeats_in}"
@@ -399,13 +411,19 @@ class Driver:
             await self._run_started(command)
             return
         if found == "done":
-            told = ToolOutcome("finished", "The process died as this ran. A look shows that it had been done.")
+            told = ToolOutcome(
+                "finished", "The process died as this ran. A look shows that it had been done."
+            )
         elif found == "not_done":
-            told = ToolOutcome("failed", "The process died as this ran. A look shows that it had not been done.")
+            told = ToolOutcome(
+                "failed", "The process died as this ran. A look shows that it had not been done."
+            )
         elif not command.again:
             told = ToolOutcome("unknown", _SUSPECT)
         else:
-            told = ToolOutcome("unknown", "The process died as this ran. Nobody knows whether it was done; look first.")
+            told = ToolOutcome(
+                "unknown", "The process died as this ran. Nobody knows whether it was done; look first."
+            )
         await self._finish(command.call_id, command.name, told)
 
     async def _run_started(self, command: RunTool | SettleTool) -> None:
@@ -432,7 +450,7 @@ class Driver:
         await self._finish(command.call_id, command.name, outcome)
 
     async def _finish(self, call_id: str, name: str, outcome: ToolOutcome) -> None:
-        """A result that can not be stored is not given up at once: the tool has run."""
+        """A result that cannot be stored is not given up at once: the tool has run."""
         for left in range(_STORE_TRIES, -1, -1):
             try:
                 await self._log.append([ToolFinished(self._wall(), call_id, name, outcome)])

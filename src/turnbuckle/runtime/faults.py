@@ -1,9 +1,9 @@
 """Named points at which a process kills itself, for tests of what a crash leaves behind.
 
-The environment variable TURNBUCKLE_FAULT names one: `after-append:ToolStarted:1` dies right behind the first append
-that holds a ToolStarted. Points are `before-append` and `after-append` with the name of a fact, and `before-tool`,
-`in-tool` (at its first output) and `after-tool` with the name of a tool; the number counts from 1. Without the
-variable nothing here is part of a run.
+The environment variable TURNBUCKLE_FAULT names one: `after-append:ToolStarted:1` dies right behind the first
+append that holds a ToolStarted. Points are `before-append` and `after-append` with the name of a fact, and
+`before-tool`, `in-tool` (at its first output) and `after-tool` with the name of a tool; the number counts
+from 1. Without the variable nothing here is part of a run.
 """
 
 import os
@@ -19,16 +19,16 @@ from turnbuckle.journal.port import (
     SEARCH_LIMIT,
     Append,
     Claim,
-    Found,
     Grade,
     Held,
+    IndexUpdate,
     Item,
     Journal,
     Merge,
-    Note,
+    SearchHit,
+    StreamQuery,
     StreamRow,
     Trouble,
-    Wanted,
 )
 from turnbuckle.runtime.ports import Stopper, Tools
 from turnbuckle.turn.facts import decode
@@ -77,7 +77,14 @@ class FaultyJournal:
         self._fault = fault
 
     async def append(
-        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
     ) -> int:
         names = dict.fromkeys(_name(stream, item) for item in items)
         for name in names:
@@ -97,11 +104,13 @@ class FaultyJournal:
         await self._journal.wait(stream, after)
 
     async def streams(
-        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         return await self._journal.streams(wanted, after, limit)
 
-    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+    async def search(
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         return await self._journal.search(words, wanted, limit)
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
@@ -116,7 +125,7 @@ class FaultyJournal:
     def still_mine(self, claim: Claim) -> bool:
         return self._journal.still_mine(claim)
 
-    async def note(self, stream: str, note: Note) -> None:
+    async def note(self, stream: str, note: IndexUpdate) -> None:
         await self._journal.note(stream, note)
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
@@ -132,7 +141,11 @@ class FaultyJournal:
         return self._journal.trouble()
 
     async def change_all(
-        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
     ) -> bool:
         names = dict.fromkeys(_name(one.stream, item) for one in appends for item in one.items)
         for name in names:
@@ -168,7 +181,13 @@ class FaultyTools:
         return await self._tools.refuse(call_id, name, arguments)
 
     async def run(
-        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        key: str,
+        said: Callable[[str], None],
+        stop: Stopper,
     ) -> ToolOutcome:
         def heard(text: str) -> None:
             self._fault.reached("in-tool", name)

@@ -7,8 +7,8 @@ from turnbuckle.vocab.failure import Failure, failure
 
 
 class Halt:
-    """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of the turn
-    is over, which a silent stream would never find out by itself."""
+    """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of
+    the turn is over, which a silent stream would never find out by itself."""
 
     def __init__(self, stop: Stopper, seconds_left: float, limit: float) -> None:
         self._stop = stop
@@ -33,7 +33,9 @@ class Halt:
     async def wait(self) -> None:
         either = [asyncio.ensure_future(self._own.wait()), asyncio.ensure_future(self._stop.wait())]
         try:
-            done, _ = await asyncio.wait(either, timeout=self._seconds_left, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                either, timeout=self._seconds_left, return_when=asyncio.FIRST_COMPLETED
+            )
             if not done:
                 self.why = self._too_late
         finally:

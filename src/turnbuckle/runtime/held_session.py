@@ -8,18 +8,31 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from turnbuckle.journal.port import Append, Claim, Grade, Journal, Note, StorageError, TooLarge, Wanted, head_after
-from turnbuckle.runtime.holding import hold
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import (
+    Append,
+    Claim,
+    Grade,
+    IndexUpdate,
+    Journal,
+    StorageError,
+    StreamQuery,
+    TooLarge,
+    head_after,
+)
+from turnbuckle.runtime.lease import hold
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs
-from turnbuckle.runtime.saying import LaneClosed, LaneRules
+from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
 from turnbuckle.session import state as states
 from turnbuckle.session.facts import SessionFact, encode
 from turnbuckle.session.state import SessionState
+from turnbuckle.turn.base import joined, opening_of
 from turnbuckle.turn.facts import RunStarted
 from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
 
 KIND = "session"
 OPEN = "open"
@@ -38,7 +51,7 @@ class HeldSession:
         user: str,
         journal: Journal,
         runs: Runs,
-        rules: LaneRules,
+        rules: SessionRules,
         *,
         wall: Wall,
         sleep: Sleep,
@@ -119,7 +132,7 @@ class HeldSession:
             if self.running is not None:
                 await self.running.settled()
             if self.closing is not None:
-                raise LaneClosed
+                raise WorkerClosed
             yield
 
     async def _append(self, facts: list[SessionFact]) -> None:
@@ -130,10 +143,10 @@ class HeldSession:
         for fact in facts:
             after = states.apply(after, fact)
         status = OPEN if after.is_idle else ACTIVE
-        note = Note(kind=KIND, status=status, user=self.user)
+        note = IndexUpdate(kind=KIND, status=status, user=self.user)
         try:
             self._head = await self._journal.append(
-                self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SURE, note=note
+                self.session, items, after=self._head, epoch=self._claim.epoch, grade=Grade.SYNCED, note=note
             )
         except (StorageError, TooLarge):
             raise  # nothing of it is stored
@@ -146,7 +159,8 @@ class HeldSession:
         self,
         facts: list[SessionFact],
         *,
-        notes: Sequence[tuple[str, Note]] = (),
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
         drops: Sequence[str] = (),
         untitled: bool = False,
     ) -> bool:
@@ -155,12 +169,12 @@ class HeldSession:
         after = self.state
         for fact in facts:
             after = states.apply(after, fact)
-        note = Note(kind=KIND, status=OPEN if after.is_idle else ACTIVE, user=self.user)
+        note = IndexUpdate(kind=KIND, status=OPEN if after.is_idle else ACTIVE, user=self.user)
         note = replace(note, title="", forgotten=True) if untitled else note
         items = tuple(encode(fact) for fact in facts)
         append = Append(self.session, items, self._head, self._claim.epoch, note)
         try:
-            if not await self._journal.change_all(appends=(append,), notes=notes, drops=drops):
+            if not await self._journal.change_all(appends=(append, *appends), notes=notes, drops=drops):
                 return False
         except (StorageError, TooLarge):
             raise  # nothing of it is stored
@@ -173,13 +187,29 @@ class HeldSession:
 
     async def _is_titled_by(self, run: RunId) -> bool:
         """Whether the title of the session is still the first words of this run."""
-        titles = [row.title for name in (run, self.session) for row in await self._journal.streams(Wanted(name=name))]
+        titles = [
+            row.title
+            for name in (run, self.session)
+            for row in await self._journal.streams(StreamQuery(name=name))
+        ]
         return len(titles) == 2 and titles[0] == titles[1] != ""
 
     async def _started(self, run: RunId) -> RunStarted | None:
         first = await self._journal.read(run, 0, 1)
         fact = decode_run(first[0].data) if first else None
         return fact if isinstance(fact, RunStarted) else None
+
+    def _refuse_if_told_of(self, run: RunId) -> None:
+        """Raises SessionBusy while a run goes on whose history holds this one."""
+        going_on = self._under_way.run if self._under_way is not None else self._left
+        if going_on not in (None, run) and run in self.state.runs:
+            raise SessionBusy(f"the run {going_on} was told of {run}; wait for it, or stop it")
+
+    async def _opening_of(self, started: RunStarted) -> tuple[Message, ...]:
+        """The instructions that stood in front of a run."""
+        return opening_of(
+            joined(await self._runs.conversations.before(started), started.messages, started.opening)
+        )
 
     @property
     def _under_way(self) -> Running | None:

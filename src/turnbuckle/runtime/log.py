@@ -1,19 +1,20 @@
 """A run's own end of the journal: facts are appended here and nowhere else, in one order, under one claim.
 
-A store that is full or fails for a while does not end a run. Whoever appends waits here until the store takes it, and
-everything of the run waits with it: the model's stream, a tool's result, a wish to stop. What a store raises that will
-not pass by itself is raised here too, and so is everything once the run is to be let go of.
+A store that is full or fails for a while does not end a run. Whoever appends waits here until the store takes
+it, and everything of the run waits with it: the model's stream, a tool's result, a wish to stop. What a store
+raises that will not pass by itself is raised here too, and so is everything once the run is to be let go of.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from turnbuckle.journal.port import Claim, Conflict, Grade, Journal, Note, StorageError
-from turnbuckle.runtime.holding import is_held
+from turnbuckle.journal.port import Claim, Conflict, Grade, IndexUpdate, Journal, StorageError
+from turnbuckle.runtime.lease import is_held
 from turnbuckle.runtime.ports import Sleep
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -39,6 +40,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.messages import Message
 
 _SURE = frozenset(
     {
@@ -64,6 +66,10 @@ _SURE = frozenset(
 
 Watch = Callable[[str, Fact], None]
 
+BaseOf = Callable[[RunStarted], Awaitable[tuple[Message, ...]]]
+
+MOST_ADDED = 8 << 20
+"""Bytes of what a run added that are told beside its end. More is read from its facts."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 5.0  # a store that is mended is used again within a few seconds
 
@@ -80,9 +86,17 @@ def pause(tries: int) -> float:
     return min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE) if tries < 8 else _LONGEST_PAUSE
 
 
+async def _no_base(_: RunStarted) -> tuple[Message, ...]:
+    raise RuntimeError("this run stands on another one, and nobody said how to read that")
+
+
+def _size(message: Message) -> int:
+    return len(msgspec.json.encode(message))
+
+
 class RunLog:
-    """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that could be
-    lost."""
+    """Appends facts and folds them. A fact is folded only when it is stored, so nothing is acted on that
+    could be lost."""
 
     def __init__(
         self,
@@ -92,10 +106,11 @@ class RunLog:
         watch: Watch | None = None,
         sleep: Sleep | None = None,
         elapsed: Callable[[], float] | None = None,
+        base_of: BaseOf | None = None,
     ) -> None:
-        """`watch` sees every fact once it is stored. It must be quick, and must not raise. Without `sleep` no store is
-        waited for. `elapsed` is a clock that goes on while this process works, and only then: facts are marked by it
-        with the time that they took."""
+        """`watch` sees every fact once it is stored. It must be quick, and must not raise. Without `sleep` no
+        store is waited for. `elapsed` is a clock that goes on while this process works, and only then: facts
+        are marked by it with the time that they took. `base_of` gives the history that a run stands on."""
         self.fold = fold
         self.sleep = sleep
         self._elapsed = elapsed
@@ -108,6 +123,7 @@ class RunLog:
         self._journal = journal
         self._claim = claim
         self._lock = asyncio.Lock()
+        self._base_of = base_of or _no_base
 
     @property
     def stream(self) -> str:
@@ -119,7 +135,10 @@ class RunLog:
         async with self._lock:
             while items := await self._journal.read(self.stream, self._folded):
                 for item in items:
-                    self._take(decode(item.data))
+                    fact = decode(item.data)
+                    if isinstance(fact, RunStarted) and fact.base:
+                        self.fold.base = await self._base_of(fact)
+                    self._take(fact)
                     count += 1
                 self._folded = items[-1].seq
             self.head = max(self.head, self._folded)
@@ -128,23 +147,24 @@ class RunLog:
     async def append(
         self,
         facts: Sequence[Fact],
-        note: Note | None = None,
+        note: IndexUpdate | None = None,
         *,
         only_if: Callable[[Turn], object] | None = None,
         waits: bool = True,
     ) -> bool:
-        """Store facts, all or none, and take them in. Raises `JournalError`. Behind the end of a run nothing is
-        stored: a late word of a tool, or a wish to stop, has nobody to tell it to any more. With `only_if`, nothing is
-        stored either if that does not hold when it is this append's turn. Where somebody is there to be told that the
-        store fails, nothing `waits` for it. Returns whether it was stored."""
+        """Store facts, all or none, and take them in. Raises `JournalError`. Behind the end of a run nothing
+        is stored: a late word of a tool, or a wish to stop, has nobody to tell it to any more. With
+        `only_if`, nothing is stored either if that does not hold when it is this append's turn. Where
+        somebody is there to be told that the store fails, nothing `waits` for it. Returns whether it was
+        stored."""
         if not facts:
             return False
-        grade = Grade.SEEN if _SURE.isdisjoint(map(type, facts)) else Grade.SURE
+        grade = Grade.FLUSHED if _SURE.isdisjoint(map(type, facts)) else Grade.SYNCED
         async with self._lock:
             turn = self.fold.turn
             if turn.phase == "ended" or (only_if is not None and not only_if(turn)):
                 return False
-            facts = self._marked(facts)
+            facts = self._marked(self._with_added(facts))
             items = [encode(fact) for fact in facts]
             self.head = await self._stored(items, grade, note, waits)
             self._folded = self.head
@@ -160,7 +180,7 @@ class RunLog:
         self.fold.take(fact)
         self.waits = self.waits + 1 if isinstance(fact, Waited) else 0
 
-    async def _stored(self, items: list[bytes], grade: Grade, note: Note | None, waits: bool) -> int:
+    async def _stored(self, items: list[bytes], grade: Grade, note: IndexUpdate | None, waits: bool) -> int:
         tries = 0
         while True:
             try:
@@ -183,6 +203,17 @@ class RunLog:
         """The number of the last of these items, if they are what the stream ends with; else 0."""
         found = await self._journal.read(self.stream, self.head, len(items) + 1)
         return head if [item.data for item in found] == items else 0
+
+    def _with_added(self, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """The facts, with what the run added to its conversation beside its end."""
+        ended = facts[-1]
+        turn = self.fold.after(facts[:-1]) if isinstance(ended, RunEnded) else None
+        if not isinstance(ended, RunEnded) or turn is None or turn.phase == "new":
+            return facts
+        added = turn.messages[turn.began :]
+        if sum(map(_size, added)) > MOST_ADDED:
+            return facts
+        return [*facts[:-1], replace(ended, added=added)]
 
     def _marked(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, the first of them with the seconds that were worked since the last ones."""

@@ -1,14 +1,15 @@
 """Requests for the rest of a cut call as plain text, and their answers on the way to the journal.
 
-Such a request goes out without tools, with the beginning of the answer in it where the host goes on behind that. What
-comes back is no text for anybody to read: readers see it grow as the arguments of the `finish_call` that it stands for.
+Such a request goes out without tools, with the beginning of the answer in it where the host goes on behind
+that. What comes back is no text for anybody to read: readers see it grow as the arguments of the
+`finish_call` that it stands for.
 """
 
 import msgspec
 from msgspec.structs import replace
 
 from turnbuckle.reply.repetition import Where
-from turnbuckle.runtime.speech import Speech
+from turnbuckle.runtime.stream_filter import StreamFilter
 from turnbuckle.turn import ladder
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.turn.state import Turn
@@ -69,20 +70,27 @@ def shaped(request: ModelRequest, turn: Turn, way: str) -> ModelRequest:
     )
 
 
-def speech_for(turn: Turn, shown: str, way: str, notes: tuple[Message, ...]) -> "Speech | RestSpeech":
+def speech_for(turn: Turn, shown: str, way: str, notes: tuple[Message, ...]) -> "StreamFilter | RestSpeech":
     draft = ladder.drafted(turn)
     if way and draft is not None:
         return RestSpeech(draft.id, f"{ladder.SAME_TOOL}{turn.attempt}")
     joint = joint_of(notes)
-    document = turn.wishes.response_format is not None
-    return Speech(shown, ladder.held_back(turn, way), anchor=joint.anchor, apart=joint.apart, document=document)
+    document = turn.options.response_format is not None
+    return StreamFilter(
+        shown,
+        ladder.held_back(turn, way),
+        anchor=joint.anchor,
+        apart=joint.apart,
+        document=document,
+        from_top=way == ladder.AGAIN,
+    )
 
 
 class RestSpeech:
     """Tells the text of an answer as the arguments of a call, piece by piece, in valid JSON."""
 
     def __init__(self, draft: str, call_id: str) -> None:
-        self._speech = Speech()
+        self._speech = StreamFilter()
         self._draft = draft
         self._call_id = call_id
         self._block: int | None = None

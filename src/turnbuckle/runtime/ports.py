@@ -1,4 +1,5 @@
-"""What the driver needs of the world, as narrow as it can be. The app hands in the real bodies, the lab its doubles."""
+"""What the driver needs of the world, as narrow as it can be. The app hands in the real bodies, the lab its
+doubles."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
@@ -45,11 +46,18 @@ class Tools(Protocol):
         ...
 
     async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
-        """Why this call may not start: an unknown name, arguments that do not fit, a rule against it. None: it may."""
+        """Why this call may not start: an unknown name, arguments that do not fit, a rule against it. None:
+        it may."""
         ...
 
     async def run(
-        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        key: str,
+        said: Callable[[str], None],
+        stop: Stopper,
     ) -> ToolOutcome:
         """Run it to its one outcome. Never raises."""
         ...

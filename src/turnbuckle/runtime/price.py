@@ -1,7 +1,7 @@
 """What tokens cost, from a maintained price table.
 
-The table takes a third of a second to load, so it is loaded only by who asks: at the start of a program whose turns
-have a limit in money, else when a run is over and something was wasted.
+The table takes a third of a second to load, so it is loaded only by who asks: at the start of a program whose
+turns have a limit in money, else when a run is over and something was wasted.
 """
 
 import importlib

@@ -1,10 +1,10 @@
-"""The rehearsal model: a small script that answers in the place of a model, so that everything can be tried without a
-key or a network. It says what it is, and it can break on purpose.
+"""The rehearsal model: a small script that answers in the place of a model, so that everything can be tried
+without a key or a network. It says what it is, and it can break on purpose.
 
-It looks at the newest words of the user and at what came since. A reply follows from the task and from the results so
-far, so when it was cut it goes on exactly from where it stands, and it finishes drafts as a good model does. Where it
-breaks follows from the same: the next place behind what has arrived. Only a break before the first word leaves no
-trace in the request, so those are counted here.
+It looks at the newest words of the user and at what came since. A reply follows from the task and from the
+results so far, so when it was cut it goes on exactly from where it stands, and it finishes drafts as a good
+model does. Where it breaks follows from the same: the next place behind what has arrived. Only a break before
+the first word leaves no trace in the request, so those are counted here.
 """
 
 import asyncio
@@ -53,7 +53,9 @@ _MOST_PIECES = 200
 _STALL = 2.0
 _SLOW_STALL = 3.0
 _ANCHOR = 60
-_MOST_REMEMBERED = 256  # requests that were turned away and may come again within seconds; each is two numbers
+_MOST_REMEMBERED = (
+    256  # requests that were turned away and may come again within seconds; each is two numbers
+)
 _DRAFT = re.compile(r"first (?P<count>[\d,]+) characters.*? kept as draft `(?P<id>[^`]+)`", re.S)
 _WHOLE_DRAFT = re.compile(r"kept whole as draft `(?P<id>[^`]+)` \((?P<count>[\d,]+) characters\)", re.S)
 _KEPT = re.compile(r"Kept: the draft (?P<id>\S+) has (?P<count>[\d,]+) characters")
@@ -67,8 +69,8 @@ class _Call(Struct, frozen=True):
 
 
 class _Reply(Struct, frozen=True):
-    """One whole reply, and what of it is there already: characters of `text`, characters of the last call's last
-    argument in a draft, and how often that call was cut without one."""
+    """One whole reply, and what of it is there already: characters of `text`, characters of the last call's
+    last argument in a draft, and how often that call was cut without one."""
 
     text: str = ""
     reasoning: str = ""
@@ -104,7 +106,9 @@ class Rehearsal:
         self._pace = pace
         self._turned_away: dict[int, int] = {}
 
-    async def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+    async def attempt(
+        self, route: RouteName, request: ModelRequest, stop: Stopper
+    ) -> AsyncIterator[list[Event]]:
         reply = _reply_to(request)
         refused = self._turn_away(reply, request)
         if refused is not None:
@@ -134,7 +138,8 @@ class Rehearsal:
         return None
 
     def _turn_away(self, reply: _Reply, request: ModelRequest) -> Failure | None:
-        """A provider that fails or is busy says so before anything else, once or as often as it was asked to."""
+        """A provider that fails or is busy says so before anything else, once or as often as it was asked
+        to."""
         early = [how for how in reply.breaks if how in ("fail", "busy")]
         if not early or not reply.is_first:
             return None
@@ -183,7 +188,12 @@ def _reply_to(request: ModelRequest) -> _Reply:
     reply = _wanted(plan_of(task), results, offered)
     note = next((text_of(message.parts) for message in reversed(since) if message.note), "")
     if question := _QUESTION.search(note or open_draft):
-        answer = {"draft": question["id"], "after": "", "rest": "", "reading": "a"}  # it always means what it says
+        answer = {
+            "draft": question["id"],
+            "after": "",
+            "rest": "",
+            "reading": "a",
+        }  # it always means what it says
         return _Reply(calls=(_Call(FINISH_CALL, answer),))
     if open_draft:
         note, reply = note or open_draft, replace(reply, text="")  # it was said before the call
@@ -206,7 +216,8 @@ def _about_a_draft(results: tuple[ResultPart, ...]) -> str:
 
 
 def _since(messages: tuple[Message, ...]) -> tuple[list[tuple[ResultPart, ...]], tuple[Message, ...]]:
-    """The results since the task, by the reply that asked for them, and the messages behind the last of them."""
+    """The results since the task, by the reply that asked for them, and the messages behind the last of
+    them."""
     groups: list[tuple[ResultPart, ...]] = []
     last = -1
     for number, message in enumerate(messages):
@@ -284,7 +295,9 @@ def _ending(reply: _Reply) -> _Ending | None:
         return _Ending(kinds[0], max(places[0], there))
     if reply.calls and not reply.draft:
         return _Ending(kinds[reply.cuts], places[reply.cuts]) if reply.cuts < len(kinds) else None
-    return next((_Ending(how, place) for how, place in zip(kinds, places, strict=True) if place > there), None)
+    return next(
+        (_Ending(how, place) for how, place in zip(kinds, places, strict=True) if place > there), None
+    )
 
 
 def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Iterator[Event]:
@@ -319,14 +332,15 @@ def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Ite
             yield CallClosed(block)
     if ending is None or ending.how == "lie":
         yield UsageNoted(Usage(given, _tokens(size), reasoning=_tokens(len(thought))))
-        # A text that is a part can not be told from a whole one, so the lie there is that a call came with it.
+        # A text that is a part cannot be told from a whole one, so the lie there is that a call came with
+        # it.
         yield FinishNoted("calls" if reply.calls or ending is not None else "stop", "")
         yield Ended(NAME)
 
 
 def _spoken(reply: _Reply, ending: _Ending | None) -> Iterator[tuple[str, str, bool]]:
-    """The calls as they are made: name, arguments, and whether they break off. A draft is finished, and what was to
-    run before it is called again, since nothing of a broken reply ran."""
+    """The calls as they are made: name, arguments, and whether they break off. A draft is finished, and what
+    was to run before it is called again, since nothing of a broken reply ran."""
     for call in reply.calls[:-1]:
         yield call.tool, _json(call.arguments), False
     if not reply.calls:
@@ -369,7 +383,8 @@ def _within(events: Iterator[Event], cap: int | None) -> Iterator[Event]:
 
 
 def _pieces(text: str, whole: int, slowly: bool) -> Iterator[str]:
-    """A text in pieces whose size follows from the whole that it is a part of, so that a rest is no slower."""
+    """A text in pieces whose size follows from the whole that it is a part of, so that a rest is no
+    slower."""
     size = max(_SLOW_PIECE if slowly else _PIECE, whole // _MOST_PIECES)
     return (text[start : start + size] for start in range(0, len(text), size))
 

@@ -1,7 +1,8 @@
 """What the rehearsal model was asked to do: a task in words becomes steps.
 
-A task is split where a new verb begins behind "then", "and" or a comma. What stands in backquotes is never looked into.
-How a step shall break, and how slowly it shall go, is taken out first; the rest is a verb with its objects.
+A task is split where a new verb begins behind "then", "and" or a comma. What stands in backquotes is never
+looked into. How a step shall break, and how slowly it shall go, is taken out first; the rest is a verb with
+its objects.
 """
 
 import re
@@ -16,19 +17,22 @@ from turnbuckle.runtime.rehearsal_words import HELP, MARKDOWN, lines, story, tho
 Break = Literal["cut", "stall", "lie", "fail", "busy", "refuse"]
 
 LONGEST_TASK = 4_000
-"""Characters of a task that is looked into. People write a line or two; what is longer is a program's prompt."""
+"""Characters of a task that is looked into. People write a line or two; what is longer is a program's
+prompt."""
 MOST_STEPS = 20
 MOST_BREAKS = 20
 MOST_WAIT = 600.0
 
-_VERBS = "write|append|add|edit|replace|change|read|list|search|run|fetch|ask|wait|sleep|think|show|tell|say|call|use"
+_VERBS = "write|append|add|edit|replace|change|read|list|search|run|fetch|ask|wait|sleep|think|show|tell"
+_VERBS += "|say|call|use"
 _THEN = r"(?:\s*[,;.]\s*|\s+)(?:and\s+)?then\s+"
 _NEXT = re.compile(rf"(?:{_THEN}|\s*,\s*(?:and\s+)?|\.\s+|\s+and\s+)(?=(?:{_VERBS})(?:\s|$))", re.I)
 _NEXT_OF_RUN = re.compile(rf"{_THEN}(?=(?:{_VERBS})(?:\s|$))", re.I)
 _TIMES = r"(?:\s+(?P<times>once|twice|\d{1,2}\s+times|every\s+time|always|for\s+ever))?"
 _HOW = rf"(?P<how>cut|stall|lie|fail|be\s+busy|refuse){_TIMES}(?=$|[\s,.;!?])"
 _BREAKS = re.compile(
-    rf"(?:(?:\s*,\s*|\s+)(?:and\s+|but\s+|then\s+|please\s+)+|\s*,\s*|\s+break\s+(?:by|with)\s+(?:a\s+)?){_HOW}", re.I
+    rf"(?:(?:\s*,\s*|\s+)(?:and\s+|but\s+|then\s+|please\s+)+|\s*,\s*|\s+break\s+(?:by|with)\s+(?:a\s+)?){_HOW}",
+    re.I,
 )
 _BREAK_ALONE = re.compile(rf"^\s*(?:(?:please|break|by|with|a|just)\s+)*{_HOW}", re.I)
 _SLOWLY = re.compile(r"(?:\s*,)?\s*\b(?:very )?slowly\b", re.I)
@@ -36,15 +40,20 @@ _AT_ONCE = re.compile(r"(?:\s*,)?\s*\b(?:at once|in parallel|at the same time)\b
 _QUOTED = re.compile(r"`([^`]+)`")
 _HIDDEN = re.compile("\0(\\d+)\0")
 _POLITE = re.compile(
-    r"^(?:(?:please|now|first|next|also|then|just|hello|hi|can you|could you|would you|i want you to|you)[\s,:]+)+",
+    (
+        r"^(?:(?:please|now|first|next|also|then|just|hello|hi|can you|could you|would you|i want you "
+        r"to|you)[\s,:]+)+"
+    ),
     re.I,
 )
-_NO_NAMES = frozenset({"a", "an", "the", "me", "us", "some", "down", "up", "to", "about", "something", "code"})
+_NO_NAMES = frozenset(
+    {"a", "an", "the", "me", "us", "some", "down", "up", "to", "about", "something", "code"}
+)
 
 
 class Step(Struct, frozen=True):
-    """One thing to do: say something, or call one tool. `breaks` is how it goes wrong, one after the other; `every`
-    time if it never goes right."""
+    """One thing to do: say something, or call one tool. `breaks` is how it goes wrong, one after the other;
+    `every` time if it never goes right."""
 
     text: str = ""
     reasoning: str = ""
@@ -123,7 +132,8 @@ def _wanted_breaks(text: str) -> tuple[tuple[Break, ...], bool]:
 
 
 def _done(text: str, show: Callable[[str], str], path: str) -> Step | None:
-    """The step that a text without its breaks asks for: by the verb that it begins with, else by one inside it."""
+    """The step that a text without its breaks asks for: by the verb that it begins with, else by one inside
+    it."""
     for look in (re.Pattern.match, re.Pattern.search):
         for pattern, make in _REQUESTS:
             found = look(pattern, text)
@@ -131,7 +141,9 @@ def _done(text: str, show: Callable[[str], str], path: str) -> Step | None:
                 continue
             given = {name: show(value) for name, value in found.groupdict().items() if value}
             if "path" in given:
-                given["path"] = path if given["path"] in ("it", "that") and path else given["path"].rstrip(".;:!")
+                given["path"] = (
+                    path if given["path"] in ("it", "that") and path else given["path"].rstrip(".;:!")
+                )
                 if given["path"].lower() in _NO_NAMES:
                     continue
             return make(given)
@@ -151,7 +163,11 @@ def _append(given: dict[str, str]) -> Step:
 
 
 def _edit(given: dict[str, str]) -> Step:
-    arguments = {"path": given["path"], "old": given.get("old", "line 1 of"), "new": given.get("new", "line one of")}
+    arguments = {
+        "path": given["path"],
+        "old": given.get("old", "line 1 of"),
+        "new": given.get("new", "line one of"),
+    }
     return Step(f"I will change {given['path']}.\n", tool="edit_file", arguments=arguments)
 
 
@@ -180,7 +196,9 @@ def _wait(given: dict[str, str]) -> Step:
 
 
 def _fetch(given: dict[str, str]) -> Step:
-    return Step(f"I will fetch {given['url']}.\n", tool="fetch_url", arguments={"url": given["url"].rstrip(".,;")})
+    return Step(
+        f"I will fetch {given['url']}.\n", tool="fetch_url", arguments={"url": given["url"].rstrip(".,;")}
+    )
 
 
 def _ask(given: dict[str, str]) -> Step:
@@ -206,7 +224,10 @@ _REQUESTS: tuple[tuple[re.Pattern[str], Callable[[dict[str, str]], Step]], ...] 
     (re.compile(pattern if pattern[0] == "^" else rf"\b{pattern}", re.I | re.S), make)
     for pattern, make in (
         (r"write (?P<count>\d{1,5}) lines? (?:in)?to (?P<path>[^\s,]+)", _write),
-        (rf"write {_PATH}(?: with (?P<count>\d{{1,5}}) lines?|(?: saying|:) (?P<words>.+)|(?=[\s,]|$))", _write),
+        (
+            rf"write {_PATH}(?: with (?P<count>\d{{1,5}}) lines?|(?: saying|:) (?P<words>.+)|(?=[\s,]|$))",
+            _write,
+        ),
         (r"^(?:append|add) (?P<count>\d{1,5}) lines? to (?P<path>[^\s,]+)", _append),
         (rf"^(?:append|add) (?:to )?{_PATH}(?:(?: saying|:) (?P<words>.+)|(?=[\s,]|$))", _append),
         (r"^(?:replace|change) (?P<old>.+?) (?:by|with|to|into) (?P<new>.+?) in (?P<path>[^\s,]+)", _edit),

@@ -1,7 +1,8 @@
-"""What the rehearsal model says. All of it follows from the request, so that any part of it can be said again."""
+"""What the rehearsal model says. All of it follows from the request, so that any part of it can be said
+again."""
 
 WHO = "I am the rehearsal model: a script, not a language model. "
-HELP = """I can not think, but I do simple things, so that everything can be tried without a key. I understand:
+HELP = """I cannot think, but I do simple things, so that everything can be tried without a key. I understand:
 
 - `write FILE`, `write FILE with N lines`, `write FILE saying WORDS`
 - `append N lines to FILE`, `replace OLD by NEW in FILE`, `edit FILE`
@@ -24,7 +25,7 @@ Each of them can break on the way, as real streams do. Put one of these behind i
 
 `slowly` makes it slow enough to watch: `write notes.md with 600 lines slowly and stall`. Names and commands may
 stand in backquotes. For a real model, run `turnbuckle init`.
-"""
+"""  # noqa: E501
 REFUSAL = "I am the rehearsal model, and I was asked to refuse. So I do."
 MARKDOWN = """This is what markdown looks like.
 
@@ -59,7 +60,14 @@ That is all.
 """
 _SUBJECTS = ("stream", "ship", "letter", "kettle", "ladder", "lantern", "clock", "bridge", "garden", "button")
 _DEEDS = ("went its way", "stood still for a while", "came back", "found its end", "was not in a hurry")
-_PLACES = ("by the river", "on the hill", "behind the house", "in the rain", "at the edge of the town", "near the sea")
+_PLACES = (
+    "by the river",
+    "on the hill",
+    "behind the house",
+    "in the rain",
+    "at the edge of the town",
+    "near the sea",
+)
 
 
 def story(count: int) -> str:
@@ -73,12 +81,15 @@ def story(count: int) -> str:
 
 def lines(count: int, verb: str = "written") -> str:
     """The content of a file."""
-    return "".join(f"line {number} of {count}, {verb} by the rehearsal model\n" for number in range(1, count + 1))
+    return "".join(
+        f"line {number} of {count}, {verb} by the rehearsal model\n" for number in range(1, count + 1)
+    )
 
 
 def thoughts(about: str) -> str:
     """What a script would think, if it could."""
     return (
         f"I was asked to think about {about}. I am a script, so I only look as if I did. "
-        "First I would weigh what is known. Then I would look for what is missing. Then I would choose the shorter way."
+        "First I would weigh what is known. Then I would look for what is missing. Then I would choose "
+        "the shorter way."
     )

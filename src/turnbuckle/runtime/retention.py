@@ -1,12 +1,13 @@
 """What is kept, and for how long.
 
-A run that ended long ago needs no bursts any more: nobody watches it being written. Bursts that follow each other in
-one attempt become one, which holds the same words in the same order. Every other fact stays as it is, with its number,
-and the fold of the run is the same. Runs that nobody can come back to are deleted: answers that were not to be stored,
-and relays whose client has the conversation. Outputs that tools left in files go with their runs.
+A run that ended long ago needs no bursts any more: nobody watches it being written. Bursts that follow each
+other in one attempt become one, which holds the same words in the same order. Every other fact stays as it
+is, with its number, and the fold of the run is the same. Runs that nobody can come back to are deleted:
+answers that were not to be stored, and relays whose client has the conversation. Outputs that tools left in
+files go with their runs.
 
-A mark in the journal says up to which time everything was looked at. Whatever happens to a run later moves it behind
-the mark, so a sweep reads only what has come of age since the last one.
+A mark in the journal says up to which time everything was looked at. Whatever happens to a run later moves it
+behind the mark, so a sweep reads only what has come of age since the last one.
 """
 
 import asyncio
@@ -16,12 +17,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turnbuckle.journal.port import EPOCH_BITS, Item, Journal, Merge, Note, Reader, StreamRow, Wanted
+from turnbuckle.journal.port import (
+    EPOCH_BITS,
+    IndexUpdate,
+    Item,
+    Journal,
+    Merge,
+    Reader,
+    StreamQuery,
+    StreamRow,
+)
 from turnbuckle.runtime.archive import finish_imports
-from turnbuckle.runtime.lane import KIND as SESSION
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD
+from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.turn.facts import RunStarted, Streamed, decode, encode
 from turnbuckle.vocab.events import (
     Alive,
@@ -57,8 +67,8 @@ class Keeping(Struct, frozen=True):
 
 
 class Swept(Struct, frozen=True):
-    """What one sweep did: runs whose bursts were merged, items that are no more, runs that were deleted, folders of
-    outputs that went with their runs."""
+    """What one sweep did: runs whose bursts were merged, items that are no more, runs that were deleted,
+    folders of outputs that went with their runs."""
 
     merged: int = 0
     items: int = 0
@@ -67,11 +77,17 @@ class Swept(Struct, frozen=True):
 
 
 class Retention:
-    """Sweeps one journal. `kept` is the folder of the tools' outputs; `deleted` is told of every run that is about to
-    be deleted."""
+    """Sweeps one journal. `kept` is the folder of the tools' outputs; `deleted` is told of every run that is
+    about to be deleted."""
 
     def __init__(
-        self, journal: Journal, keeping: Keeping, kept: Path, *, wall: Wall, deleted: Callable[[RunId], Awaitable[None]]
+        self,
+        journal: Journal,
+        keeping: Keeping,
+        kept: Path,
+        *,
+        wall: Wall,
+        deleted: Callable[[RunId], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._keeping = keeping
@@ -112,7 +128,7 @@ class Retention:
     async def _between(self, kind: str, since: float, until: float) -> AsyncIterator[StreamRow]:
         """What was last touched in this time, the newest first."""
         place = (until, "")
-        while page := await self._journal.streams(Wanted(kind=kind), place, _PAGE):
+        while page := await self._journal.streams(StreamQuery(kind=kind), place, _PAGE):
             for row in page:
                 if row.updated < since:
                     return
@@ -121,25 +137,24 @@ class Retention:
             place = page[-1].place
 
     async def _is_relay(self, row: StreamRow) -> bool:
-        """Whether nobody can come back to this run: it belongs to no session that is there, and its answer was not to
-        be stored, or its client sends the whole conversation each time."""
-        if await self._journal.streams(Wanted(kind=SESSION, name=row.parent), limit=1):
+        """Whether nobody can come back to this run: it belongs to no session that is there, and its answer
+        was not to be stored, or its client sends the whole conversation each time."""
+        if await self._journal.streams(StreamQuery(kind=SESSION, name=row.parent), limit=1):
             return False
         first = await self._journal.read(row.name, 0, 1)
         started = decode(first[0].data) if first else None
         if not isinstance(started, RunStarted):
             return False
-        asked = started.asked
-        is_stateless = asked.get("surface") == "chat" and not started.wishes.own_tools
-        return is_stateless or asked.get("store") is False
+        is_stateless = started.origin.surface == "chat" and not started.options.own_tools
+        return is_stateless or not started.origin.store
 
     async def _mark(self, name: str) -> float:
-        found = await self._journal.streams(Wanted(kind=KIND, name=name), limit=1)
+        found = await self._journal.streams(StreamQuery(kind=KIND, name=name), limit=1)
         return float(found[0].status) if found else 0.0
 
     async def _set_mark(self, name: str, until: float) -> None:
         if until > await self._mark(name):
-            await self._journal.note(name, Note(kind=KIND, status=repr(until)))
+            await self._journal.note(name, IndexUpdate(kind=KIND, status=repr(until)))
 
 
 async def prune_outputs(journal: Reader, kept: Path) -> int:
@@ -201,7 +216,8 @@ class Merging:
         return same_epoch and last.attempt == fact.attempt and self._size + len(item.data) <= _MOST_BYTES
 
     def _close(self) -> None:
-        """Words, and what came behind the last of them, stay apart: when something was last heard is told by it."""
+        """Words, and what came behind the last of them, stay apart: when something was last heard is told by
+        it."""
         bursts, self._bursts, self._size = self._bursts, [], 0
         heard = [place for place, (_, fact) in enumerate(bursts) if _is_heard(fact)]
         cut = heard[-1] + 1 if heard else 0
@@ -224,8 +240,8 @@ def _is_heard(fact: Streamed) -> bool:
 
 
 def joined(events: Iterable[Event]) -> tuple[Event, ...]:
-    """The same words in the same order, in as few events as can be. Signs of life, and counts of tokens that another
-    one replaced, are left out."""
+    """The same words in the same order, in as few events as can be. Signs of life, and counts of tokens that
+    another one replaced, are left out."""
     made: list[Event] = []
     pieces: list[str] = []
     counted: int | None = None

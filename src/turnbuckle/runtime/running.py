@@ -10,12 +10,13 @@ from turnbuckle.turn.facts import Waited
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 
 
 class Running:
-    """A run that this process drives. It stays the same through all of its lives: when its driver came to a halt,
-    another one goes on."""
+    """A run that this process drives. It stays the same through all of its lives: when its driver came to a
+    halt, another one goes on."""
 
     def __init__(self, run: RunId, log: RunLog, driver: Driver) -> None:
         self.run = run
@@ -48,9 +49,9 @@ class Running:
         """Give a person's answer to what the run has asked. False if nobody waits for it."""
         return await self._driver.answer(approval, verdict, by, text)
 
-    async def steer(self, message: str, messages: tuple[Message, ...], asked: dict[str, Any] | None = None) -> bool:
+    async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:
         """Say something into the turn that is under way. False if that has ended."""
-        return await self._driver.steer(message, messages, asked)
+        return await self._driver.steer(message, messages, origin)
 
     @property
     def waits_for_person(self) -> bool:
@@ -63,7 +64,8 @@ class Running:
         return self.log.waits
 
     async def note_wait(self, at: float) -> bool:
-        """Store that it waits, unless it is let go of. Raises `JournalError`; nobody waits for the store here."""
+        """Store that it waits, unless it is let go of. Raises `JournalError`; nobody waits for the store
+        here."""
         return await self.log.append([Waited(at)], only_if=lambda turn: not turn.left, waits=False)
 
     @property
@@ -95,13 +97,14 @@ class Running:
         self._work.add_done_callback(over)
 
     async def leave(self, why: str) -> None:
-        """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the last thing
-        that is written, when nothing of it is under way any more."""
+        """Let go of it in good order: it is marked, has no end, and can be taken up again. The mark is the
+        last thing that is written, when nothing of it is under way any more."""
         self.leaving = why
         await self.abandon(before=self._driver.leaving.set)
 
     async def settled(self) -> None:
-        """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before that."""
+        """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before
+        that."""
         if self.turn.outcome is not None:
             await asyncio.wait({self._work})
 

@@ -1,26 +1,27 @@
 """Runs by name: start one, take one up again after a crash, and tell which are unfinished.
 
-A run is a stream of the journal, and its name is the run's id. Whoever drives it holds its claim and renews it; when
-the claim is lost the driver is stopped at once, and the fence keeps whatever it still wanted to write out of the
-journal. A run that has no end and no driver is unfinished, and `resume` folds what is stored and goes on.
+A run is a stream of the journal, and its name is the run's id. Whoever drives it holds its claim and renews
+it; when the claim is lost the driver is stopped at once, and the fence keeps whatever it still wanted to
+write out of the journal. A run that has no end and no driver is unfinished, and `resume` folds what is stored
+and goes on.
 
-No error leaves a run without an end. Whatever comes out of its driver, the run is claimed and taken up again in the
-same task, as the next process would do it. A store that fails is waited for. An error that comes again and again, or
-that will not pass, ends the run with words. Only if even that can not be stored, or if another process has the run, is
-it let go of.
+No error leaves a run without an end. Whatever comes out of its driver, the run is claimed and taken up again
+in the same task, as the next process would do it. A store that fails is waited for. An error that comes again
+and again, or that will not pass, ends the run with words. Only if even that cannot be stored, or if another
+process has the run, is it let go of.
 
-Runs belong to a session. A run of a session begins with the whole history of the one before it, exactly as the
-provider saw it: nothing that was sent is edited later.
+Runs belong to a session. A run of a session stands on the whole history of the one before it, exactly as the
+provider saw it: nothing that was sent is edited later. It stores only what is new (`conversation`).
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.port import (
@@ -31,24 +32,26 @@ from turnbuckle.journal.port import (
     FormatUnknown,
     Grade,
     Held,
+    IndexUpdate,
     Journal,
     JournalError,
-    Note,
     Reader,
     StorageError,
+    StreamQuery,
     StreamRow,
     TooLarge,
-    Wanted,
 )
 from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.conversation import NOTHING, Conversations
 from turnbuckle.runtime.driver import Driver
-from turnbuckle.runtime.holding import LEASE, hold
+from turnbuckle.runtime.lease import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
+from turnbuckle.turn.base import opening_of
 from turnbuckle.turn.facts import (
     DraftKept,
     Fact,
@@ -68,8 +71,9 @@ from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, text_of
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import unknown
 
 KIND = "run"
@@ -77,7 +81,7 @@ TOLD = "told"
 """The kind of an answer that came from the runtime itself."""
 RUNNING = "running"
 READING = Policy((RouteFacts(RouteName(""), "openai_chat", ""),))
-"""Enough of a policy to read what happened. What comes next can not be asked with it."""
+"""Enough of a policy to read what happened. What comes next cannot be asked with it."""
 MOST_FAILURES = 3
 """How often a run is taken up again after an error that nobody expected."""
 HOPELESS = (Damaged, FormatUnknown, TooLarge, msgspec.DecodeError)
@@ -91,23 +95,28 @@ log = logging.getLogger("turnbuckle.run")
 
 
 class NewRun(Struct, frozen=True):
-    """What a run begins with. `history` is what the model is told before the task; None: what its session holds, or the
-    usual opening of a new one. `run` and `session` are new ones where they are not given."""
+    """What a run begins with. `history` is what the model is told before the task, behind what `base` names;
+    None: what its session holds, or the usual opening of a new one. The first `opening` messages of it take
+    the place of the base's instructions. `run` and `session` are new ones where they are not given."""
 
     messages: tuple[Message, ...]
     session: SessionId | None = None
     history: tuple[Message, ...] | None = None
     user: str = ""
-    wishes: Wishes = Wishes()
-    asked: dict[str, Any] = {}
+    options: RunOptions = RunOptions()
+    origin: Origin = Origin()
     run: RunId | None = None
     left: tuple[DraftKept, ...] = ()
     """Drafts that the run before this one left; the history tells the model of them."""
+    base: RunId = RunId("")
+    opening: int | None = None
 
     @property
     def title(self) -> str:
         """The user's last words, in one line."""
-        said = [text_of(message.parts) for message in self.messages if message.role == "user" and not message.note]
+        said = [
+            text_of(message.parts) for message in self.messages if message.role == "user" and not message.note
+        ]
         return " ".join((said[-1] if said else "").split())[:_TITLE]
 
     @property
@@ -136,15 +145,16 @@ class Runs:
         background: Processes | None = None,
         elapsed: Wall | None = None,
     ) -> None:
-        """`elapsed` is the clock that work is measured by: no step of the wall clock and no sleep moves it. Without
-        one, the wall clock does."""
+        """`elapsed` is the clock that work is measured by: no step of the wall clock and no sleep moves it.
+        Without one, the wall clock does."""
         self.policy = policy
+        self.owner = owner
+        self.conversations = Conversations(journal, policy)
         self._elapsed = elapsed
         self.background = background
         self._journal = journal
         self._model = model
         self._tools = tools
-        self._owner = owner
         self._wall = wall
         self._sleep = sleep
         self._ways = WayBook()
@@ -159,39 +169,69 @@ class Runs:
         return await self.begin(NewRun((task_message(task),), session))
 
     async def begin(self, new: NewRun) -> Running:
-        """Begin a run. It is stored when this returns. Raises RunHeld if somebody begins the same one, or has begun
-        it before."""
-        history = new.history
-        if history is None:
-            history = self._opening if new.session is None else await self.history(new.session)
+        """Begin a run. It is stored when this returns. Raises RunHeld if somebody begins the same one, or has
+        begun it before."""
         session = new.session or SessionId(self._new_name("s"))
+        new = await self._based(new, session)
+        base = await self.conversations.until(new.base, session) if new.base else NOTHING
         run = new.run or RunId(self._new_name("r"))
         claim = await self._claim(run)
-        row = Note(kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words)
+        row = IndexUpdate(
+            kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words
+        )
         lost = () if self.background is None else self.background.lost(session)
-        messages = (*history, *(() if not lost else (prompts.note(lost_note(lost)),)), *new.messages)
-        started = RunStarted(self._wall(), run, session, messages, len(new.messages), new.wishes, new.asked)
+        notes = (*(new.history or ()), *(() if not lost else (prompts.note(lost_note(lost)),)))
+        started = RunStarted(
+            self._wall(),
+            run,
+            session,
+            (*notes, *new.messages),
+            len(new.messages),
+            new.options,
+            new.origin,
+            new.base,
+            new.opening,
+            base.told(new.opening),
+            base.drafted,
+        )
         running = self._running(claim)
+        running.log.fold.base = base.messages
         async with self._let_go_of_on_error(claim):
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
             await running.driver.begin(started, row, new.left)
         running.log.sleep = (
             self._sleep
-        )  # whoever begins is told that it can not be stored; from here on it is waited for
+        )  # whoever begins is told that it cannot be stored; from here on it is waited for
         if self.background is not None:
             self.background.told(lost)
         return self._driven(running, claim)
 
+    async def _based(self, new: NewRun, session: SessionId) -> NewRun:
+        """With what it stands on, and no instructions that stand there already."""
+        if new.history is None and not new.base:
+            before = await self._last_of(session) if new.session is not None else None
+            history = self._opening if before is None else ()
+            return replace(new, history=history, base=before or RunId(""))
+        history, opening = new.history or (), new.opening
+        if not new.base or opening is None:
+            return replace(new, opening=None)
+        base = await self.conversations.until(new.base, session)
+        if history[:opening] != opening_of(base.messages):
+            return new
+        return replace(new, history=history[opening:], opening=None)
+
     async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
-        """Write down an answer of the runtime's own as a run that has ended, for readers to read like any other. It has
-        a kind of its own: no list of runs holds it, and no model is told of it."""
+        """Write down an answer of the runtime's own as a run that has ended, for readers to read like any
+        other. It has a kind of its own: no list of runs holds it, and no model is told of it."""
         at = self._wall()
         events = (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("runtime"))
         asked = ModelAsked(at, 1, RouteName("runtime"), "openai_chat", "runtime", "first")
         await self._write_whole(new, session, TOLD, (asked, Streamed(at, 1, events)), Outcome("completed"))
 
-    async def decline(self, new: NewRun, session: SessionId, why: str, by: str = "", *, failed: bool = False) -> None:
+    async def decline(
+        self, new: NewRun, session: SessionId, why: str, by: str = "", *, failed: bool = False
+    ) -> None:
         """Write down that a run will not begin, as one that was stopped before it did, or that could not."""
         stop = () if failed else (StopAsked(self._wall(), by or new.user),)
         await self._write_whole(new, session, KIND, stop, Outcome("failed" if failed else "cancelled", why))
@@ -202,24 +242,26 @@ class Runs:
         assert new.run is not None
         claim = await self._claim(new.run)
         at = self._wall()
-        started = RunStarted(at, new.run, session, new.messages, len(new.messages), new.wishes, new.asked)
+        started = RunStarted(at, new.run, session, new.messages, len(new.messages), new.options, new.origin)
         items = [encode(fact) for fact in (started, *facts, RunEnded(at, outcome))]
-        note = Note(kind=kind, parent=session, title=new.title, status=outcome.kind, user=new.user)
+        note = IndexUpdate(kind=kind, parent=session, title=new.title, status=outcome.kind, user=new.user)
         try:
-            await self._journal.append(new.run, items, after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+            await self._journal.append(
+                new.run, items, after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED, note=note
+            )
         finally:
             await self._journal.release(claim)
 
     async def resume(self, run: RunId) -> Running:
-        """Take up a run where its journal ends. One that has ended gives its outcome again. When this returns the
-        run knows where it stands, so it can be asked, answered and stopped; unless something is wrong with the store:
-        then it is taken up when it can be, or ended. Raises RunUnknown and RunHeld."""
+        """Take up a run where its journal ends. One that has ended gives its outcome again. When this returns
+        the run knows where it stands, so it can be asked, answered and stopped; unless something is wrong
+        with the store: then it is taken up when it can be, or ended. Raises RunUnknown and RunHeld."""
         try:
             if not await self._journal.head(run):
                 raise RunUnknown(f"there is no run {run}")
             claim = await self._claim(run)
         except StorageError as error:
-            return self._driven(self._running(Claim(run, self._owner, -1, 0)), None, error)
+            return self._driven(self._running(Claim(run, self.owner, -1, 0)), None, error)
         running = self._running(claim)
         try:
             await running.driver.take_up(claim.epoch)
@@ -245,29 +287,32 @@ class Runs:
 
     async def unfinished(self) -> list[StreamRow]:
         """Exactly the runs that have no end, last touched first."""
-        return await listed(self._journal, Wanted(kind=KIND, status=RUNNING))
+        return await listed(self._journal, StreamQuery(kind=KIND, status=RUNNING))
 
     async def latest(self) -> StreamRow | None:
         """The run that was last touched."""
-        found = await self._journal.streams(Wanted(kind=KIND), limit=1)
+        found = await self._journal.streams(StreamQuery(kind=KIND), limit=1)
         return found[0] if found else None
 
     async def history(self, session: SessionId) -> tuple[Message, ...]:
         """All that was said in a session, as its last run left it."""
-        found = await self._journal.streams(Wanted(kind=KIND, parent=session), limit=1)
-        if not found:
-            return self._opening
-        return (await fold_run(self._journal, RunId(found[0].name), self.policy)).messages
+        last = await self._last_of(session)
+        return self._opening if last is None else (await self.conversations.until(last, session)).messages
+
+    async def _last_of(self, session: SessionId) -> RunId | None:
+        rows = await self._journal.streams(StreamQuery(kind=KIND, parent=session), limit=1)
+        return RunId(rows[0].name) if rows else None
 
     async def _claim(self, run: RunId) -> Claim:
-        claim = await self._journal.claim(run, self._owner, LEASE)
+        claim = await self._journal.claim(run, self.owner, LEASE)
         if isinstance(claim, Held):
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
 
     def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
         fold = TurnFold(self.policy, self._price)
-        log = RunLog(self._journal, claim, fold, self._watch, elapsed=self._elapsed)
+        before = self.conversations.before
+        log = RunLog(self._journal, claim, fold, self._watch, elapsed=self._elapsed, base_of=before)
         tools = self._tools(RunId(claim.stream))
         return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep, ways=self._ways)
 
@@ -293,7 +338,9 @@ class Runs:
         run = running.run
         task = running.drive(self._drive(running, claim, error))
         self._live[run] = running
-        task.add_done_callback(lambda _: self._live.pop(run, None) if self._live.get(run) is running else None)
+        task.add_done_callback(
+            lambda _: self._live.pop(run, None) if self._live.get(run) is running else None
+        )
         return running
 
     async def _drive(self, running: Running, claim: Claim | None, error: Exception | None) -> Outcome:
@@ -329,33 +376,37 @@ class Runs:
         tries = 0
         while True:
             try:
-                claim = await self._journal.claim(run, self._owner, LEASE)
+                claim = await self._journal.claim(run, self.owner, LEASE)
                 if isinstance(claim, Claim):
                     return claim
-                if claim.by != self._owner:
-                    raise why if isinstance(why, ClaimLost) else ClaimLost(f"{claim.by} drives the run {run} now")
+                if claim.by != self.owner:
+                    raise (
+                        why
+                        if isinstance(why, ClaimLost)
+                        else ClaimLost(f"{claim.by} drives the run {run} now")
+                    )
             except (ClaimLost, Closed, *HOPELESS):
                 raise
             except Exception as error:
-                log.warning("the run %s can not be claimed: %s", run, error)
+                log.warning("the run %s cannot be claimed: %s", run, error)
             await self._sleep(pause(tries))
             tries += 1
 
     async def _end_with_words(self, running: Running, claim: Claim, error: Exception) -> Outcome:
-        """It can not go on; all who read it are told so by its end."""
+        """It cannot go on; all who read it are told so by its end."""
         try:
             try:
                 await running.log.load()
                 asked = [call for call in running.turn.calls if call.started and call.outcome is None]
             except Exception as unread:
-                log.error("the run %s can not be read: %s", running.run, unread)
+                log.error("the run %s cannot be read: %s", running.run, unread)
                 asked = []
             known = error if isinstance(error, JournalError) else None
-            why = f"the run can not go on: {known}" if known else f"{MISTAKE} under {running.run}"
+            why = f"the run cannot go on: {known}" if known else f"{MISTAKE} under {running.run}"
             outcome = Outcome("failed", why, drafts=tuple(running.turn.drafts))
             now = self._wall()
             told = [ToolFinished(now, call.id, call.name, unknown(NOT_SEEN)) for call in asked]
-            await running.log.append([*told, RunEnded(now, outcome)], Note(status=outcome.kind))
+            await running.log.append([*told, RunEnded(now, outcome)], IndexUpdate(status=outcome.kind))
             return running.turn.outcome or outcome
         finally:
             await self._let_go(claim)
@@ -369,7 +420,9 @@ class Runs:
             await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
             if not driving.done():
                 raise ClaimLost(f"the run {claim.stream} was taken over; this process has stopped driving it")
-            return driving.result()
+            outcome = driving.result()
+            self.conversations.remember(running.turn)
+            return outcome
         except Fenced as error:
             raise ClaimLost(f"the run {claim.stream} was taken over: {error}") from error
         finally:
@@ -377,12 +430,14 @@ class Runs:
             driving.cancel()
             await asyncio.wait({driving, holding})
             if running.leaving:
-                with contextlib.suppress(JournalError):  # a run without its mark looks like one whose process died
+                with contextlib.suppress(
+                    JournalError
+                ):  # a run without its mark looks like one whose process died
                     await driver.leave(running.leaving)
             await self._let_go(claim)
 
 
-async def listed(journal: Reader, wanted: Wanted) -> list[StreamRow]:
+async def listed(journal: Reader, wanted: StreamQuery) -> list[StreamRow]:
     """All rows of the index that fit, page by page."""
     found: list[StreamRow] = []
     while page := await journal.streams(wanted, found[-1].place if found else None, _PAGE):
@@ -391,7 +446,8 @@ async def listed(journal: Reader, wanted: Wanted) -> list[StreamRow]:
 
 
 async def fold_run(journal: Reader, run: RunId, policy: Policy = READING) -> Turn:
-    """Where the stored facts of a run lead."""
+    """Where the stored facts of a run lead. Its messages are those that it added; `Conversations` knows what
+    they stand on."""
     fold, after = TurnFold(policy), 0
     while items := await journal.read(run, after):
         for item in items:
@@ -404,9 +460,11 @@ async def find_run(journal: Reader, text: str) -> RunId:
     """The run with this id, or the only one whose id contains the text. Raises RunUnknown."""
     if await journal.head(text):
         return RunId(text)
-    fits = [row.name for row in await listed(journal, Wanted(kind=KIND)) if text and text in row.name]
+    fits = [row.name for row in await listed(journal, StreamQuery(kind=KIND)) if text and text in row.name]
     if len(fits) == 1:
         return RunId(fits[0])
     if fits:
-        raise RunUnknown(f"{text} fits {len(fits)} runs: {', '.join(fits[:5])}{' …' if len(fits) > 5 else ''}")
+        raise RunUnknown(
+            f"{text} fits {len(fits)} runs: {', '.join(fits[:5])}{' …' if len(fits) > 5 else ''}"
+        )
     raise RunUnknown(f"there is no run {text}; `turnbuckle runs list` shows them all")

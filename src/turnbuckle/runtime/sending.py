@@ -1,16 +1,16 @@
 """The requests of one run: the history made legal for whoever is asked, the tools, and what the caller wants.
 
-Theory of operation. What an earlier request sent, and whose reply was kept, is never edited: providers bind thoughts
-and caches to the exact words. Repair alone keeps that already, because none of its rules looks at what comes later;
-here it is also enforced. What a route was sent last is remembered, and while the history begins with it, repair gets it
-sealed and touches only what came since. A process that comes back remembers nothing, repairs all of it, and comes to
-the same words.
+Theory of operation. What an earlier request sent, and whose reply was kept, is never edited: providers bind
+thoughts and caches to the exact words. Repair alone keeps that already, because none of its rules looks at
+what comes later; here it is also enforced. What a route was sent last is remembered, and while the history
+begins with it, repair gets it sealed and touches only what came since. A process that comes back remembers
+nothing, repairs all of it, and comes to the same words.
 """
 
 from msgspec import Struct
 
 from turnbuckle.reply.repair import repair
-from turnbuckle.runtime.offer import offered, offers_finishing, rounds_of, tool_choice
+from turnbuckle.runtime.request_tools import offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.turn import ladder
 from turnbuckle.turn.facts import ModelAsked
 from turnbuckle.turn.policy import Policy
@@ -18,6 +18,7 @@ from turnbuckle.turn.state import Turn
 from turnbuckle.turn.structured import constraint
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.wire.registry import rules_of
 
 _KEPT = 4
 """Requests to one route that are remembered. A reply that left no trace goes back to the one before."""
@@ -36,27 +37,29 @@ class Sending:
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str, str], list[_Sent]] = {}
 
-    def request(self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]) -> ModelRequest:
+    def request(
+        self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
+    ) -> ModelRequest:
         """The whole request. The tools stand always in the same order."""
-        wishes = turn.wishes
+        options = turn.options
         finishing = offers_finishing(asked.protocol, asked.effort, drafted=turn.drafted)
-        tools = offered(own, wishes, finishing=finishing)
+        tools = offered(own, options, finishing=finishing)
         rounds = rounds_of(turn.messages[turn.began :], tools)
         return ModelRequest(
             model=asked.model,
             messages=self._history(turn, asked, policy, tools),
             tools=tools,
-            tool_choice=tool_choice(wishes, asked, is_drafting=bool(turn.own_drafts), rounds=rounds),
+            tool_choice=tool_choice(options, asked, is_drafting=bool(turn.own_drafts), rounds=rounds),
             max_output_tokens=asked.cap,
-            temperature=wishes.temperature,
-            top_p=wishes.top_p,
-            stop=wishes.stop,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            stop=options.stop,
             effort=asked.effort,
             response_format=constraint(turn, asked.notes),
-            parallel_calls=wishes.parallel_calls,
+            parallel_calls=options.parallel_calls,
             stream=asked.stream,
-            extra=wishes.extra.get(asked.protocol, {}),
-            cap_field=asked.cap_field or wishes.cap_field,
+            extra=options.extra.get(asked.protocol, {}),
+            cap_field=asked.cap_field or options.cap_field,
         )
 
     def _history(
@@ -69,7 +72,7 @@ class Sending:
         sealed = before[-1] if before else _Sent((), ())
         made = repair(
             (*sealed.made, *messages[len(sealed.history) :]),
-            asked.protocol,
+            rules_of(asked.protocol),
             model=asked.model,
             sealed=len(sealed.made),
             quirks=policy.route(asked.route).quirks,
@@ -82,8 +85,8 @@ class Sending:
 
 
 def is_paused(turn: Turn) -> bool:
-    """Whether the provider wants its own words back, to go on behind them. Any other history that ends with the
-    assistant would be an opening for the model to go on from, which most of them refuse."""
+    """Whether the provider wants its own words back, to go on behind them. Any other history that ends with
+    the assistant would be an opening for the model to go on from, which most of them refuse."""
     last = turn.messages[-1] if turn.messages else None
     return turn.tally.pauses > 0 and last is not None and last.role == "assistant" and not last.partial
 

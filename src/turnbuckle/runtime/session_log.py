@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from turnbuckle.journal.port import Reader
 from turnbuckle.session.facts import SessionFact, decode
-from turnbuckle.session.state import Fate, SessionState, apply, fate_of
+from turnbuckle.session.state import MessageStatus, SessionState, apply, status_of
 from turnbuckle.vocab.ids import RunId, SessionId
 
 
@@ -25,9 +25,9 @@ async def fold_session(journal: Reader, session: SessionId) -> SessionState:
     return state
 
 
-async def fate_in(journal: Reader, session: SessionId, own: RunId) -> Fate | None:
+async def status_in(journal: Reader, session: SessionId, own: RunId) -> MessageStatus | None:
     """What became of the message that was to begin this run, however many were said since."""
-    fate: Fate | None = None
+    fate: MessageStatus | None = None
     async for facts in session_facts(journal, session):
-        fate = fate_of(facts, own, fate)
+        fate = status_of(facts, own, fate)
     return fate

@@ -1,28 +1,42 @@
-"""Sessions: what belongs together. A session is a stream of the journal, and its runs name it as their parent.
+"""Sessions: what belongs together. A session is a stream of the journal, and its runs name it as their
+parent.
 
-The stream holds how the session was made, and the history that it began with if it is a fork. Its row in the index
-holds the title and the owner. Whether something runs in it is not stored anywhere: it follows from the runs.
+The stream holds how the session was made, and the history that it began with if it is a fork. Its row in the
+index holds the title and the owner. Whether something runs in it is not stored anywhere: it follows from the
+runs.
 """
 
-from typing import Any
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy, SessionUnknown
-from turnbuckle.journal.port import Grade, Held, Journal, Note, StreamRow, Wanted
-from turnbuckle.runtime.history import history_of, last_run, without_deleted
-from turnbuckle.runtime.lane import KIND, OPEN
-from turnbuckle.runtime.once import Turns, marks_of_deleted
+from turnbuckle.journal.port import Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
+from turnbuckle.runtime.conversation import KIND as KEPT
+from turnbuckle.runtime.conversation import Link, merged
+from turnbuckle.runtime.deleting import FORK, Replacing, fork_name, replacing
+from turnbuckle.runtime.history import history_of, last_run
+from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, fold_run, listed
+from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.runtime.session_log import fold_session, session_facts
+from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.commands import Record, SettleTool
-from turnbuckle.turn.facts import RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, ToolFinished, decode
+from turnbuckle.turn.facts import (
+    SESSION,
+    RunClaimed,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+    Streamed,
+    ToolFinished,
+    decode,
+)
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -58,52 +72,53 @@ class Sessions:
         user: str,
         title: str = "",
         history: tuple[Message, ...] = (),
-        forked_from: dict[str, Any] | None = None,
         metadata: dict[str, str] | None = None,
     ) -> bool:
         """Make a session. False if there is one with that name already."""
-        async with self._turns.of(session):
-            return await self._create(session, user, title, history, forked_from or {}, metadata or {})
+        return await self._create(
+            session, user, title, SessionMade(self._wall(), history, metadata=metadata or {})
+        )
 
     async def _create(
-        self,
-        session: SessionId,
-        user: str,
-        title: str,
-        history: tuple[Message, ...],
-        forked_from: dict[str, Any],
-        metadata: dict[str, str],
+        self, session: SessionId, user: str, title: str, made: SessionMade, parent: str = ""
     ) -> bool:
+        async with self._turns.of(session):
+            return await self._store(session, user, title, made, parent)
+
+    async def _store(self, session: SessionId, user: str, title: str, made: SessionMade, parent: str) -> bool:
         if await self.journal.head(session):
             return False
         claim = await self.journal.claim(session, self._owner, _LEASE)
         if isinstance(claim, Held):
             return False
-        made = encode(SessionMade(self._wall(), history, forked_from, metadata))
-        note = Note(kind=KIND, title=title, status=OPEN, user=user, words=title)
+        note = IndexUpdate(kind=KIND, title=title, status=OPEN, user=user, words=title)
         try:
             if claim.head:  # somebody made it in the meantime
                 return False
-            await self.journal.append(session, [made], after=claim.head, epoch=claim.epoch, grade=Grade.SURE, note=note)
+            if parent:
+                await self.journal.note(fork_name(session), IndexUpdate(kind=FORK, parent=parent))
+            await self.journal.append(
+                session, [encode(made)], after=claim.head, epoch=claim.epoch, grade=Grade.SYNCED, note=note
+            )
         finally:
             await self.journal.release(claim)
         return True
 
     async def row(self, session: SessionId, user: str) -> StreamRow:
         """Raises SessionUnknown, also if it belongs to another user."""
-        found = await self.journal.streams(Wanted(kind=KIND, name=session, user=user), limit=1)
+        found = await self.journal.streams(StreamQuery(kind=KIND, name=session, user=user), limit=1)
         if not found:
             raise SessionUnknown(f"there is no session {session}")
         return found[0]
 
     async def runs_of(self, session: SessionId) -> list[StreamRow]:
         """In the order in which they began."""
-        found = await listed(self.journal, Wanted(kind=RUN, parent=session))
+        found = await listed(self.journal, StreamQuery(kind=RUN, parent=session))
         return sorted(found, key=lambda row: (row.created, row.name))
 
     async def running(self, session: SessionId) -> RunId | None:
         """The run that has no end yet, if there is one."""
-        found = await self.journal.streams(Wanted(kind=RUN, parent=session, status=RUNNING), limit=1)
+        found = await self.journal.streams(StreamQuery(kind=RUN, parent=session, status=RUNNING), limit=1)
         return RunId(found[0].name) if found else None
 
     async def history(self, session: SessionId) -> tuple[Message, ...] | None:
@@ -118,19 +133,25 @@ class Sessions:
         """Raises SessionUnknown."""
         if not await self.journal.head(session):
             raise SessionUnknown(f"there is no session {session}")
-        await self.journal.note(session, Note(title=title, words=title))
+        await self.journal.note(session, IndexUpdate(title=title, words=title))
 
     async def delete(self, session: SessionId) -> None:
-        """The session and all its runs, for ever and as a whole; no key begins one of them again, and its background
-        processes are ended. Raises SessionBusy while a run is under way, or somebody has not yet let go of it; then
-        all of it is still there."""
+        """The session and all its runs, for ever and as a whole; no key begins one of them again, and its
+        background processes are ended. Raises SessionBusy while a run is under way, or somebody has not yet
+        let go of it; then all of it is still there."""
         if await self.running(session) is not None:
             raise SessionBusy("a run of this session is under way; stop it first")
-        told = await listed(self.journal, Wanted(kind=TOLD, parent=session))
-        names = [RunId(row.name) for row in (*await self.runs_of(session), *told)]
+        own = [
+            await listed(self.journal, StreamQuery(kind=kind, parent=session)) for kind in (RUN, TOLD, KEPT)
+        ]
+        names = [RunId(row.name) for rows in own for row in rows]
         marks = await marks_of_deleted(self.journal, (*names, *await self._said_in(session)))
-        if not await self.journal.change_all(notes=marks, drops=(*names, session)):
-            raise SessionBusy("a run of this session has only just ended; ask again in a moment")
+        async with self._replacing(session) as kept:
+            await kept.forks(session)
+            if not await self.journal.change_all(
+                appends=kept.appends, notes=marks, drops=(*names, fork_name(session), session)
+            ):
+                raise SessionBusy("a run of this session has only just ended; ask again in a moment")
         if self._runs.background is not None:
             await self._runs.background.end_all(session)
 
@@ -142,42 +163,76 @@ class Sessions:
         return said
 
     async def delete_run(self, run: RunId) -> bool:
-        """A run that belongs to no session that is there. False if somebody has it."""
-        return await self.journal.change_all(notes=await marks_of_deleted(self.journal, (run,)), drops=(run,))
+        """A run that belongs to no session that is there. False if somebody has it, or goes on from it."""
+        rows = await self.journal.streams(StreamQuery(kind=RUN, name=run), limit=1)
+        session = SessionId(rows[0].parent if rows else "")
+        if await self.running(session) not in (None, run):
+            return False
+        marks = await marks_of_deleted(self.journal, (run,))
+        async with self._replacing(session) as kept:
+            await kept.run(run, session)
+            gone = [] if kept.appends else await listed(self.journal, StreamQuery(kind=KEPT, parent=session))
+            drops = (run, *(row.name for row in gone))
+            return await self.journal.change_all(appends=kept.appends, notes=marks, drops=drops)
+
+    def _replacing(self, session: SessionId) -> AbstractAsyncContextManager[Replacing]:
+        conversations = self._runs.conversations
+        return replacing(self.journal, conversations, self._owner, self._wall(), session)
 
     async def fork(
-        self, session: SessionId, new: SessionId, user: str, title: str, run: RunId | None = None, at: int | None = None
+        self,
+        session: SessionId,
+        new: SessionId,
+        user: str,
+        title: str,
+        run: RunId | None = None,
+        at: int | None = None,
     ) -> bool:
-        """A new session that shares what was said up to an item of a run: its last one if none is named. What had
-        been said and done by then is its history, as if the run had been stopped there, so nothing that ran runs
-        again. False if there is a session with the new name already. Raises SessionUnknown."""
-        runs = [RunId(row.name) for row in await self.runs_of(session)]
-        if run is not None and run not in runs:
+        """A new session that shares what was said up to an item of a run: its last one if none is named. What
+        had been said and done by then is its history, as if the run had been stopped there, so nothing that
+        ran runs again. False if there is a session with the new name already. Raises SessionUnknown."""
+        if run is not None and not await self._has(session, run):
             raise SessionUnknown(f"the session {session} has no run {run}")
-        state = await self.state(session)
-        chosen = run or await last_run(self.journal, session, state)
-        history = state.history if chosen is None else await self._messages_until(chosen, at)
-        if chosen in state.stale and chosen in state.runs:
-            history = await self._without_deleted(state, chosen, history)
-        forked_from = {"session": session, "run": chosen, "after": at}
-        return await self.create(new, user, title, history, forked_from)
+        async with self._runs.conversations.sharing.of(session):
+            state = await self.state(session)
+            chosen = run or await last_run(self.journal, session, state)
+            link = await self._shared(session, state, chosen, at)
+            forked_from = {"session": session, "run": chosen, "after": at}
+            made = SessionMade(self._wall(), link.own, forked_from, {}, link.base, link.opening)
+            return await self._create(new, user, title, made, session)
 
-    async def _without_deleted(
-        self, state: SessionState, run: RunId, history: tuple[Message, ...]
-    ) -> tuple[Message, ...]:
-        """The history of a run without what it was told of runs that are deleted."""
-        turn = await fold_run(self.journal, run, self._runs.policy)
-        whole = await without_deleted(self.journal, state, turn, self._runs.policy)
-        return whole[: max(len(whole) - (len(turn.messages) - len(history)), 0)]
+    async def _has(self, session: SessionId, run: RunId) -> bool:
+        return bool(await self.journal.streams(StreamQuery(kind=RUN, parent=session, name=run), limit=1))
+
+    async def _shared(
+        self, session: SessionId, state: SessionState, run: RunId | None, at: int | None
+    ) -> Link:
+        """What a fork shares: by reference, but for a part of a run."""
+        conversations = self._runs.conversations
+        if run is None:
+            if not state.inherits:
+                return Link(session, RunId(""), None, ())
+            return await conversations.link(SESSION, session)
+        if at is None and await self._has_ended(run):
+            return Link(session, run, None, ())
+        part = await self._part(run, at)
+        if part.base != SESSION:
+            return part
+        return merged(await conversations.link(SESSION, session), part)
+
+    async def _has_ended(self, run: RunId) -> bool:
+        last = await self.journal.read(run, await self.journal.head(run) - 1, 1)
+        return bool(last) and isinstance(decode(last[-1].data), RunEnded)
 
     async def messages(self, session: SessionId) -> list[Told]:
-        """All that was said, oldest first, without what the runtime told the model. A fork begins with what it
-        shares."""
+        """All that was said, oldest first, without what the runtime told the model. A fork begins with what
+        it shares."""
         made = await self._made(session)
         told: list[Told] = []
-        if made is not None:
+        if made is not None and not made.is_empty:
             origin = RunId(made.forked_from.get("run") or "")
-            told = [Told(origin, made.at, message) for message in made.history if _is_shown(message)]
+            shared = await self._runs.conversations.until(SESSION, session)
+            told = [Told(origin, made.at, message) for message in shared.messages if _is_shown(message)]
         undone = (await self.state(session)).undone
         for row in await self.runs_of(session):
             if row.name not in undone:
@@ -196,11 +251,11 @@ class Sessions:
         if started is None:
             return []
         before = len(started.messages) - started.fresh
-        said = [one for one in fold.turn.messages[before:] if _is_shown(one)]
-        made = [Told(run, started.at, message) for message in said]
-        if made and fold.turn.outcome is not None:
-            made[-1] = msgspec.structs.replace(made[-1], outcome=fold.turn.outcome)
-        return made
+        shown = [message for message in fold.turn.messages[before:] if _is_shown(message)]
+        told = [Told(run, started.at, message) for message in shown]
+        if told and fold.turn.outcome is not None:
+            told[-1] = msgspec.structs.replace(told[-1], outcome=fold.turn.outcome)
+        return told
 
     async def metadata(self, session: SessionId) -> dict[str, str]:
         """The labels that it was made with."""
@@ -212,22 +267,32 @@ class Sessions:
         fact = decode_session(made[0].data) if made else None
         return fact if isinstance(fact, SessionMade) else None
 
-    async def _messages_until(self, run: RunId, at: int | None) -> tuple[Message, ...]:
-        """The history of a run behind one of its items. Before its first, that is the one of the runs before it."""
+    async def _part(self, run: RunId, at: int | None) -> Link:
+        """What a run had added behind one of its items. Before its first, that is nothing of its own."""
         fold, after = TurnFold(self._runs.policy), 0
+        started: RunStarted | None = None
         while items := await self.journal.read(run, after):
             for item in items:
                 fact = decode(item.data)
                 if at is not None and item.seq > at:
                     if isinstance(fact, RunStarted):
-                        return fact.messages[: len(fact.messages) - fact.fresh]
+                        own = fact.messages[: len(fact.messages) - fact.fresh]
+                        return Link(fact.session, fact.base, fact.opening, own)
                     if isinstance(fact, Streamed) and item.seq - fact.merged < at:
-                        raise SessionUnknown(f"the run {run} has no event {at} any more: it was merged with others")
-                    return _stopped(fold)
+                        raise SessionUnknown(
+                            f"the run {run} has no event {at} any more: it was merged with others"
+                        )
+                    break
+                started = fact if isinstance(fact, RunStarted) else started
                 if not isinstance(fact, RunEnded):
                     fold.take(fact)
-            after = items[-1].seq
-        return _stopped(fold)
+            else:
+                after = items[-1].seq
+                continue
+            break
+        if started is None:
+            raise SessionUnknown(f"there is no run {run}")
+        return Link(started.session, started.base, started.opening, _stopped(fold))
 
 
 def _is_shown(message: Message) -> bool:
@@ -235,7 +300,8 @@ def _is_shown(message: Message) -> bool:
 
 
 def _stopped(fold: TurnFold) -> tuple[Message, ...]:
-    """The history that this turn would leave if it were stopped where it stands. Results that are there stay."""
+    """The history that this turn would leave if it were stopped where it stands. Results that are there
+    stay."""
     now = fold.turn.now
     fold.take(RunClaimed(now, 0))  # what is under way in the other branch is not known here
     fold.take(StopAsked(now, "fork"))

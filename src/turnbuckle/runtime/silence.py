@@ -1,12 +1,12 @@
 """That a run waits, as a fact.
 
-Clients that count only numbered events hang up on a run that is silent for minutes, and come back with the number of
-the last event. So what keeps them must have a number that nothing else ever gets, on any process and after any crash:
-it is stored. One fact serves all readers of a run. A run that is not driven here is left alone: nobody but its driver
-may write to it.
+Clients that count only numbered events hang up on a run that is silent for minutes, and come back with the
+number of the last event. So what keeps them must have a number that nothing else ever gets, on any process
+and after any crash: it is stored. One fact serves all readers of a run. A run that is not driven here is left
+alone: nobody but its driver may write to it.
 
-What the model and the tools take is bounded by clocks of their own. A person may take days: the longer nobody answers,
-the more seldom this is said, up to a time at which every known client is still there.
+What the model and the tools take is bounded by clocks of their own. A person may take days: the longer nobody
+answers, the more seldom this is said, up to a time at which every known client is still there.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ log = logging.getLogger("turnbuckle.run")
 
 
 def pause(every: float, times: int, *, person: bool) -> float:
-    """Seconds of silence after which it is said that the run waits, if that is all that was said so many times
-    before. It is `every` or a multiple of it, since nobody looks more often."""
+    """Seconds of silence after which it is said that the run waits, if that is all that was said so many
+    times before. It is `every` or a multiple of it, since nobody looks more often."""
     if not person:
         return every
     return every * min(1 << min(times, 30), max(int(LONGEST // every), 1))
@@ -66,5 +66,6 @@ class Silence:
         try:
             await running.note_wait(self._wall())
         except (JournalError, OSError) as error:
-            # It is no part of the run's work. What ails the store, or that the run is lost, its driver finds out.
+            # It is no part of the run's work. What ails the store, or that the run is lost, its driver finds
+            # out.
             log.debug("it could not be stored that the run %s waits: %s", running.run, error)

@@ -1,4 +1,5 @@
-"""Work in the background that nobody waits for. What it raises is told by the log, and what must not end does not."""
+"""Work in the background that nobody waits for. What it raises is told by the log, and what must not end does
+not."""
 
 import asyncio
 import logging
@@ -11,8 +12,8 @@ log = logging.getLogger("turnbuckle.background")
 
 
 async def keep_going(name: str, work: Callable[[], Awaitable[object]], every: float, sleep: Sleep) -> None:
-    """Do this again and again, with so many seconds between, until somebody cancels it. An error is logged, and is no
-    reason to end."""
+    """Do this again and again, with so many seconds between, until somebody cancels it. An error is logged,
+    and is no reason to end."""
     while True:
         try:
             await work()

@@ -1,8 +1,9 @@
-"""A tool at work in a run: what it says meanwhile, and what becomes of it when the process lets go of the run.
+"""A tool at work in a run: what it says meanwhile, and what becomes of it when the process lets go of the
+run.
 
-A process that stops in good order ends what runs, and knows how it ended. So that is stored, and whoever takes the run
-up again tells the model the truth: it was killed, after so long, with this output. Only where a tool may simply be run
-again is nothing stored of one that was killed: it is run again.
+A process that stops in good order ends what runs, and knows how it ended. So that is stored, and whoever
+takes the run up again tells the model the truth: it was killed, after so long, with this output. Only where a
+tool may simply be run again is nothing stored of one that was killed: it is run again.
 """
 
 import asyncio
@@ -48,7 +49,8 @@ async def outcome_of(
     sleep: Sleep,
     left: Callable[[ToolOutcome], Awaitable[None]],
 ) -> ToolOutcome:
-    """The outcome of a tool. If the run is let go of meanwhile, `left` gets it, and the tool has ended by then."""
+    """The outcome of a tool. If the run is let go of meanwhile, `left` gets it, and the tool has ended by
+    then."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -67,7 +69,9 @@ async def outcome_of(
         raise
 
 
-async def store_left(log: RunLog, wall: Wall, call_id: str, name: str, effect: Effect, outcome: ToolOutcome) -> None:
+async def store_left(
+    log: RunLog, wall: Wall, call_id: str, name: str, effect: Effect, outcome: ToolOutcome
+) -> None:
     """Store how a tool ended that was ended because the process stops."""
     was_killed = outcome.status in ("killed", "not_started")
     if was_killed and effect != "write":
@@ -78,8 +82,8 @@ async def store_left(log: RunLog, wall: Wall, call_id: str, name: str, effect: E
 
 
 class Teller:
-    """Takes a tool's live output and stores it behind the tool's back: in order, and before its result. If it can not
-    be stored only the live view suffers, since the result holds it too."""
+    """Takes a tool's live output and stores it behind the tool's back: in order, and before its result. If it
+    cannot be stored only the live view suffers, since the result holds it too."""
 
     def __init__(self, log: RunLog, wall: Wall, call_id: str) -> None:
         self._log = log

@@ -15,7 +15,8 @@ from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 
 class Toolbox:
-    """The tools of one run. `decide` says no by a rule or a person; it is asked once, before anything is started."""
+    """The tools of one run. `decide` says no by a rule or a person; it is asked once, before anything is
+    started."""
 
     def __init__(
         self,
@@ -39,22 +40,31 @@ class Toolbox:
         return None if denied is None else ToolOutcome("denied", denied.why)
 
     async def run(
-        self, call_id: str, name: str, arguments: dict[str, Any], key: str, said: Callable[[str], None], stop: Stopper
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        key: str,
+        said: Callable[[str], None],
+        stop: Stopper,
     ) -> ToolOutcome:
-        # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an event.
+        # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an
+        # event.
         signal = cast(asyncio.Event, stop)
         context = dataclasses.replace(self._context, key=key, publish=said, stop=signal)
         return await self._dispatcher.run(SoundCall(call_id, name, arguments), context)
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
-        """A tool that has a probe is asked, also if it might run again: what is done already need not be done twice,
-        and what somebody changed since must not be undone."""
+        """A tool that has a probe is asked, also if it might run again: what is done already need not be done
+        twice, and what somebody changed since must not be undone."""
         tool = self._dispatcher.registry.get(name)
         if tool is None:
             return "unknown"
         if tool.probe is None:
             return "unknown" if tool.effect == "write" else "again"
-        return await self._dispatcher.probe(SoundCall("", name, arguments), dataclasses.replace(self._context, key=key))
+        return await self._dispatcher.probe(
+            SoundCall("", name, arguments), dataclasses.replace(self._context, key=key)
+        )
 
 
 def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:

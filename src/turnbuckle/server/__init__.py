@@ -1,1 +1,2 @@
-"""The runtime behind HTTP. Nothing here touches a live model stream: every answer is read from the journal."""
+"""The runtime behind HTTP. Nothing here touches a live model stream: every answer is read from the
+journal."""

@@ -1,9 +1,10 @@
 """API keys in the data folder. A key is shown once, when it is made; the file keeps its hash.
 
-A key is 256 random bits, so a plain SHA-256 hides it: there is nothing to guess, and looking one up costs a hash and
-not a tenth of a second. The file changes by a rename, under a lock, so that the command line can make and revoke keys
-while a server runs; the server looks at the file's stamp with every request. Revoked keys stay in the file, so that
-their ids are never given again, and so that revoking the last key locks the server instead of opening it.
+A key is 256 random bits, so a plain SHA-256 hides it: there is nothing to guess, and looking one up costs a
+hash and not a tenth of a second. The file changes by a rename, under a lock, so that the command line can
+make and revoke keys while a server runs; the server looks at the file's stamp with every request. Revoked
+keys stay in the file, so that their ids are never given again, and so that revoking the last key locks the
+server instead of opening it.
 """
 
 import fcntl
@@ -52,7 +53,7 @@ def hash_of(token: str) -> str:
 
 
 class KeyFile:
-    """The keys of one data folder. Raises ConfigError if the file can not be used."""
+    """The keys of one data folder. Raises ConfigError if the file cannot be used."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,7 +82,9 @@ class KeyFile:
         token = PREFIX + secrets.token_urlsafe(32)
         with self._changing() as keys:
             if len(keys) >= MOST_KEYS:
-                raise ConfigError(f"there are {MOST_KEYS} keys already, which is the most that the file takes")
+                raise ConfigError(
+                    f"there are {MOST_KEYS} keys already, which is the most that the file takes"
+                )
             made = Key(f"key_{secrets.token_hex(6)}", name, owner, hash_of(token), now)
             self._write((*keys, made))
         return made, token
@@ -159,4 +162,4 @@ class KeyFile:
             raise self._unusable(error.strerror) from None
 
     def _unusable(self, why: str | None) -> ConfigError:
-        return ConfigError(f"{self._path} can not be used: {why}")
+        return ConfigError(f"{self._path} cannot be used: {why}")

@@ -1,9 +1,9 @@
 """How a run's end is told: one table, so that every surface tells the same one.
 
-A run has one of four outcomes. Clients of OpenAI's shapes know other words, and fewer of them, so each outcome has
-one row here that says what it is called where. A fifth row is for a model that declined or was stopped by a filter:
-that is no failure of ours, and clients have a word for it. What is not finished also says so in the text itself,
-because many clients look at nothing else.
+A run has one of four outcomes. Clients of OpenAI's shapes know other words, and fewer of them, so each
+outcome has one row here that says what it is called where. A fifth row is for a model that declined or was
+stopped by a filter: that is no failure of ours, and clients have a word for it. What is not finished also
+says so in the text itself, because many clients look at nothing else.
 
 | | chat: finish | plain: HTTP | response: status | its last event |
 |---|---|---|---|---|
@@ -11,7 +11,8 @@ because many clients look at nothing else.
 | partial | `length`, behind a note | 200 | `incomplete`, `max_output_tokens` | `response.incomplete` |
 | cancelled | `length`, behind a note | 200 | `cancelled`, `cancelled` | `response.incomplete` |
 | declined | `content_filter` | 200 | `incomplete`, `content_filter` | `response.incomplete` |
-| failed | none: an error event, and nothing behind it | by the kind of failure | `failed` | `response.failed` |
+| failed | none: an error event, and nothing behind it | by the kind of failure | `failed` | `response.failed`
+|
 """
 
 import math
@@ -19,6 +20,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from turnbuckle.narrate.told import RunOver
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.failure import FailureKind
 from turnbuckle.vocab.ids import RunId
@@ -29,8 +31,8 @@ ResponseStatus = Literal["completed", "incomplete", "cancelled", "failed"]
 
 
 class Row(Struct, frozen=True):
-    """One line of the table. `finish` is empty where an error stands in its place. A response that is not complete has
-    a `reason`, because some clients take one without it for complete."""
+    """One line of the table. `finish` is empty where an error stands in its place. A response that is not
+    complete has a `reason`, because some clients take one without it for complete."""
 
     finish: str
     response: ResponseStatus
@@ -48,7 +50,8 @@ ROWS: dict[str, Row] = {
 
 
 class Fault(Struct, frozen=True):
-    """What a kind of failure is to a client: an HTTP status, a type and a code. `before` goes in front of the words."""
+    """What a kind of failure is to a client: an HTTP status, a type and a code. `before` goes in front of the
+    words."""
 
     status: int
     type: str = "server_error"
@@ -63,6 +66,7 @@ FAULTS: dict[FailureKind, Fault] = {
     "connect": Fault(502),
     "reset": Fault(502),
     "incomplete": Fault(502),
+    "no_reason": Fault(502),
     "stalled": Fault(504, code="timeout"),
     "garbage": Fault(502),
     "oversize": Fault(502),
@@ -92,7 +96,8 @@ FAULTS: dict[FailureKind, Fault] = {
     "unsupported": Fault(400, _REFUSED),
 }
 NO_FAILURE = Fault(500)
-"""A run that failed by itself: its models said nothing that could be used, or its process died again and again."""
+"""A run that failed by itself: its models said nothing that could be used, or its process died again and
+again."""
 
 _LONGEST = 400  # characters of a reason in a note; a provider's own words can be a page
 _WAIT = 5.0  # seconds, where a client is told to come back and the provider did not say when
@@ -115,8 +120,8 @@ class Trouble(Struct, frozen=True):
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
 
     def headers(self) -> Headers:
-        """A run is not repeated by a client's own rules: it may have done something. A relay has not, and says so. When
-        to come back is for those alone who may."""
+        """A run is not repeated by a client's own rules: it may have done something. A relay has not, and
+        says so. When to come back is for those alone who may."""
         if not self.repeatable:
             return (("x-should-retry", "false"),)
         waits = () if self.retry_after is None else (("retry-after", str(math.ceil(self.retry_after))),)
@@ -150,21 +155,14 @@ class Plain(Struct, frozen=True):
     headers: Headers = ()
 
 
-def ending(
-    outcome: Outcome,
-    *,
-    handed: bool = False,
-    declined: bool = False,
-    quiet: bool = False,
-    repeatable: bool = False,
-) -> Ending:
-    """The row of an outcome, filled in. `handed`: calls go to the client. `quiet`: no note may stand in the text.
-    `repeatable`: whatever came of it, nothing was done."""
+def ending(over: RunOver) -> Ending:
+    """The row of an outcome, filled in."""
+    outcome = over.end
     unfinished = outcome.kind in ("partial", "failed")
-    row = ROWS["declined" if declined and unfinished else outcome.kind]
-    trouble = trouble_of(outcome, repeatable=repeatable) if row is ROWS["failed"] else None
-    finish = "tool_calls" if handed and row is ROWS["completed"] else row.finish
-    return Ending(outcome, row, finish, "" if quiet or trouble is not None else note_of(outcome), trouble)
+    row = ROWS["declined" if over.declined and unfinished else outcome.kind]
+    trouble = trouble_of(outcome, repeatable=over.repeatable) if row is ROWS["failed"] else None
+    finish = "tool_calls" if over.handed and row is ROWS["completed"] else row.finish
+    return Ending(outcome, row, finish, "" if over.bare or trouble is not None else note_of(outcome), trouble)
 
 
 def note_of(outcome: Outcome) -> str:
@@ -182,7 +180,8 @@ def _drafts(outcome: Outcome) -> str:
 
 
 def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> Trouble:
-    """A failed outcome as an error in the known shape. Of what may be `repeatable` only that is which may go better."""
+    """A failed outcome as an error in the known shape. Of what may be `repeatable` only that is which may go
+    better."""
     failure = outcome.failure
     words = outcome.why or (failure.message if failure is not None else "") or "the run failed"
     if failure is None:
@@ -191,9 +190,11 @@ def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> Trouble:
     code = failure.code if failure.kind in _KEEPS_CODE and failure.code else fault.code or failure.kind
     waits = failure.retry_after or _WAIT if fault.status in (429, 503) else None
     again = repeatable and failure.retryable
-    return Trouble(fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits, again)
+    return Trouble(
+        fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits, again
+    )
 
 
-def told(outcome: Outcome, run: RunId) -> dict[str, Any]:
+def outcome_fields(outcome: Outcome, run: RunId) -> dict[str, Any]:
     """The outcome in our own words, which stands beside whatever a surface calls it."""
     return {"outcome": outcome.kind, "why": outcome.why, "run": run, "drafts": list(outcome.drafts)}

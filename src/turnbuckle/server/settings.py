@@ -9,7 +9,8 @@ ANY = "*"
 
 
 class ServerSettings(Struct, frozen=True):
-    """What `turnbuckle serve` listens on, and how much it takes. A limit of one owner is for all keys of that owner."""
+    """What `turnbuckle serve` listens on, and how much it takes. A limit of one owner is for all keys of that
+    owner."""
 
     host: Annotated[
         str, Meta(description="The address to listen on; any other than this machine's own needs a key.")
@@ -26,9 +27,9 @@ class ServerSettings(Struct, frozen=True):
             "`*` for all, which needs a key."
         ),
     ] = ()
-    keepalive: Annotated[float, Meta(gt=0, description="Seconds of silence after which a stream gets a comment.")] = (
-        15.0
-    )
+    keepalive: Annotated[
+        float, Meta(gt=0, description="Seconds of silence after which a stream gets a comment.")
+    ] = 15.0
     noop: Annotated[
         float, Meta(gt=0, description="Seconds without a frame after which it gets one that says nothing.")
     ] = 30.0
@@ -37,7 +38,8 @@ class ServerSettings(Struct, frozen=True):
         Meta(
             ge=0,
             le=30,
-            description="Seconds for which a chat or response stream waits for its first word before its status goes "
+            description="Seconds for which a chat or response stream waits for its first word before its "
+            "status goes "
             "out, so that an early failure is a real status code.",
         ),
     ] = 1.0
@@ -48,12 +50,19 @@ class ServerSettings(Struct, frozen=True):
         float,
         Meta(
             ge=0,
-            description="Seconds that runs get to end when the server stops; the others go on after the next start.",
+            description=(
+                "Seconds that runs get to end when the server stops; the others go on after the next start."
+            ),
         ),
     ] = 10.0
+    max_connections: Annotated[
+        int, Meta(ge=1, description="Connections at once; one more is refused with 503.")
+    ] = 2000
     # a long conversation with pictures stays below
     max_body: Annotated[int, Meta(ge=1024, description="Bytes of a request's body.")] = 32 << 20
-    requests_per_minute: Annotated[int, Meta(ge=0, description="Requests of one owner; 0 for any number.")] = 1200
+    requests_per_minute: Annotated[
+        int, Meta(ge=0, description="Requests of one owner; 0 for any number.")
+    ] = 1200
     max_runs: Annotated[int, Meta(ge=1, description="Runs at once.")] = 500
     max_runs_per_owner: Annotated[int, Meta(ge=1, description="Runs of one owner at once.")] = 200
     idempotency_hours: Annotated[
@@ -64,7 +73,9 @@ class ServerSettings(Struct, frozen=True):
     def __post_init__(self) -> None:
         for origin in self.origins:
             if origin != ANY and not _is_origin(origin):
-                raise ValueError(f"origins: {origin!r} must be like https://host or http://host:port, without a path")
+                raise ValueError(
+                    f"origins: {origin!r} must be like https://host or http://host:port, without a path"
+                )
 
     def __repr__(self) -> str:
         return f"ServerSettings({self.host!r}, {self.port}, {len(self.api_keys)} keys)"
@@ -73,6 +84,10 @@ class ServerSettings(Struct, frozen=True):
 def _is_origin(text: str) -> bool:
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and text == f"{parts.scheme}://{parts.netloc}"
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and text == f"{parts.scheme}://{parts.netloc}"
+        )
     except ValueError:
         return False

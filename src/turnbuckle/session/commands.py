@@ -1,6 +1,8 @@
-"""What people type to the session itself instead of to the model: one word behind a slash, alone in its message.
+"""What people type to the session itself instead of to the model: one word behind a slash, alone in its
+message.
 
-Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do not know.
+Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
+not know.
 """
 
 from typing import Literal
@@ -11,7 +13,7 @@ from turnbuckle.session.state import SessionState
 Command = Literal["stop", "new", "reset", "retry", "undo", "status", "sessions", "help"]
 
 HELP: dict[Command, str] = {
-    "stop": "end what runs, and what waits behind it; the next message begins anew",
+    "stop": "end what runs, and what waits behind it; the next message starts fresh",
     "new": "begin a new conversation in this session",
     "reset": "the same, where something went wrong",
     "retry": "say the last message again, as if its answer had not been given",
@@ -38,7 +40,7 @@ def status_text(state: SessionState, running: str, since: str) -> str:
     if state.waiting:
         lines.append(f"Waiting: {len(state.waiting)}.")
     if state.suspended is not None:
-        lines.append(f"The next message begins anew ({words_for(state.suspended.why)}).")
+        lines.append(f"The next message starts fresh ({words_for(state.suspended.why)}).")
     lines.append(f"Messages in this conversation: {len(state.runs)}.")
     return " ".join(lines)
 
@@ -49,7 +51,7 @@ def stopped_text(run: str | None, refused: int) -> str:
     parts = ["Stopped." if run is not None else "Nothing was running."]
     if refused:
         parts.append(f"{refused} waiting {'message' if refused == 1 else 'messages'} will not be answered.")
-    return " ".join([*parts, "The next message begins anew."])
+    return " ".join([*parts, "The next message starts fresh."])
 
 
 def words_for(why: FreshWhy) -> str:

@@ -1,7 +1,7 @@
 """What happened in a session. These are the items of its journal, and the only input of its state.
 
-A session's stream says who spoke and what became of it; what a model and its tools did is in the streams of the runs.
-Nothing in here says that something is running: that follows from the claims of the runs.
+A session's stream says who spoke and what became of it; what a model and its tools did is in the streams of
+the runs. Nothing in here says that something is running: that follows from the claims of the runs.
 """
 
 from typing import Any, Literal
@@ -9,41 +9,52 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.origin import Origin
+from turnbuckle.vocab.request import RunOptions
 
 Busy = Literal["queue", "steer", "interrupt", "refuse"]
-"""What becomes of a message that comes while a run is under way: it waits; it enters the running turn with the next
-model call; it ends that turn and is next; or it is not taken."""
+"""What becomes of a message that comes while a run is under way: it waits; it enters the running turn with
+the next model call; it ends that turn and is next; or it is not taken."""
 
 FreshWhy = Literal["new", "reset", "idle", "daily", "stopped", "crashed", "stale"]
-"""Why the conversation begins anew: somebody wanted it, a rule of the settings, or the last run did not end well."""
+"""Why the conversation starts fresh: somebody wanted it, a rule of the settings, or the last run did not end
+well."""
 
 
 class SessionMade(Struct, frozen=True, tag="session_made", omit_defaults=True):
-    """How a session began. `history` is what its first run is told before the task, if that is not the usual."""
+    """How a session began. `history` is what its first run is told before the task, if that is not the
+    usual. A fork stands on a run of another session, which `base` names; `opening` means what it means for a
+    run."""
 
     at: float
     history: tuple[Message, ...] = ()
     forked_from: dict[str, Any] = {}
     metadata: dict[str, str] = {}
     """Labels of whoever made it, who alone looks at them."""
+    base: RunId = RunId("")
+    opening: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was said in it before its first run."""
+        return not (self.history or self.base)
 
 
 class MessageAccepted(Struct, frozen=True, tag="message_accepted", omit_defaults=True):
-    """Somebody said something, and is told so only when this is stored. `run` is the id of the run that it will begin,
-    known in advance, so that it can be followed before it has begun. `into` is the run under way that it is to enter
-    instead, if it can. `first` stands in front of the conversation where that begins anew, and with `anew` in front of
-    every run."""
+    """Somebody said something, and is told so only when this is stored. `run` is the id of the run that it
+    will begin, known in advance, so that it can be followed before it has begun. `into` is the run under way
+    that it is to enter instead, if it can. `first` stands in front of the conversation where that begins
+    anew, and with `anew` in front of every run."""
 
     at: float
     id: str
     run: RunId
     messages: tuple[Message, ...]
     busy: Busy = "queue"
-    wishes: Wishes = Wishes()
-    asked: dict[str, Any] = {}
+    options: RunOptions = RunOptions()
+    origin: Origin = Origin()
     first: tuple[Message, ...] = ()
     anew: bool = False
     into: RunId = RunId("")
@@ -75,7 +86,7 @@ class MessageRefused(Struct, frozen=True, tag="message_refused"):
 
 
 class Suspended(Struct, frozen=True, tag="suspended", omit_defaults=True):
-    """A run did not come to its own end. The next message begins the conversation anew, and is told why."""
+    """A run did not come to its own end. The next message starts the conversation fresh, and is told why."""
 
     at: float
     why: FreshWhy
@@ -99,8 +110,9 @@ class BegunAnew(Struct, frozen=True, tag="begun_anew", omit_defaults=True):
 
 
 class Undone(Struct, frozen=True, tag="undone", omit_defaults=True):
-    """This run, and what was said to begin it, count no more. `request` is the id that the request for it has, so that
-    the same request takes back nothing more when it is sent again; then `run` is empty if there was nothing."""
+    """This run, and what was said to begin it, count no more. `request` is the id that the request for it
+    has, so that the same request takes back nothing more when it is sent again; then `run` is empty if there
+    was nothing."""
 
     at: float
     run: RunId
@@ -112,6 +124,18 @@ class RunDeleted(Struct, frozen=True, tag="run_deleted"):
 
     at: float
     run: RunId
+
+
+class ConversationKept(Struct, frozen=True, tag="conversation_kept", omit_defaults=True):
+    """What others stand on, in a stream of its own that takes the place of something that is gone: the
+    instructions of a deleted run, or all that a fork shared with a session that was deleted. The fields mean
+    what they mean where a run begins; more of `messages` may follow in further items."""
+
+    at: float
+    session: SessionId
+    messages: tuple[Message, ...] = ()
+    base: RunId = RunId("")
+    opening: int | None = None
 
 
 SessionFact = (

@@ -1,5 +1,5 @@
-"""When a conversation begins anew by itself: after so long a silence, at an hour of the day, or both. Pure: the time,
-and the zone in which the hour counts, are handed in."""
+"""When a conversation starts fresh by itself: after so long a silence, at an hour of the day, or both. Pure:
+the time, and the zone in which the hour counts, are handed in."""
 
 from datetime import datetime, timedelta, tzinfo
 from typing import Literal
@@ -13,7 +13,8 @@ Surface = Literal["chat", "responses", "runs"]
 """Where people hear of a fresh start."""
 
 _WANTED: tuple[FreshWhy, ...] = ("new", "reset", "idle", "daily")
-"""Fresh starts that somebody asked for, now or in the settings. The others are news, and are told everywhere."""
+"""Fresh starts that somebody asked for, now or in the settings. The others are news, and are told
+everywhere."""
 
 
 class ResetRule(Struct, frozen=True):
@@ -25,8 +26,8 @@ class ResetRule(Struct, frozen=True):
 
 
 def reason(rule: ResetRule, spoken_at: float, now: float, zone: tzinfo) -> FreshWhy | None:
-    """Why a message that comes now begins the conversation anew, if something was last said at `spoken_at`. Of two
-    reasons the silence is told: it says more."""
+    """Why a message that comes now starts the conversation fresh, if something was last said at `spoken_at`.
+    Of two reasons the silence is told: it says more."""
     if rule.mode in ("idle", "both") and now - spoken_at >= rule.idle_minutes * 60:
         return "idle"
     if rule.mode in ("daily", "both") and spoken_at < last_time(rule.daily_hour, now, zone):
@@ -52,13 +53,14 @@ def note_for(why: FreshWhy, detail: str = "") -> str:
         "new": "the user began a new conversation",
         "reset": "the user reset the conversation",
         "idle": "the conversation had been silent for long",
-        "daily": "conversations begin anew at an hour of the day",
+        "daily": "conversations start fresh at an hour of the day",
         "stopped": "the user stopped the last run",
         "crashed": "the last run could not be brought to an end",
         "stale": "the last run was interrupted long ago",
     }[why]
     return (
-        f"[Runtime] This is a fresh start: {because}{f' ({detail})' if detail else ''}. Earlier messages are not shown."
+        f"[Runtime] This is a fresh start: {because}{f' ({detail})' if detail else ''}. Earlier "
+        "messages are not shown."
     )
 
 
@@ -73,7 +75,7 @@ def notice_for(why: FreshWhy, detail: str = "") -> str:
         "new": "New conversation.",
         "reset": "The conversation was reset.",
         "idle": "Fresh start after a long silence.",
-        "daily": "Fresh start: conversations begin anew each day.",
+        "daily": "Fresh start: conversations start fresh each day.",
         "stopped": "Fresh start: the last run was stopped.",
         "crashed": "Fresh start: the last run could not be brought to an end.",
         "stale": "Fresh start: the last run was interrupted long ago.",

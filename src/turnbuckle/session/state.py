@@ -21,15 +21,15 @@ from turnbuckle.session.facts import (
     Undone,
 )
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.messages import Message
 
 MessageState = Literal["accepted", "injected", "deferred", "refused"]
 KEPT = 200
 """Messages whose fate is kept at hand. All of them are in the journal."""
 
 
-class Fate(Struct, frozen=True):
-    """What became of a message so far. `run` is where its answer is; `own` the run that it would begin itself."""
+class MessageStatus(Struct, frozen=True):
+    """What became of a message so far. `run` is where its answer is; `own` the run that it would begin
+    itself."""
 
     id: str
     state: MessageState
@@ -40,28 +40,28 @@ class Fate(Struct, frozen=True):
 
 
 class SessionState(Struct, frozen=True):
-    """One session. `runs` are those that count, since the conversation last began anew; `waiting` is the queue."""
+    """One session. `runs` are those that count, since the conversation last started fresh; `waiting` is the
+    queue."""
 
     made_at: float = 0.0
     spoken_at: float = 0.0
-    history: tuple[Message, ...] = ()
+    inherits: bool = False
+    """It began with what was said elsewhere, and that still counts."""
     runs: tuple[RunId, ...] = ()
     waiting: tuple[MessageAccepted, ...] = ()
     steering: tuple[MessageAccepted, ...] = ()
     """Handed to the run that is under way, which has not yet taken them in."""
     suspended: Suspended | None = None
     anew: BegunAnew | None = None
-    """The conversation begins anew with the next run, whose model and user have not been told yet."""
+    """The conversation starts fresh with the next run, whose model and user have not been told yet."""
     undone: frozenset[RunId] = frozenset()
     undone_for: dict[RunId, RunId] = {}
     """What each request took back; an empty id if there was nothing."""
     deleted: frozenset[RunId] = frozenset()
-    stale: frozenset[RunId] = frozenset()
-    """Runs that were told of one that is deleted by now: the history that they hold is not to be told again."""
     given_up: dict[RunId, FreshWhy] = {}
-    """Runs that did not come to their own end, and why. Whoever finds one of them without an end does not go on
-    with it by himself."""
-    fates: dict[str, Fate] = {}
+    """Runs that did not come to their own end, and why. Whoever finds one of them without an end does not go
+    on with it by himself."""
+    statuses: dict[str, MessageStatus] = {}
 
     @property
     def last_run(self) -> RunId | None:
@@ -77,9 +77,11 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
     """The state behind this fact."""
     match fact:
         case SessionMade():
-            return replace(state, made_at=fact.at, spoken_at=fact.at, history=fact.history)
+            return replace(state, made_at=fact.at, spoken_at=fact.at, inherits=not fact.is_empty)
         case MessageAccepted():
-            told = _fated(state, Fate(fact.id, "accepted", fact.into or fact.run, fact.at, own=fact.run))
+            told = _fated(
+                state, MessageStatus(fact.id, "accepted", fact.into or fact.run, fact.at, own=fact.run)
+            )
             if fact.into:
                 return replace(told, steering=(*state.steering, fact), spoken_at=fact.at)
             return replace(told, waiting=_queued(state.waiting, fact), spoken_at=fact.at)
@@ -98,7 +100,7 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
             left = {run: why for run, why in state.given_up.items() if run != fact.run}
             return replace(state, suspended=waits, given_up=left)
         case BegunAnew():
-            return replace(state, runs=(), history=(), suspended=None, anew=fact)
+            return replace(state, runs=(), inherits=False, suspended=None, anew=fact)
         case Undone():
             runs = tuple(run for run in state.runs if run != fact.run)
             undone = state.undone | {fact.run} if fact.run else state.undone
@@ -116,12 +118,15 @@ def fold(facts: tuple[SessionFact, ...]) -> SessionState:
     return state
 
 
-def fate_of(facts: Iterable[SessionFact], own: RunId, so_far: Fate | None = None) -> Fate | None:
-    """What became of the message that would begin the run `own`, however long ago that was; None if none was said."""
+def status_of(
+    facts: Iterable[SessionFact], own: RunId, so_far: MessageStatus | None = None
+) -> MessageStatus | None:
+    """What became of the message that would begin the run `own`, however long ago that was; None if none was
+    said."""
     for fact in facts:
         match fact:
             case MessageAccepted() if fact.run == own:
-                so_far = Fate(fact.id, "accepted", fact.into or fact.run, fact.at, own=own)
+                so_far = MessageStatus(fact.id, "accepted", fact.into or fact.run, fact.at, own=own)
             case MessageInjected() if so_far is not None and fact.id == so_far.id:
                 so_far = replace(so_far, state="injected", run=fact.run)
             case MessageDeferred() if so_far is not None and fact.id == so_far.id:
@@ -132,12 +137,8 @@ def fate_of(facts: Iterable[SessionFact], own: RunId, so_far: Fate | None = None
 
 
 def _without_run(state: SessionState, run: RunId) -> SessionState:
-    deleted = state.deleted | {run}
-    if run not in state.runs:
-        return replace(state, deleted=deleted)
-    behind = state.runs[state.runs.index(run) + 1 :]
-    runs = tuple(one for one in state.runs if one != run)
-    return replace(state, runs=runs, deleted=deleted, stale=state.stale.union(behind))
+    runs = tuple(other for other in state.runs if other != run)
+    return replace(state, runs=runs, deleted=state.deleted | {run})
 
 
 def _queued(waiting: tuple[MessageAccepted, ...], new: MessageAccepted) -> tuple[MessageAccepted, ...]:
@@ -150,21 +151,21 @@ def _queued(waiting: tuple[MessageAccepted, ...], new: MessageAccepted) -> tuple
 
 def _in_turn(state: SessionState, late: tuple[MessageAccepted, ...]) -> tuple[MessageAccepted, ...]:
     """Those that were to enter a turn stand where they would stand if they had waited from the start."""
-    order = {message: place for place, message in enumerate(state.fates)}
+    order = {message: place for place, message in enumerate(state.statuses)}
     urgent = [one for one in state.waiting if one.busy == "interrupt"]
     others = [*late, *(one for one in state.waiting if one.busy != "interrupt")]
     return (*urgent, *sorted(others, key=lambda one: order.get(one.id, -1)))
 
 
 def _told(state: SessionState, fact: MessageDeferred | MessageRefused, what: MessageState) -> SessionState:
-    before = state.fates.get(fact.id, Fate(fact.id, "accepted", RunId(""), fact.at))
+    before = state.statuses.get(fact.id, MessageStatus(fact.id, "accepted", RunId(""), fact.at))
     run = before.own if what == "deferred" else before.run
-    return _fated(state, Fate(fact.id, what, run, fact.at, fact.why, before.own))
+    return _fated(state, MessageStatus(fact.id, what, run, fact.at, fact.why, before.own))
 
 
 def _injected(state: SessionState, fact: MessageInjected) -> SessionState:
-    own = state.fates[fact.id].own if fact.id in state.fates else fact.run
-    state = _without(_fated(state, Fate(fact.id, "injected", fact.run, fact.at, own=own)), fact.id)
+    own = state.statuses[fact.id].own if fact.id in state.statuses else fact.run
+    state = _without(_fated(state, MessageStatus(fact.id, "injected", fact.run, fact.at, own=own)), fact.id)
     if fact.how == "steered":
         return state
     return replace(state, runs=(*state.runs, fact.run), anew=None)
@@ -178,8 +179,8 @@ def _without(state: SessionState, message: str) -> SessionState:
     )
 
 
-def _fated(state: SessionState, fate: Fate) -> SessionState:
-    fates = {**state.fates, fate.id: fate}
-    while len(fates) > KEPT:
-        del fates[next(iter(fates))]
-    return replace(state, fates=fates)
+def _fated(state: SessionState, fate: MessageStatus) -> SessionState:
+    statuses = {**state.statuses, fate.id: fate}
+    while len(statuses) > KEPT:
+        del statuses[next(iter(statuses))]
+    return replace(state, statuses=statuses)

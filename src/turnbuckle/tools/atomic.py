@@ -1,15 +1,16 @@
 """Files that change at once or not at all, and a way to find out after a crash whether they did.
 
-Theory of operation. The new content goes into a file beside the target, is synced, and takes the target's name by a
-rename. Before the rename a note with the identity (device and inode) of the new file is synced to the data folder,
-under the call's key. So after a crash three cases can be told apart: no note, or the new file still has its own name:
-not done. The target is the new file: done. Anything else: somebody replaced it since, and nobody can know.
+Theory of operation. The new content goes into a file beside the target, is synced, and takes the target's
+name by a rename. Before the rename a note with the identity (device and inode) of the new file is synced to
+the data folder, under the call's key. So after a crash three cases can be told apart: no note, or the new
+file still has its own name: not done. The target is the new file: done. Anything else: somebody replaced it
+since, and nobody can know.
 
 The name of the new file follows from the key, so that a call which runs again cleans up after itself.
 
-Whoever changes a file is alone with it (`file_locks`) from the first look to the rename. Right before the rename the
-file is looked at once more: if it is not what the change was made from, somebody who knows no locks was there, and the
-change is made again from what is there now.
+Whoever changes a file is alone with it (`file_locks`) from the first look to the rename. Right before the
+rename the file is looked at once more: if it is not what the change was made from, somebody who knows no
+locks was there, and the change is made again from what is there now.
 """
 
 import errno
@@ -26,6 +27,8 @@ from msgspec import Struct
 
 from turnbuckle.tools.confine import Place, open_file, place_of
 from turnbuckle.tools.file_locks import folder_locked, locked
+from turnbuckle.tools.private import private_folder
+from turnbuckle.tools.protected import refuse_change
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError
 
 MAX_NOTES = 4096
@@ -53,8 +56,9 @@ Change = Callable[[Source], Fill]
 
 
 class Changed(Struct, frozen=True):
-    """What a change found and did. `parted`: the file had other names, which keep the old content. `disturbed`:
-    somebody else wrote into the old file in the very moment in which the new one took its name."""
+    """What a change found and did. `parted`: the file had other names, which keep the old content.
+    `disturbed`: somebody else wrote into the old file in the very moment in which the new one took its
+    name."""
 
     before: os.stat_result | None
     parted: bool = False
@@ -67,7 +71,10 @@ class Changed(Struct, frozen=True):
         if self.parted:
             said += " The file had other names (hard links); they keep the old content."
         if self.disturbed:
-            said += " Another program wrote to the file at the same moment, and what it wrote may be missing: look."
+            said += (
+                " Another program wrote to the file at the same moment, and what it wrote may be "
+                "missing: look."
+            )
         return said
 
 
@@ -81,11 +88,12 @@ def write_file_whole(context: ToolContext, place: Place, data: bytes) -> Changed
 
 
 def change_file(context: ToolContext, place: Place, change: Change, *, reads: bool = True) -> Changed:
-    """Give a file new content that may follow from the old, if it `reads` that. Nobody in this process changes it
-    meanwhile, and if somebody else does, it is tried again from the beginning. Raises ToolError; then nothing was
-    changed."""
+    """Give a file new content that may follow from the old, if it `reads` that. Nobody in this process
+    changes it meanwhile, and if somebody else does, it is tried again from the beginning. Raises ToolError;
+    then nothing was changed."""
     if place.name == ".":
         raise ToolError(f"{place.shown} is a folder")
+    refuse_change(context, place.shown.split("/"))
     with locked(place, context.stopping):
         for attempt in range(TRIES):
             try:
@@ -100,6 +108,8 @@ def _change_once(context: ToolContext, place: Place, change: Change, reads: bool
     found = stat_of(place)
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.shown} is a folder")
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{place.shown} is not a plain file")
     if found is not None and not found.st_mode & 0o222:
         raise ToolError(f"{place.shown} is read-only")
     source: Source = None
@@ -161,7 +171,8 @@ def _replace_file(context: ToolContext, place: Place, fill: Fill, before: _Befor
     name = _temporary_name(context.key)
     try:
         _remove(place, name)
-        opened = os.open(name, _NEW, 0o666, dir_fd=place.folder)
+        # Nobody sees the new content who could not see the old.
+        opened = os.open(name, _NEW, 0o666 if before.found is None else 0o600, dir_fd=place.folder)
         try:
             fill(opened)
             if before.found is not None:
@@ -235,7 +246,8 @@ def _remove(place: Place, name: str) -> None:
     try:
         os.unlink(name, dir_fd=place.folder)
     except OSError:
-        return  # it is not there, which is what was wanted; if it can not be removed, making it anew fails loudly
+        # it is not there, which is what was wanted; if it cannot be removed, making it again fails loudly
+        return
 
 
 def _identity(place: Place, name: str) -> Note | None:
@@ -247,13 +259,15 @@ def _identity(place: Place, name: str) -> Note | None:
 
 
 def _keep_mode(opened: int, before: os.stat_result) -> None:
-    os.fchmod(opened, stat.S_IMODE(before.st_mode))
+    """The rights of the old file, but never another user's: new content does not run with them."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
     mine = os.fstat(opened)
     if (mine.st_uid, mine.st_gid) != (before.st_uid, before.st_gid):
         try:
             os.fchown(opened, before.st_uid, before.st_gid)
-        except PermissionError:
-            return  # only the superuser can give files away; the content is what was asked for
+        except PermissionError:  # only the superuser can give files away; the content is what was asked for
+            mode &= ~0o070 if mine.st_gid != before.st_gid else ~0
+    os.fchmod(opened, mode)
 
 
 def _sync_folder(folder: int) -> None:
@@ -270,7 +284,7 @@ def _notes(context: ToolContext) -> Path:
 
 def write_note(context: ToolContext, note: Note) -> None:
     folder = _notes(context)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder, context.data)
     _forget_old_notes(folder)
     path = folder / _digest(context.key)
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -1,12 +1,15 @@
-"""Commands that go on in the background, beyond the call and the run that started them, and beyond the server.
+"""Commands that go on in the background, beyond the call and the run that started them, and beyond the
+server.
 
-Each has a folder of its own in `processes/`. What is to be started is written down there before anything is started
-(`record.json`); its keeper writes down that it runs and how it ended (see `keeper`). Nothing about them is held in
-memory, so whoever comes back after a crash knows as much as whoever was there before: a process is running if its
-keeper is alive, which is told by its number and the moment at which it began; it has ended if the keeper wrote so; and
-if neither is true it is lost, which the model is told with the next run of the session.
+Each has a folder of its own in `processes/`. What is to be started is written down there before anything is
+started (`record.json`); its keeper writes down that it runs and how it ended (see `keeper`). Nothing about
+them is held in memory, so whoever comes back after a crash knows as much as whoever was there before: a
+process is running if its keeper is alive, which is told by its number and the moment at which it began; it
+has ended if the keeper wrote so; and if neither is true it is lost, which the model is told with the next run
+of the session.
 
-They belong to a session. Runs of other sessions do not see them, and they are ended when the session is deleted.
+They belong to a session. Runs of other sessions do not see them, and they are ended when the session is
+deleted.
 """
 
 import asyncio
@@ -41,7 +44,8 @@ TOLD = "told"
 MOST = 20
 """Processes of one session that may run at the same time, and ended ones that are remembered."""
 LOG_CAP = 4 << 20
-"""Bytes of one piece of the output; two are kept, so that a noisy process takes at most twice as much of the disk."""
+"""Bytes of one piece of the output; two are kept, so that a noisy process takes at most twice as much of the
+disk."""
 STEP = 0.05
 _SHOWN = 300  # characters of a command in a note to the model
 
@@ -131,7 +135,8 @@ class Processes:
         return tuple(sorted(found, key=lambda one: (one.started_at, one.id)))
 
     def read(self, name: str, after: int | None, most: int) -> Piece:
-        """What it printed behind so many bytes; without `after`, the last of it. What was dropped is not there."""
+        """What it printed behind so many bytes; without `after`, the last of it. What was dropped is not
+        there."""
         logs = _logs(self._home / name)
         total = _end_of(logs)
         begins = max(total - most if after is None else min(after, total), logs[0].begins if logs else 0)
@@ -161,14 +166,17 @@ class Processes:
         folder: str,
         environment: Mapping[str, str],
     ) -> Process:
-        """Start a command in the open folder `where`. The same `key` never starts a second one. Raises ToolError."""
+        """Start a command in the open folder `where`. The same `key` never starts a second one. Raises
+        ToolError."""
         name = name_of(session, key)
         home = self._home / name
         if (there := self._process(home)) is not None:
             return there
         others = self.listed(session)
         if sum(one.is_alive for one in others) >= MOST:
-            raise ToolError(f"{MOST} background processes of this session run already; stop one of them first")
+            raise ToolError(
+                f"{MOST} background processes of this session run already; stop one of them first"
+            )
         for old in [one for one in others if not one.is_alive][: -MOST + 1]:
             shutil.rmtree(self._home / old.id, ignore_errors=True)
         me = os.getpid()
@@ -236,7 +244,9 @@ class Processes:
             return None
         kept = _stored(home / RUNNING, _Kept)
         alive = kept is not None and identity_of(kept.keeper) == kept.identity
-        end = _stored(home / ENDED, _End)  # looked for last: a keeper that is gone has written it before it went
+        end = _stored(
+            home / ENDED, _End
+        )  # looked for last: a keeper that is gone has written it before it went
         shown = Process(
             record.id,
             record.command,
@@ -259,7 +269,8 @@ class Processes:
 
 
 def name_of(session: str, key: str) -> str:
-    """The id of a process. It begins with a mark of its session, so that nobody looks into folders of others."""
+    """The id of a process. It begins with a mark of its session, so that nobody looks into folders of
+    others."""
     return f"{_mark(session)}{_digest(key)[:8]}"
 
 
@@ -275,7 +286,8 @@ def lost_note(lost: Sequence[Process]) -> str:
     """What the model is told of processes that are not there any more."""
     names = "; ".join(f"{one.id} ({one.command[:_SHOWN]})" for one in lost)
     return (
-        f"[Runtime] These background processes are not there any more, and nobody saw how they ended: {names}. "
+        "[Runtime] These background processes are not there any more, and nobody saw how they ended: "
+        f"{names}. "
         "Start again what is still needed."
     )
 
@@ -283,7 +295,18 @@ def lost_note(lost: Sequence[Process]) -> str:
 def _launch(home: Path, argv: Sequence[str], where: int, environment: Mapping[str, str], cap: int) -> None:
     """Start the keeper, and wait until it says that the command runs. Raises OSError."""
     ready, report = os.pipe()
-    launch = [sys.executable, "-I", "-S", "-c", _KEEPER, str(_ROOT), str(home), str(report), str(where), str(GRACE)]
+    launch = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        _KEEPER,
+        str(_ROOT),
+        str(home),
+        str(report),
+        str(where),
+        str(GRACE),
+    ]
     try:
         starting = subprocess.Popen(
             [*launch, str(cap), *argv],

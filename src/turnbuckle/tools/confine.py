@@ -1,13 +1,14 @@
 """Paths that stay inside the workspace, whatever links there are and whenever they are made.
 
-Theory of operation. A path is never checked first and used later. It is walked: each folder is opened relative to the
-one before, without following links, so an open folder is known to be inside. A link is read, and its target is walked
-in the same way, from where the link stands or from the root of the workspace; `..` goes back to the folder that was
-open before, and nowhere above the first. What comes out is an open folder and one name in it. Whoever uses the name
-does so relative to that folder and without following links, so a link that is put there in the meantime is an
-error, not a way out.
+Theory of operation. A path is never checked first and used later. It is walked: each folder is opened
+relative to the one before, without following links, so an open folder is known to be inside. A link is read,
+and its target is walked in the same way, from where the link stands or from the root of the workspace; `..`
+goes back to the folder that was open before, and nowhere above the first. What comes out is an open folder
+and one name in it. Whoever uses the name does so relative to that folder and without following links, so a
+link that is put there in the meantime is an error, not a way out.
 
-The data folder is no part of the workspace, even if it lies inside. Only outputs that were kept there can be read.
+The data folder is no part of the workspace, even if it lies inside. Only outputs that were kept there can be
+read.
 """
 
 import errno
@@ -18,9 +19,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from turnbuckle.tools.protected import refuse_change
 from turnbuckle.tools.spec import ToolContext, ToolError
+from turnbuckle.turn.consent import rule_for, stricter
 
 MAX_LINKS = 40
+MAX_DEPTH = 128
+"""Folders inside of each other. Each of them is held open on the way."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -33,7 +38,8 @@ class Outside(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One name in an open folder. `folder` is closed when the walk's `with` block ends. `name` is `.` for the root."""
+    """One name in an open folder. `folder` is closed when the walk's `with` block ends. `name` is `.` for the
+    root."""
 
     folder: int
     name: str
@@ -41,15 +47,35 @@ class Place:
 
 
 @contextmanager
-def place_of(context: ToolContext, path: str, *, make_folders: bool = False, reading: bool = False) -> Iterator[Place]:
+def place_of(
+    context: ToolContext, path: str, *, make_folders: bool = False, reading: bool = False
+) -> Iterator[Place]:
     """Walk to a path of the workspace. With `reading`, kept outputs can be reached too."""
     root, parts = _start(context, path, reading=reading)
     data = _identity(context.data)
-    walk = _Walk(root, path, frozenset() if data is None or root == context.kept else frozenset({data}))
+    walk = _Walk(
+        context, root, path, frozenset() if data is None or root == context.kept else frozenset({data})
+    )
     try:
-        yield walk.to(parts, make_folders=make_folders)
+        place = walk.to(parts, make_folders=make_folders)
+        if root != context.kept:
+            _judge(context, path, place.shown)
+        yield place
     finally:
         walk.close()
+
+
+def _judge(context: ToolContext, path: str, leads_to: str) -> None:
+    """Rules were asked about the path as it is written. Where it leads, no stricter one may hold."""
+    if not context.tool:
+        return
+    rules = [rule_for(context.consent, context.tool, {"path": each}, "path") for each in (path, leads_to)]
+    if rules[1] == "deny" or stricter(rules[1], rules[0]):
+        raise ToolError(
+            f"{path} leads to {leads_to}, which the settings do not allow"
+            if rules[1] == "deny"
+            else f"{path} leads to {leads_to}, which needs the consent of a person: name that path"
+        )
 
 
 def data_identity(context: ToolContext) -> Identity | None:
@@ -65,7 +91,7 @@ def shown_path(context: ToolContext, file: Path) -> str:
 
 def _start(context: ToolContext, path: str, *, reading: bool) -> tuple[Path, list[str]]:
     if "\0" in path:
-        raise ToolError("a path can not hold a NUL character")
+        raise ToolError("a path cannot hold a NUL character")
     if not path:
         raise ToolError("the path is empty")
     if reading:
@@ -77,7 +103,8 @@ def _start(context: ToolContext, path: str, *, reading: bool) -> tuple[Path, lis
 
 
 def _inside(workspace: Path, path: str) -> tuple[str, ...]:
-    """The steps from the root of the workspace. An absolute path may name that root in either of its forms."""
+    """The steps from the root of the workspace. An absolute path may name that root in either of its
+    forms."""
     pure = PurePosixPath(path)
     if not pure.is_absolute():
         return pure.parts
@@ -96,7 +123,8 @@ def _identity(path: Path) -> Identity | None:
 
 
 class _Walk:
-    def __init__(self, root: Path, path: str, forbidden: frozenset[Identity]) -> None:
+    def __init__(self, context: ToolContext, root: Path, path: str, forbidden: frozenset[Identity]) -> None:
+        self._context = context
         self._root = os.path.realpath(root)
         self._path = path
         self._forbidden = forbidden
@@ -104,7 +132,7 @@ class _Walk:
         try:
             self._stack = [os.open(self._root, _ROOT)]
         except OSError as error:
-            raise ToolError(f"the workspace can not be opened: {error.strerror}") from error
+            raise ToolError(f"the workspace cannot be opened: {error.strerror}") from error
         self._names: list[str] = []
 
     def close(self) -> None:
@@ -137,6 +165,8 @@ class _Walk:
         self._names.pop()
 
     def _down(self, name: str, *, make_folders: bool) -> None:
+        if len(self._stack) > MAX_DEPTH:
+            raise ToolError(f"{self._path[:200]} goes through more than {MAX_DEPTH} folders")
         opened = self._open_folder(name, make_folders=make_folders)
         self._stack.append(opened)
         self._names.append(name)
@@ -146,8 +176,9 @@ class _Walk:
 
     def _open_folder(self, name: str, *, make_folders: bool) -> int:
         try:
-            if make_folders:
-                with suppress(FileExistsError):  # if what exists is no folder, opening it says so
+            if make_folders and not _is_folder(name, self._stack[-1]):
+                refuse_change(self._context, (*self._names, name))
+                with suppress(FileExistsError):  # if what exists is not a folder, opening it says so
                     os.mkdir(name, dir_fd=self._stack[-1])
             return os.open(name, _FOLDER, dir_fd=self._stack[-1])
         except OSError as error:
@@ -191,10 +222,19 @@ class _Walk:
             raise Outside(f"{self._path} is the data folder, which is not part of the workspace")
 
 
+def _is_folder(name: str, parent: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
 def open_file(place: Place) -> int:
     """Open a plain file to read. Anything else that has that name is refused, and never waited for."""
     try:
-        opened = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place.folder)
+        opened = os.open(
+            place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place.folder
+        )
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ToolError(f"{place.shown} became a link in the meantime") from error

@@ -1,12 +1,13 @@
 """One call in, one outcome out. Nothing raises past this.
 
-Theory of operation. The tool works in a task of its own. Three things can end the wait for it: the tool itself, its
-time limit, and the run's stop signal. In the last two cases the task is cancelled, and then waited for a little: a tool
-that can say what it did before it was stopped returns an outcome, and one that was done anyway returns its result,
-which is the truth and is told as such. A tool that does not react is left behind and named.
+Theory of operation. The tool works in a task of its own. Three things can end the wait for it: the tool
+itself, its time limit, and the run's stop signal. In the last two cases the task is cancelled, and then
+waited for a little: a tool that can say what it did before it was stopped returns an outcome, and one that
+was done anyway returns its result, which is the truth and is told as such. A tool that does not react is left
+behind and named.
 
-To stop a call and learn its outcome, set the context's `stop`. Cancelling the task that waits in `run` also ends the
-tool, but then the outcome is lost with the task.
+To stop a call and learn its outcome, set the context's `stop`. Cancelling the task that waits in `run` also
+ends the tool, but then the outcome is lost with the task.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
 from turnbuckle.tools.spec import Call, ProbeAnswer, Tool, ToolContext, ToolError
 from turnbuckle.tools.threads import Threaded, in_thread
-from turnbuckle.vocab.redaction import Redactor, secrets_in
+from turnbuckle.vocab.redaction import Redaction, Redactor
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, failed, finished, not_started
 
 STOP_PATIENCE = 3.0
@@ -31,6 +32,8 @@ STOP_PATIENCE = 3.0
 THREAD_PATIENCE = 0.5
 """The same for a plain function, which can only be asked."""
 MESSAGE_CAP = 500
+LONGEST_ON_LOOP = 200_000
+"""Characters of a result that may be looked through for secrets without a thread."""
 
 _left_behind: set[asyncio.Task[ToolOutcome]] = set()
 
@@ -42,7 +45,7 @@ class Dispatcher:
         self.registry = registry
 
     def faults(self, call: Call) -> str | None:
-        """Why this call can not run, or None. It runs nothing."""
+        """Why this call cannot run, or None. It runs nothing."""
         found = self.registry.get(call.name)
         if found is None:
             return self.registry.unknown(call.name)
@@ -54,7 +57,7 @@ class Dispatcher:
 
     async def run(self, call: Call, context: ToolContext) -> ToolOutcome:
         """Carry out one call."""
-        redactor = Redactor(secrets_in(context.environment))
+        redactor = context.redactor
         found = self.registry.get(call.name)
         faults = self.faults(call)
         if found is None or faults is not None:
@@ -62,7 +65,8 @@ class Dispatcher:
         refusal = await _refusal(call, context, redactor)
         if refusal is not None:
             return _polished(refusal, call, context, redactor)
-        mine = dataclasses.replace(context, key=_key(call, context), stopping=threading.Event())
+        judged = found.name if found.subject == "path" else ""
+        mine = dataclasses.replace(context, key=_key(call, context), stopping=threading.Event(), tool=judged)
         printed = _Printed(mine, call, redactor)
         mine = dataclasses.replace(mine, publish=printed.add)
         started = context.clock.now()
@@ -71,7 +75,10 @@ class Dispatcher:
         finally:
             printed.close()
         outcome = msgspec.structs.replace(outcome, seconds=max(0.0, context.clock.now() - started))
-        return _polished(printed.filled_in(outcome), call, mine, redactor)
+        outcome = printed.filled_in(outcome)
+        if len(outcome.text) > LONGEST_ON_LOOP and context.threads:
+            return await in_thread(lambda: _polished(outcome, call, mine, redactor))
+        return _polished(outcome, call, mine, redactor)
 
     async def probe(self, call: Call, context: ToolContext) -> ProbeAnswer:
         """Whether a call that was started in an earlier life of this process was carried out."""
@@ -83,22 +90,21 @@ class Dispatcher:
         try:
             return await in_thread(lambda: answer(call.arguments, mine))
         except Exception as error:
-            context.publish(
-                f"The probe of {call.name} failed: {_message(error, Redactor(secrets_in(context.environment)))}\n"
-            )
+            context.publish(f"The probe of {call.name} failed: {_message(error, context.redactor)}\n")
             return "unknown"
 
 
 class _Printed:
-    """What a tool prints while it works: shown live, and kept as its result or as the beginning of one. It can be
-    called from any thread. What comes after the end of the call is dropped."""
+    """What a tool prints while it works: shown live, and kept as its result or as the beginning of one. It
+    can be called from any thread. What comes after the end of the call is dropped."""
 
     def __init__(self, context: ToolContext, call: Call, redactor: Redactor) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._capture = Capture(context.output_cap, _kept(context, call, "printed"))
         publish = context.publish
-        self._live = LiveLines(lambda text: publish(encodable(text)), redactor.text)
+        self._live = LiveLines(lambda text: publish(encodable(text)))
+        self._redaction = Redaction(redactor)
         self._over = False
 
     def add(self, text: str) -> None:
@@ -107,10 +113,15 @@ class _Printed:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.add, text)
             return
+        self._show(self._redaction.add(text))
+
+    def _show(self, text: str) -> None:
         self._capture.add(text)
         self._live.add(text)
 
     def close(self) -> None:
+        if not self._over:
+            self._show(self._redaction.close())
         self._over = True
         self._live.close()
         self._capture.close()
@@ -157,7 +168,9 @@ async def _set(stop: asyncio.Event) -> bool:
     return bool(await stop.wait())
 
 
-async def _supervised(one: Tool, values: dict[str, Any], context: ToolContext, redactor: Redactor) -> ToolOutcome:
+async def _supervised(
+    one: Tool, values: dict[str, Any], context: ToolContext, redactor: Redactor
+) -> ToolOutcome:
     try:
         limit = one.seconds(values)
     except Exception as error:
@@ -172,7 +185,9 @@ async def _supervised(one: Tool, values: dict[str, Any], context: ToolContext, r
         why: ToolStatus = "killed" if any(task.done() for task in stops) else "timed_out"
         return await _stopped(one, work, why, context)
     except asyncio.CancelledError:
-        ending = asyncio.create_task(_stopped(one, work, "killed", context))  # a second cancellation does not end it
+        ending = asyncio.create_task(
+            _stopped(one, work, "killed", context)
+        )  # a second cancellation does not end it
         _left_behind.add(ending)
         ending.add_done_callback(_left_behind.discard)
         await asyncio.wait({ending})
@@ -182,7 +197,9 @@ async def _supervised(one: Tool, values: dict[str, Any], context: ToolContext, r
             task.cancel()
 
 
-async def _stopped(one: Tool, work: asyncio.Task[ToolOutcome], why: ToolStatus, context: ToolContext) -> ToolOutcome:
+async def _stopped(
+    one: Tool, work: asyncio.Task[ToolOutcome], why: ToolStatus, context: ToolContext
+) -> ToolOutcome:
     if not context.stopping.is_set():  # a tool that is asked twice would let go of what it is just ending
         context.stopping.set()
         work.cancel()
@@ -264,4 +281,4 @@ def _message(error: BaseException, redactor: Redactor) -> str:
         said = str(error)
     except Exception as worse:
         said = f"(and its text failed: {type(worse).__name__})"
-    return redactor.message(f"{type(error).__name__}: {said}"[:MESSAGE_CAP])
+    return redactor.sample(f"{type(error).__name__}: {said}"[: 8 * MESSAGE_CAP])[:MESSAGE_CAP]

@@ -1,13 +1,15 @@
 """One writer at a time for each file of the workspace.
 
-Theory of operation. A change of a file is read, change, write, and whoever comes between the first and the last would
-be overwritten. So each holds a lock of this process over all three. A file has one lock, whatever path leads to it: it
-is named by its folder, as the disk knows it, and by its name there without regard to case. A call holds one lock and
-never waits for a second, so nobody waits in a circle; a lock that nobody wants is gone.
+Theory of operation. A change of a file is read, change, write, and whoever comes between the first and the
+last would be overwritten. So each holds a lock of this process over all three. A file has one lock, whatever
+path leads to it: it is named by its folder, as the disk knows it, and by its name there without regard to
+case. A call holds one lock and never waits for a second, so nobody waits in a circle; a lock that nobody
+wants is gone.
 
-Other processes of this program are kept out by a lock on the folder, which the system takes back when a process dies.
-It is held for the moment of the rename, or over the whole change once there was a collision. All others know nothing of
-locks; whether they wrote meanwhile is looked at right before the rename (`atomic`).
+Other processes of this program are kept out by a lock on the folder, which the system takes back when a
+process dies. It is held for the moment of the rename, or over the whole change once there was a collision.
+All others know nothing of locks; whether they wrote meanwhile is looked at right before the rename
+(`atomic`).
 """
 
 import errno
@@ -23,7 +25,8 @@ from turnbuckle.tools.confine import Place
 from turnbuckle.tools.spec import ToolError
 
 PATIENCE = 20.0
-"""Seconds that a writer waits for others. A change takes milliseconds; a third of a tool's time is left to make it."""
+"""Seconds that a writer waits for others. A change takes milliseconds; a third of a tool's time is left to
+make it."""
 _LOOK_AROUND = 0.05
 _POLL = 0.002
 _UNSUPPORTED = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
@@ -57,7 +60,8 @@ def in_use(*, waiting: bool = False) -> int:
 
 @contextmanager
 def locked(place: Place, stopping: threading.Event) -> Iterator[None]:
-    """Be the only one in this process who changes that file. Raises ToolError if others do not come to an end."""
+    """Be the only one in this process who changes that file. Raises ToolError if others do not come to an
+    end."""
     key = key_of(place)
     with _locks_lock:
         mine = _locks.setdefault(key, _Lock())
@@ -81,7 +85,9 @@ def _acquire(lock: threading.Lock, place: Place, stopping: threading.Event) -> N
         if stopping.is_set():
             raise ToolError(f"{place.shown}: stopped before its turn came; nothing was changed")
         if time.monotonic() >= until:
-            raise ToolError(f"{place.shown} is being changed by another call, which does not end; nothing was changed")
+            raise ToolError(
+                f"{place.shown} is being changed by another call, which does not end; nothing was changed"
+            )
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """A small process between the server and a command, which sees to it that the command leaves nothing behind.
 
-Theory of operation. The server starts this file as a script and holds the other end of its standard input. The guard
-starts the command in a session of its own and waits. It ends everything when the command ends, when its input closes
-(the server wants it, or is dead: the system closes it even after `kill -9`), or when its parent is another process than
-at the start. On Linux it adopts whatever the command leaves (subreaper), so it finds processes that moved to another
-session too. It asks first (SIGTERM), waits for the grace time, then kills, and reports on a pipe what it did:
+Theory of operation. The server starts this file as a script and holds the other end of its standard input.
+The guard starts the command in a session of its own and waits. It ends everything when the command ends, when
+its input closes (the server wants it, or is dead: the system closes it even after `kill -9`), or when its
+parent is another process than at the start. On Linux it adopts whatever the command leaves (subreaper), so it
+finds processes that moved to another session too. It asks first (SIGTERM), waits for the grace time, then
+kills, and reports on a pipe what it did:
 
     {"pid": 41}                                                    the command runs
     {"status": 0, "why": "ended", "killed": [], "survivors": []}   and everything is over
@@ -112,7 +113,8 @@ class Guard:
                 self.status = os.waitstatus_to_exitcode(status)
 
     def _anything_left(self) -> bool:
-        """Whether anything that came from the command is alive. As its adopter, the guard would be its parent."""
+        """Whether anything that came from the command is alive. As its adopter, the guard would be its
+        parent."""
         while True:
             self._reap()
             if not ON_LINUX:

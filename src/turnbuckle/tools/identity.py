@@ -1,5 +1,6 @@
-"""Which process a number means. Numbers are given again, so a process is named by its number and the moment at which it
-began; and since those moments are counted from the start of the machine, by that start too. Standard library only."""
+"""Which process a number means. Numbers are given again, so a process is named by its number and the moment
+at which it began; and since those moments are counted from the start of the machine, by that start too.
+Standard library only."""
 
 import os
 
@@ -7,8 +8,8 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 def identity_of(pid: int) -> str | None:
-    """A mark that no other process with this number ever has; None if there is none alive. Where the system does not
-    tell, the mark is empty and the number is all there is."""
+    """A mark that no other process with this number ever has; None if there is none alive. Where the system
+    does not tell, the mark is empty and the number is all there is."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -1,11 +1,12 @@
-"""A small process that keeps a background command: it outlives the server that started it, and leaves nothing behind.
+"""A small process that keeps a background command: it outlives the server that started it, and leaves nothing
+behind.
 
-Theory of operation. The server writes down what it is about to start and starts this file. The keeper leaves the
-server's family, starts the command in a session of its own and writes down both numbers (`running.json`) before it says
-that it is ready. What the command prints goes to files named by where they begin in the whole output (`log-0`); when
-one is full the next begins, and only the newest two are kept. When the command ends, or the keeper is asked to end
-(SIGTERM), it ends everything that came from the command and writes down how (`ended.json`). A keeper that is gone
-without having written that was killed, and its command is lost.
+Theory of operation. The server writes down what it is about to start and starts this file. The keeper leaves
+the server's family, starts the command in a session of its own and writes down both numbers (`running.json`)
+before it says that it is ready. What the command prints goes to files named by where they begin in the whole
+output (`log-0`); when one is full the next begins, and only the newest two are kept. When the command ends,
+or the keeper is asked to end (SIGTERM), it ends everything that came from the command and writes down how
+(`ended.json`). A keeper that is gone without having written that was killed, and its command is lost.
 
 It is a guard with another master, so it shares the guard's hands. Standard library only.
 """
@@ -145,8 +146,8 @@ def store(path: str, data: bytes) -> None:
 
 
 def main() -> None:
-    """Arguments: the folder to keep, the pipe to report on, the open folder to run in, the grace time, the cap of a
-    log, and the command."""
+    """Arguments: the folder to keep, the pipe to report on, the open folder to run in, the grace time, the
+    cap of a log, and the command."""
     folder, report, where, grace, cap = sys.argv[1:6]
     if os.fork():
         os._exit(0)  # the server waits for this one; the other has no master any more

@@ -1,8 +1,9 @@
 """Own tools of a server or a command: Python files and modules that the settings name.
 
-Every `Tool` that stands at the top level of such a module is offered to the model, behind the built-in ones and in the
-order of the file. A module is loaded once, at start-up, so that whatever is wrong with it is told then, in a sentence
-that names the place, and not in the middle of a run. It is code of whoever wrote the settings and is trusted like them.
+Every `Tool` that stands at the top level of such a module is offered to the model, behind the built-in ones
+and in the order of the file. A module is loaded once, at start-up, so that whatever is wrong with it is told
+then, in a sentence that names the place, and not in the middle of a run. It is code of whoever wrote the
+settings and is trusted like them.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ _HOW = "make one with `@tool(effect=…)` from turnbuckle, at the top level"
 
 
 def registry_of(families: Iterable[str], modules: Sequence[str] = (), own: Sequence[Tool] = ()) -> Registry:
-    """All tools of a program: the built-in families, then those of modules, then those that were handed in. Raises
-    ConfigError."""
+    """All tools of a program: the built-in families, then those of modules, then those that were handed in.
+    Raises ConfigError."""
     built_in = [tool for family in families for tool in FAMILIES[family]]
     sources = [("tools", own)] if own else []
     found: dict[str, tuple[Tool, str]] = {tool.name: (tool, "the built-in tools") for tool in built_in}
@@ -48,6 +49,19 @@ def tools_in(entry: str) -> tuple[Tool, ...]:
     if not own:
         raise ConfigError(f"{SETTING}: there is no tool in {entry}; {_HOW}")
     return tuple(dict.fromkeys(own))
+
+
+def files_of(modules: Sequence[str]) -> tuple[str, ...]:
+    """Where own tools lie on the disk, once they are loaded: files, and whole packages of modules."""
+    found: list[str] = []
+    for entry in modules:
+        if os.path.isabs(entry):
+            found.append(entry)
+            continue
+        first = sys.modules.get(entry.partition(".")[0])
+        places = list(getattr(first, "__path__", ())) or [getattr(first, "__file__", None)]
+        found += [place for place in places if place]
+    return tuple(found)
 
 
 def _add(found: dict[str, tuple[Tool, str]], tool: Tool, entry: str) -> None:
@@ -101,7 +115,7 @@ def _by_name(entry: str) -> ModuleType:
 def _import_failed(entry: str, error: BaseException) -> ConfigError:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
-    return ConfigError(f"{SETTING}: {entry} can not be imported{where}: {_words(error)}")
+    return ConfigError(f"{SETTING}: {entry} cannot be imported{where}: {_words(error)}")
 
 
 def _line_in(error: BaseException, file: str) -> str:

@@ -1,7 +1,8 @@
-"""Output with a limit: the beginning and the end are shown, the middle is cut out, and the whole is kept in a file.
+"""Output with a limit: the beginning and the end are shown, the middle is cut out, and the whole is kept in a
+file.
 
-Until the cap is reached, pieces stay in memory. Beyond it they go to the file, and memory holds the head and a ring of
-the newest pieces. The file has a cap too; what comes after that is only counted.
+Until the cap is reached, pieces stay in memory. Beyond it they go to the file, and memory holds the head and
+a ring of the newest pieces. The file has a cap too; what comes after that is only counted.
 """
 
 import codecs
@@ -12,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+from turnbuckle.tools.private import private_folder
 
 FILE_CAP = 64 * 1024 * 1024
 LIVE_CAP = 200_000
@@ -49,7 +52,9 @@ class Capture:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
     def add(self, text: str) -> None:
@@ -106,7 +111,8 @@ class Capture:
 
     def _open(self) -> None:
         try:
-            self._file_path.parent.mkdir(parents=True, exist_ok=True)
+            folder = self._file_path.parent  # of the run, in that of all runs
+            private_folder(folder, folder.parent.parent)
             opened = os.open(self._file_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             self._fault = error.strerror or str(error)
@@ -137,11 +143,10 @@ def capped(text: str, cap: int, file: Path) -> tuple[str, Path | None]:
 
 
 class LiveLines:
-    """Hands output on as it comes, by whole lines, so that a secret is not split between two pieces."""
+    """Hands output on as it comes, by whole lines."""
 
-    def __init__(self, publish: Callable[[str], None], redact: Callable[[str], str]) -> None:
+    def __init__(self, publish: Callable[[str], None]) -> None:
         self._publish = publish
-        self._redact = redact
         self._open: list[str] = []
         self._open_length = 0
         self._left = LIVE_CAP
@@ -165,7 +170,7 @@ class LiveLines:
             return
         shown = text[: self._left]
         self._left -= len(text)
-        self._publish(self._redact(shown) + ("\n[more is not shown live]\n" if self._left <= 0 else ""))
+        self._publish(shown + ("\n[more is not shown live]\n" if self._left <= 0 else ""))
 
 
 class Decoded:

@@ -1,8 +1,9 @@
 """Run a command under its guard, with live output, until it or somebody else ends it.
 
-Two pipes come back: output and report. The report ends the wait, not the output, since a process that could not be
-killed may hold the output open for ever. When the wait is cancelled, the guard's input is closed, which makes it kill
-everything, and its report is still waited for: so `run_command` returns instead of raising, and tells what was killed.
+Two pipes come back: output and report. The report ends the wait, not the output, since a process that could
+not be killed may hold the output open for ever. When the wait is cancelled, the guard's input is closed,
+which makes it kill everything, and its report is still waited for: so `run_command` returns instead of
+raising, and tells what was killed.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ async def run_command(
     clock: Clock,
     grace: float = GRACE,
 ) -> Ended:
-    """Run `argv` in an open folder. `heard` gets the output as it comes; its errors and its plain output are one."""
+    """Run `argv` in an open folder. `heard` gets the output as it comes; its errors and its plain output are
+    one."""
     running = _Running(argv, folder, environment, heard, grace)
     stopped = False
     try:
@@ -103,7 +105,16 @@ class _Running:
             control, self._control = _pipe(mine)
             self._output, output = _pipe(mine)
             self._report, report = _pipe(mine)
-            launch = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(report), str(folder), str(grace)]
+            launch = [
+                sys.executable,
+                "-I",
+                "-S",
+                str(_GUARD),
+                str(os.getpid()),
+                str(report),
+                str(folder),
+                str(grace),
+            ]
             try:
                 self._process = subprocess.Popen(
                     [*launch, *argv],
@@ -130,7 +141,8 @@ class _Running:
             self._control = -1
 
     async def ended(self, stopped: bool) -> Ended:
-        """The end, when it is over. A guard that says nothing is killed itself, with the command's process group."""
+        """The end, when it is over. A guard that says nothing is killed itself, with the command's process
+        group."""
         lines = [line for line in bytes(self._said).split(b"\n") if line]
         reports = [msgspec.json.decode(line, type=Report) for line in lines]
         last = reports[-1] if reports else Report()

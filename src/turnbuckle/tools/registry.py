@@ -12,7 +12,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what every provider accepts
 
 FINISH_CALL_SPEC = ToolSpec(
     FINISH_CALL,
-    "Finish a tool call of yours whose arguments were cut in transit. Use it only when you are told that a draft is"
+    "Finish a tool call of yours whose arguments were cut in transit. Use it only when you are told that "
+    "a draft is"
     " open. Send only what is missing: it is put behind the draft and the call then runs once.",
     {
         "type": "object",
@@ -22,7 +23,10 @@ FINISH_CALL_SPEC = ToolSpec(
                 "type": "string",
                 "description": "The last characters of the draft, repeated exactly, about 40 of them.",
             },
-            "rest": {"type": "string", "description": "What comes directly behind them. Do not repeat earlier text."},
+            "rest": {
+                "type": "string",
+                "description": "What comes directly behind them. Do not repeat earlier text.",
+            },
             "more": {
                 "type": "boolean",
                 "description": "True if this is only a piece, and the call must not run yet.",
@@ -43,14 +47,9 @@ FINISH_CALL_SPEC = ToolSpec(
 )
 
 
-def is_internal(name: str) -> bool:
-    """Whether a tool is the runtime's own business, not shown as progress."""
-    return name.startswith("_")
-
-
 class Registry:
-    """Tools in a fixed order, which is the order in which the model sees them: a list that changes in the middle
-    of a conversation spoils prompt caches."""
+    """Tools in a fixed order, which is the order in which the model sees them: a list that changes in the
+    middle of a conversation spoils prompt caches."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -82,5 +81,9 @@ class Registry:
     def unknown(self, name: str) -> str:
         """What to tell a model that called a tool which is not there."""
         near = difflib.get_close_matches(name[:100], self._tools, n=3, cutoff=0.5)
-        hint = f"Similar names: {', '.join(near)}." if near else f"The tools are: {', '.join(self._tools) or 'none'}."
+        hint = (
+            f"Similar names: {', '.join(near)}."
+            if near
+            else f"The tools are: {', '.join(self._tools) or 'none'}."
+        )
         return f"There is no tool with the name {name[:100]!r}. {hint}"

@@ -1,7 +1,9 @@
-"""Whether arguments fit a tool. Nothing is coerced: `"3"` is not 3, and an argument that nobody knows is refused.
+"""Whether arguments fit a tool. Nothing is coerced: `"3"` is not 3, and an argument that nobody knows is
+refused.
 
-Our own tools are described by their Python types, and read by msgspec. Tools that come from elsewhere bring a JSON
-schema, which is compiled once; it may not refer to anything outside itself, so that a check never opens a connection.
+Our own tools are described by their Python types, and read by msgspec. Tools that come from elsewhere bring a
+JSON schema, which is compiled once; it may not refer to anything outside itself, so that a check never opens
+a connection.
 """
 
 import inspect
@@ -98,7 +100,12 @@ def _inlined(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _in_words(fault: str, names: tuple[str, ...]) -> str:
-    text = _TOKENS.sub("", fault).replace("field", "argument").replace("Object", "The call").replace(" - at `$", ": `")
+    text = (
+        _TOKENS.sub("", fault)
+        .replace("field", "argument")
+        .replace("Object", "The call")
+        .replace(" - at `$", ": `")
+    )
     if "unknown" in fault:
         return f"{text}. Its arguments are: {', '.join(names) or 'none'}"
     return text

@@ -5,10 +5,10 @@
         "Count the words of a text."
         return str(len(text.split()))
 
-The function's types are the schema, its docstring's first paragraph is the description. A parameter of the type
-`ToolContext` is filled in by the dispatcher and is no argument. Plain functions run in a thread of their own, `async`
-ones on the event loop. What it returns is the result: a text, a value that JSON can hold, or a `ToolOutcome`. It raises
-`ToolError` to say in its own words that it did not work.
+The function's types are the schema, its docstring's first paragraph is the description. A parameter of the
+type `ToolContext` is filled in by the dispatcher and is no argument. Plain functions run in a thread of their
+own, `async` ones on the event loop. What it returns is the result: a text, a value that JSON can hold, or a
+`ToolOutcome`. It raises `ToolError` to say in its own words that it did not work.
 """
 
 import asyncio
@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from turnbuckle.tools.schema import ForeignShape, Shape, TypedShape
+from turnbuckle.turn.consent import ConsentRule, rule_for
 from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in, without_secrets
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import Effect
 
@@ -71,11 +73,12 @@ def _unheard(text: str) -> None:
 class ToolContext:
     """What a running tool may know and use.
 
-    `session` tells the session of the run. `key` is the same when the same call runs again after a crash. `publish`
-    takes pieces of live output, from any thread. `stop` ends the call from outside: the tool is killed and the outcome
-    says so. `stopping` is set when a tool in a thread should come to an end. `environment` is what child processes get,
-    without its secrets. `threads` is off where time is simulated: then plain functions hold up the loop, and no time
-    passes meanwhile.
+    `session` tells the session of the run. `key` is the same when the same call runs again after a crash.
+    `publish` takes pieces of live output, from any thread. `stop` ends the call from outside: the tool is
+    killed and the outcome says so. `stopping` is set when a tool in a thread should come to an end.
+    `environment` is what child processes get, without its secrets: `child_environment`. What may be cut
+    before it is the result goes through `redact` first. `threads` is off where time is simulated: then plain
+    functions hold up the loop, and no time passes meanwhile.
     """
 
     workspace: Path
@@ -90,14 +93,39 @@ class ToolContext:
     stop: asyncio.Event | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    tool: str = ""
+    """The tool that runs, if rules of consent look at its path."""
+    consent: tuple[ConsentRule, ...] = ()
+    protected: frozenset[str] = frozenset()
+    """Real paths that may not be changed, beside those that are protected by their names."""
+    secrets: frozenset[str] = frozenset()
+    secret_variables: frozenset[str] = frozenset()
     output_cap: int = OUTPUT_CAP
     allow_private_addresses: bool = False
     threads: bool = True
 
     @property
+    def redactor(self) -> Redactor:
+        """Knows the secrets of the settings, and those of the environment by their names."""
+        return redactor_of(self.secrets | secrets_in(self.environment))
+
+    def redact(self, text: str) -> str:
+        """A text without secrets, before any of it is cut off."""
+        return self.redactor.text(text)
+
+    def may_read(self, path: str) -> bool:
+        """Whether the rules let `read_file` have this path of the workspace without a question."""
+        return rule_for(self.consent, "read_file", {"path": path}, "path") != "deny"
+
+    @property
+    def child_environment(self) -> dict[str, str]:
+        """What a child process may know."""
+        return without_secrets(self.environment, self.secret_variables, self.secrets)
+
+    @property
     def kept(self) -> Path:
-        """The folder of whole outputs, with a folder for each run, so that they go when the run does. The model may
-        read all of it: a later run of a session is told of what earlier ones kept."""
+        """The folder of whole outputs, with a folder for each run, so that they go when the run does. The
+        model may read all of it: a later run of a session is told of what earlier ones kept."""
         return self.data / "kept"
 
 
@@ -107,9 +135,9 @@ Probe = Callable[[Mapping[str, Any], ToolContext], ProbeAnswer]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments whose
-    defaults must not be assumed after one. `subject` names the argument that consent rules look at, a whole shell
-    command if it `is_command`. A tool that `asks` is a question to a person."""
+    """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments
+    whose defaults must not be assumed after one. `subject` names the argument that consent rules look at, a
+    whole shell command if it `is_command`. A tool that `asks` is a question to a person."""
 
     name: str
     description: str
@@ -128,7 +156,8 @@ class Tool:
     """What it was made of."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """The function itself, for a test or another function: nothing is checked, limited or written down."""
+        """The function itself, for a test or another function: nothing is checked, limited or written
+        down."""
         if self.function is None:
             raise TypeError(f"{self.name} was not made of a function that can be called by itself")
         return self.function(*arguments, **named)
@@ -202,7 +231,9 @@ def foreign_tool(
     timeout: Limit = DEFAULT_TIMEOUT,
 ) -> Tool:
     """A tool that brings its own JSON schema. Raises ValueError if that is none."""
-    return Tool(name, description, ForeignShape(parameters), call, blocking=False, effect=effect, timeout=timeout)
+    return Tool(
+        name, description, ForeignShape(parameters), call, blocking=False, effect=effect, timeout=timeout
+    )
 
 
 def _first_paragraph(function: Callable[..., Any]) -> str:

@@ -1,7 +1,7 @@
 """Plain functions beside the event loop, each in a thread of its own.
 
-A shared pool would fill up with functions that hang, and then nothing would run any more. These threads are daemons:
-one that never ends does not keep the process alive.
+A shared pool would fill up with functions that hang, and then nothing would run any more. These threads are
+daemons: one that never ends does not keep the process alive.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 class Threaded(Generic[T]):
-    """A function that runs in a thread. `result` can be awaited more than once, and survives a cancelled wait."""
+    """A function that runs in a thread. `result` can be awaited more than once, and survives a cancelled
+    wait."""
 
     def __init__(self, function: Callable[[], T], name: str) -> None:
         self._function = function

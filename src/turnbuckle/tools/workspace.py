@@ -1,7 +1,8 @@
 """Files of the workspace for own tools: read one, write one, find out after a crash whether it was written.
 
-Paths are walked as those of the built-in file tools are, so no link leads out of the workspace. A file appears whole
-or not at all. The note that `was_written` looks for belongs to the call, so one call writes one file.
+Paths are walked as those of the built-in file tools are, so no link leads out of the workspace. A file
+appears whole or not at all. The note that `was_written` looks for belongs to the call, so one call writes one
+file.
 """
 
 from turnbuckle.tools.atomic import replaced, write_file_whole

@@ -1,1 +1,2 @@
-"""The turn as a pure fold: facts in, commands out. No clock, no network, no randomness; they are handed in."""
+"""The turn as a pure fold: facts in, commands out. No clock, no network, no randomness; they are handed
+in."""

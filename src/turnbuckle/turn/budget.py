@@ -1,8 +1,9 @@
 """Whether a turn has used up what it was given. These limits never refill.
 
-Time is time of work. Each fact says for how long the run was worked on since the one before; the rest of what the wall
-clock shows between them is idle: people were waited for, the process was gone, the machine slept, the clock was set.
-Tokens are the provider's own count. What a reply that broke did not tell is guessed from what came.
+Time is time of work. Each fact says for how long the run was worked on since the one before; the rest of what
+the wall clock shows between them is idle: people were waited for, the process was gone, the machine slept,
+the clock was set. Tokens are the provider's own count. What a reply that broke did not tell is guessed from
+what came.
 """
 
 from msgspec import UNSET, UnsetType
@@ -22,7 +23,8 @@ def seconds_used(turn: Turn, now: float) -> float:
 
 
 def timed(turn: Turn, at: float, worked: float | UnsetType, *, idle: bool) -> Turn:
-    """The turn at the time of its next fact. `idle`: whatever has passed since the one before was not work."""
+    """The turn at the time of its next fact. `idle`: whatever has passed since the one before was not
+    work."""
     gap = max(at - turn.now, 0.0)
     used = 0.0 if idle else gap if worked is UNSET else worked
     tally = replace(turn.tally, seconds_idle=turn.tally.seconds_idle + gap - used)
@@ -34,15 +36,15 @@ def worked_on(turn: Turn, seconds: float) -> Turn:
     return replace(turn, tally=replace(turn.tally, seconds_idle=turn.tally.seconds_idle - seconds))
 
 
-def tokens_of(reply: Reply, messages: tuple[Message, ...]) -> tuple[int, int]:
-    """Input and output of one attempt. A whole reply's own count is believed; of any other the larger of what it told
-    and what came. An attempt of which nothing came has cost nothing that anybody could know."""
+def tokens_of(reply: Reply, turn: Turn) -> tuple[int, int]:
+    """Input and output of one attempt. A whole reply's own count is believed; of any other the larger of what
+    it told and what came. An attempt of which nothing came has cost nothing that anybody could know."""
     usage = reply.usage
     told_in, told_out = (usage.input or 0, usage.output or 0) if usage is not None else (0, 0)
     if (reply.ended and usage is not None) or not (reply.blocks or usage is not None):
         return told_in, told_out
     came = -(-sum(map(_characters, reply.blocks)) // CHARACTERS_PER_TOKEN)
-    return told_in or input_guess(messages), max(told_out, came)
+    return told_in or input_guess(turn), max(told_out, came)
 
 
 def _characters(block: object) -> int:
@@ -51,8 +53,13 @@ def _characters(block: object) -> int:
     return 0 if isinstance(block, ReplyOpaque) else len(getattr(block, "text", ""))
 
 
-def input_guess(messages: tuple[Message, ...]) -> int:
-    """The tokens of a history, where nobody counts them. Pictures and files are left out."""
+def input_guess(turn: Turn) -> int:
+    """The tokens of a turn's history, where nobody counts them. What it began with was counted then."""
+    return (turn.given + characters(turn.messages[turn.began :])) // CHARACTERS_PER_TOKEN
+
+
+def characters(messages: tuple[Message, ...]) -> int:
+    """The length of a history. Pictures and files are left out."""
     total = 0
     for message in messages:
         for part in message.parts:
@@ -62,7 +69,7 @@ def input_guess(messages: tuple[Message, ...]) -> int:
                 total += len(part.name) + len(part.arguments)
             elif isinstance(part, ResultPart):
                 total += sum(len(one.text) for one in part.content if isinstance(one, TextPart))
-    return total // CHARACTERS_PER_TOKEN
+    return total
 
 
 def seconds_left(turn: Turn, policy: Policy) -> float:
@@ -80,8 +87,8 @@ def exceeded(turn: Turn, policy: Policy) -> str:
         return f"the limit of {limits.tokens:,} tokens is reached"
     if limits.money is not None and used.money >= limits.money:
         return f"the limit of {limits.money:g} in money is reached"
-    if used.misjoined > policy.continuations:
-        return f"a call that was cut could not be finished {used.misjoined} times in a row"
+    if used.splice_failures > policy.continuations:
+        return f"a call that was cut could not be finished {used.splice_failures} times in a row"
     if used.thin > policy.crumbs:
         return f"{used.thin} tries in a row brought only a few characters each"
     if used.refused > policy.refusals:
@@ -92,8 +99,8 @@ def exceeded(turn: Turn, policy: Policy) -> str:
 def exceeded_inside(
     turn: Turn, policy: Policy, now: float, characters: int, usage: Usage | None, given: int = 0
 ) -> str:
-    """The same in the middle of a reply, of which so many characters have come. Tokens that the provider has not yet
-    counted are guessed; `given` is the guess for the input."""
+    """The same in the middle of a reply, of which so many characters have come. Tokens that the provider has
+    not yet counted are guessed; `given` is the guess for the input."""
     limits, used = policy.limits, turn.tally
     if seconds_used(turn, now) >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"

@@ -1,11 +1,18 @@
 """The calls of a complete reply: which may start now, what becomes of them, and when no more may start.
 
-A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller brought
-are not ours to run: when all others have their results, they are handed over whole (`handing`) and the turn ends."""
+A call that needs a person's consent waits for it as a stored thing (`asking`). Calls of tools that the caller
+brought are not ours to run: when all others have their results, they are handed over whole (`handing`) and
+the turn ends."""
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from turnbuckle.turn import asking, budget, doubt, drafting, handing, held, pieces, prompts
+from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.turn import approvals as asking
+from turnbuckle.turn import budget, drafting, held, pieces, prompts
+from turnbuckle.turn import client_calls as handing
+from turnbuckle.turn import crash_suspects as doubt
 from turnbuckle.turn.commands import Command, Record, RunTool, SettleTool
 from turnbuckle.turn.facts import Fact, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import Policy
@@ -14,12 +21,33 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
+MOST_CALLS = 128
+"""Calls of one reply that are run. Nobody needs more, and each costs a process, a connection or a file."""
+SIDE_BY_SIDE = 8
+_TOO_MANY = (
+    f"Not started: this reply has more than {MOST_CALLS} calls, and only the first {MOST_CALLS} count. "
+    "Make the others again in your next replies, a few at a time."
+)
+
+
+def pending(sound: Sequence[SoundCall], policy: Policy) -> tuple[PendingCall, ...]:
+    """The calls of a whole reply. Those that are too many have their answer already; the caller's own are
+    not ours to count."""
+    own, found = 0, []
+    for call in sound:
+        own += not policy.tool(call.name).client
+        is_refused = own > MOST_CALLS and not policy.tool(call.name).client
+        outcome = ToolOutcome("not_started", _TOO_MANY) if is_refused else None
+        found.append(PendingCall(call.id, call.name, call.arguments, outcome=outcome))
+    return tuple(found)
+
 
 def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
-    """The calls that may start now. Reads in a row run together; anything else runs alone and in its turn.
+    """The calls that may start now. Reads in a row run together, a few at a time; anything else runs alone
+    and in its turn.
 
-    What a process that is gone had started is settled first; about what may have ended it a person is asked. After a
-    wish to stop nothing new starts."""
+    What a process that is gone had started is settled first; about what may have ended it a person is asked.
+    After a wish to stop nothing new starts."""
     orphans = [call for call in turn.calls if call.orphan]
     if turn.stopping:
         left = [call for call in turn.calls if call.outcome is None and not call.started]
@@ -45,7 +73,8 @@ def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         if call.outcome is not None or handing.is_for_caller(turn, call, policy):
             continue
         alone = policy.tool(call.name).effect != "read"
-        if (alone and (found or busy)) or len(found) == room:
+        running = sum(isinstance(command, RunTool | SettleTool) for command in found)
+        if (alone and (found or busy)) or len(found) == room or running == SIDE_BY_SIDE:
             break
         if call.orphan:
             found.append(doubt.gate(turn, call, _settle(turn, call), policy))
@@ -154,11 +183,17 @@ def finish(turn: Turn, finished: ToolFinished) -> Turn:
         turn = replace(turn, declined=(*turn.declined, drafting.draft_named(asked)))
     waiting = bool(turn.held or turn.drafts) and finished.outcome.status == "not_started"
     missed = waiting or (finished.name == FINISH_CALL and not finished.outcome.ok)
-    misjoined = turn.tally.misjoined + 1 if missed else 0 if finished.outcome.ok else turn.tally.misjoined
+    splice_failures = (
+        turn.tally.splice_failures + 1 if missed else 0 if finished.outcome.ok else turn.tally.splice_failures
+    )
     refused = turn.tally.refused
     if all(call.outcome is not None for call in calls):
         refused = 0 if any(map(_counts_as_done, calls)) else refused + 1
-    return replace(turn, calls=calls, tally=replace(turn.tally, recoveries=0, misjoined=misjoined, refused=refused))
+    return replace(
+        turn,
+        calls=calls,
+        tally=replace(turn.tally, recoveries=0, splice_failures=splice_failures, refused=refused),
+    )
 
 
 def _counts_as_done(call: PendingCall) -> bool:

@@ -16,7 +16,8 @@ class CallModel(Struct, frozen=True):
 
 
 class RunTool(Struct, frozen=True):
-    """Write `ToolStarted`, and only then run it. `closing` are the drafts that this call settles, in the same write."""
+    """Write `ToolStarted`, and only then run it. `closing` are the drafts that this call settles, in the same
+    write."""
 
     call_id: str
     name: str
@@ -26,8 +27,9 @@ class RunTool(Struct, frozen=True):
 
 
 class SettleTool(Struct, frozen=True):
-    """The call was started by a process that is gone. Run it again if its tool allows that, ask its probe, or say
-    that nobody knows. Not `again`: it may be what ended that process, and is not run again whatever its tool allows."""
+    """The call was started by a process that is gone. Run it again if its tool allows that, ask its probe, or
+    say that nobody knows. Not `again`: it may be what ended that process, and is not run again whatever its
+    tool allows."""
 
     call_id: str
     name: str

@@ -1,27 +1,37 @@
-"""Whether a call may start, must wait for a person, or may not start at all: rules as data, and one pure function.
+"""Whether a call may start, must wait for a person, or may not start at all: rules as data, and one pure
+function.
 
-A rule names a tool, and may narrow itself by a pattern for what the call works on: the command of a shell, the path
-of a file, the address of a page. The most narrow rule that fits decides, and of equally narrow ones the strictest.
+A rule names a tool, and may narrow itself by a pattern for what the call works on: the command of a shell,
+the path of a file, the address of a page. The most narrow rule that fits decides, and of equally narrow ones
+the strictest.
 
 A pattern can only be trusted to allow what it shows. `git status*` would fit `git status; rm -rf .` too, so a
-pattern never allows a command that holds more than one: there the rule of the tool itself decides. The other way
-round, a pattern that asks or denies fits a command if it fits any of those in it, and an absolute path if it fits any
-end of it. That catches the plain ways round a rule and not the sly ones, since a shell can spell everything in many
-ways. What must not happen is denied for the whole tool, and what is harmless is allowed by patterns.
+pattern never allows a command that holds more than one: there the rule of the tool itself decides. Nor does
+its last star stand for options (`git log --output=x` writes a file), or for names that the shell fills in:
+commands are compared word by word. The other way round, a pattern that asks or denies fits a command if it
+fits any program that would be started, and an absolute path if it fits any end of it. That catches the plain
+ways round a rule and not the sly ones, since a shell can spell everything in many ways. What must not happen
+is denied for the whole tool, and what is harmless is allowed by patterns.
+
+Where a path leads is not known here: whoever walks it judges that again (`tools/confine`).
 """
 
 import posixpath
 import re
+import shlex
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from turnbuckle.turn.shell_words import programs
 
 Rule = Literal["allow", "ask", "deny"]
 
 _STRICTNESS: dict[Rule, int] = {"allow": 0, "ask": 1, "deny": 2}
 _MORE_THAN_ONE = re.compile(r"[;&|<>`\n\r(){}\\]|\$[^\s'\"]")
 """What can begin another command, take in a file, or put in something that the pattern did not see."""
+_FILLED_IN = re.compile(r"[*?\[]")
 _BETWEEN = re.compile(r"[;&|<>`\n\r(){}]")
 _SITE = re.compile(r"\s*[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
 
@@ -39,23 +49,49 @@ class ConsentRule(Struct, frozen=True):
         if not self.pattern:
             return True
         pattern = posixpath.normpath(self.pattern) if subject.is_path else self.pattern
+        if self.rule == "allow" and subject.is_command and pattern != "*":
+            return subject.is_plain and _shows(pattern, subject.text)
         if self.rule == "allow":
             return subject.is_plain and fnmatchcase(subject.text, pattern)
         return any(fnmatchcase(text, pattern) for text in (subject.text, *subject.within))
 
 
 class Subject(Struct, frozen=True):
-    """What a call works on. `within` are the commands in a longer one, or the ends of a path. One that `is_plain` does
-    no more than its text shows."""
+    """What a call works on. `within` are the commands in a longer one, or the ends of a path. One that
+    `is_plain` does no more than its text shows."""
 
     text: str
     within: tuple[str, ...] = ()
     is_plain: bool = True
     is_path: bool = False
+    is_command: bool = False
+
+
+def stricter(one: Rule, other: Rule) -> bool:
+    """Whether the first rule allows less than the second."""
+    return _STRICTNESS[one] > _STRICTNESS[other]
+
+
+def _shows(pattern: str, command: str) -> bool:
+    """Whether a pattern shows all that a plain command does. A star at its end stands for more words, but for
+    no option, and for nothing that the shell would fill in."""
+    try:
+        wanted, words = shlex.split(pattern), shlex.split(command)
+    except ValueError:
+        return False
+    if not wanted or len(words) < len(wanted) or _FILLED_IN.search(command) or "=" in words[0]:
+        return False
+    if wanted[-1] == "*" and len(words) >= len(wanted) - 1:
+        wanted, rest = wanted[:-1], words[len(wanted) - 1 :]
+    elif wanted[-1].endswith("*"):
+        rest = words[len(wanted) :]
+    else:
+        return len(words) == len(wanted) and all(map(fnmatchcase, words, wanted))
+    return all(map(fnmatchcase, words, wanted)) and not any(word.startswith("-") for word in rest)
 
 
 def written(approval: dict[str, Rule]) -> tuple[ConsentRule, ...]:
-    """The rules as they stand in the settings: `shell = "ask"`, `"shell:git log*" = "allow"`."""
+    """The rules as they stand in the settings: `shell = "ask"`, `"shell:git status" = "allow"`."""
     made = []
     for key, rule in approval.items():
         tool, _, pattern = key.partition(":")
@@ -64,7 +100,12 @@ def written(approval: dict[str, Rule]) -> tuple[ConsentRule, ...]:
 
 
 def rule_for(
-    rules: tuple[ConsentRule, ...], name: str, arguments: dict[str, Any], subject: str, *, is_command: bool = False
+    rules: tuple[ConsentRule, ...],
+    name: str,
+    arguments: dict[str, Any],
+    subject: str,
+    *,
+    is_command: bool = False,
 ) -> Rule:
     """What the rules say of this call. Without any rule it may start."""
     value = arguments.get(subject)
@@ -83,8 +124,9 @@ def subject_of(text: str, argument: str, *, is_command: bool = False) -> Subject
     """The value of the argument that rules look at, in the one form in which they compare it."""
     if is_command:
         text = text.strip()
-        parts = tuple(part.strip() for part in _BETWEEN.split(text))
-        return Subject(text, parts, _MORE_THAN_ONE.search(text) is None)
+        parts = [part.strip() for part in _BETWEEN.split(text)]
+        started = [" ".join(words) for words in programs(text)]
+        return Subject(text, (*parts, *started), _MORE_THAN_ONE.search(text) is None, is_command=True)
     if argument == "path":
         path = posixpath.normpath(text)  # so that `./a` and `b/../a` are the path that a rule names
         steps = path.split("/")

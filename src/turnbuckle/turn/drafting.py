@@ -30,15 +30,16 @@ from turnbuckle.vocab.reply import Reply, ReplyCall
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
 WORTH_A_DRAFT = 400
-"""Characters of arguments below which a call is simply made again: that costs less than the words about a draft."""
+"""Characters of arguments below which a call is simply made again: that costs less than the words about a
+draft."""
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
 class Kept(Struct, frozen=True):
     """What is kept of a cut call. `tool` is the tool that the work was for, also when `finish_call` was cut.
 
-    `gained` counts what no draft had before: a call that starts again from the top brings nothing new until it is
-    past what is there already. `length` is how much the draft holds now."""
+    `gained` counts what no draft had before: a call that starts again from the top brings nothing new until
+    it is past what is there already. `length` is how much the draft holds now."""
 
     tool: str
     facts: tuple[Fact, ...] = ()
@@ -48,8 +49,8 @@ class Kept(Struct, frozen=True):
 
 
 def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
-    """What to keep of a reply that was cut: None if no call had begun. All its calls are kept (`held`); of those that
-    are not whole, the first whose draft is open is asked for next."""
+    """What to keep of a reply that was cut: None if no call had begun. All its calls are kept (`held`); of
+    those that are not whole, the first whose draft is open is asked for next."""
     calls = [call for call in ours_to_run(reply) if call.name or call is reply.calls[-1]]
     if not calls:
         return None
@@ -134,8 +135,8 @@ class _Keeping:
         return _restarted(self._before, found, self._now) or _begun(self._before, found)
 
     def _is_too_short(self, tool: str, cut: str) -> bool:
-        """Whether saying it again costs less than the words about a draft. A tool that was cut before keeps whatever
-        arrived: a connection that breaks all the time gets there by small pieces."""
+        """Whether saying it again costs less than the words about a draft. A tool that was cut before keeps
+        whatever arrived: a connection that breaks all the time gets there by small pieces."""
         turn = self._before
         begun = tool == turn.tally.cut_tool or any(draft.tool == tool for draft in turn.drafts.values())
         return len(cut) < self._policy.worth_a_draft and not begun
@@ -143,7 +144,9 @@ class _Keeping:
     def _new_name(self) -> DraftId:
         """Named by its attempt; a second one of the same reply gets a letter."""
         count = sum(isinstance(fact, DraftKept) for fact in self._facts)
-        return DraftId(f"d{self._before.attempt}{_LETTERS[count - 1] if 0 < count <= len(_LETTERS) else count or ''}")
+        return DraftId(
+            f"d{self._before.attempt}{_LETTERS[count - 1] if 0 < count <= len(_LETTERS) else count or ''}"
+        )
 
     def _of_before(self, closing: list[DraftClosed]) -> list[DraftClosed]:
         """Without the drafts of this very reply: a call beside them is another call."""
@@ -188,8 +191,8 @@ def _after(turn: Turn, facts: Sequence[Fact]) -> Turn:
 
 
 def lost(reply: Reply, kept: Kept | None) -> int:
-    """Characters of the reply's calls that are of no use, counted as they came. What a draft took in is of use, with
-    its escapes and with the arguments around it; so is a whole call that is held."""
+    """Characters of the reply's calls that are of no use, counted as they came. What a draft took in is of
+    use, with its escapes and with the arguments around it; so is a whole call that is held."""
     arrived = sum(len(call.arguments) for call in reply.calls)
     return max(arrived - (0 if kept is None else _used(kept, reply)), 0)
 
@@ -225,7 +228,8 @@ def _as_written(text: str) -> int:
 
 
 def _restarted(turn: Turn, found: Draft, now: Turn) -> Kept | None:
-    """The model made the same call again from the top, and it was cut again: one draft, and the longer text."""
+    """The model made the same call again from the top, and it was cut again: one draft, and the longer
+    text."""
     for draft in turn.drafts.values():
         if draft != now.drafts.get(draft.id):
             continue
@@ -246,8 +250,9 @@ def _begun(turn: Turn, found: Draft) -> Kept:
 
 
 def _as_cut(call: ReplyCall) -> str:
-    """A call that looks whole in a reply that was cut did not run either. Its last brace is taken off, so that it
-    is kept as a draft whose text is complete, and the model only has to say that it still wants it."""
+    """A call that looks whole in a reply that was cut did not run either. Its last brace is taken off, so
+    that it is kept as a draft whose text is complete, and the model only has to say that it still wants
+    it."""
     text = call.arguments.rstrip()
     return text[:-1] if text.endswith("}") and judge(text).status == "whole" else call.arguments
 
@@ -262,15 +267,19 @@ def _extend(turn: Turn, call: ReplyCall) -> Kept:
         if longer.doubtful is not None:
             before = len(draft.doubtful.rest) if draft.doubtful is not None else 0
             asked = DraftGrown(turn.now, draft.id, len(draft.text), "", longer.doubtful)
-            return Kept(draft.tool, (asked,), draft.id, max(len(longer.doubtful.rest) - before, 0), len(draft.text))
+            return Kept(
+                draft.tool, (asked,), draft.id, max(len(longer.doubtful.rest) - before, 0), len(draft.text)
+            )
     latest = next(reversed(turn.drafts.values()), None)
     return Kept(FINISH_CALL) if latest is None else Kept(latest.tool, (), latest.id, 0, len(latest.text))
 
 
-def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId | None = None) -> list[DraftClosed]:
-    """The drafts that a call settles: the one that it finishes, and those for the same thing. A draft of another
-    file, say, stays open, and so does one of which this is not the whole, or that another call of this reply is there
-    to finish."""
+def replaced(
+    turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId | None = None
+) -> list[DraftClosed]:
+    """The drafts that a call settles: the one that it finishes, and those for the same thing. A draft of
+    another file, say, stays open, and so does one of which this is not the whole, or that another call of
+    this reply is there to finish."""
     others = {draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is None}
     return [
         DraftClosed(turn.now, draft.id, "finished" if draft.id == finished else "superseded")
@@ -280,7 +289,8 @@ def replaced(turn: Turn, tool: str, arguments: dict[str, Any], finished: DraftId
 
 
 def refuse_part(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
-    """A new call that would put a part in the place of the whole is not started, and the model is told why."""
+    """A new call that would put a part in the place of the whole is not started, and the model is told
+    why."""
     found = pieces.unfit(turn, call, policy)
     if found is None:
         return None
@@ -292,11 +302,14 @@ def refuse_part(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
 
 
 def is_waited_for(turn: Turn, policy: Policy) -> bool:
-    """Whether calls wait for a reply that was cut and is not yet whole: those that are held, and the caller's beside a
-    `finish_call` that did not finish the draft of another one: once calls were handed over, nobody can."""
+    """Whether calls wait for a reply that was cut and is not yet whole: those that are held, and the caller's
+    beside a `finish_call` that did not finish the draft of another one: once calls were handed over, nobody
+    can."""
     if turn.held:
         return True
-    tried = {draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is not None}
+    tried = {
+        draft_named(call) for call in turn.calls if call.name == FINISH_CALL and call.outcome is not None
+    }
     if not tried & set(turn.drafts):
         return False
     left = tuple(call for call in turn.calls if call.outcome is None)
@@ -315,15 +328,23 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
             asked = _answer(turn, call, "not_started", prompts.doubt(draft, doubtful, joined.why))
             return Record((DraftGrown(turn.now, draft.id, len(draft.text), "", doubtful), *asked.facts))
         case Refused():
-            there = f"The draft {draft.id} has {len(draft.text):,} characters and ends with:\n{prompts.end_of(draft)}"
+            there = (
+                f"The draft {draft.id} has {len(draft.text):,} characters and ends "
+                f"with:\n{prompts.end_of(draft)}"
+            )
             told = f"Not joined: {joined.why}. {there}"
             return _answer(turn, call, "not_started", told)
         case Extended():
             added = DraftGrown(turn.now, draft.id, joined.kept, joined.added)
             count = len(joined.draft.text)
-            told = f"Kept: the draft {draft.id} has {count:,} characters now. Send the next piece with finish_call."
+            told = (
+                f"Kept: the draft {draft.id} has {count:,} characters now. Send the next piece with "
+                "finish_call."
+            )
             if draft.doubtful is not None:  # it may have been cut, and the model does not know where
-                told = f"{told} Written as a JSON string, the draft ends with:\n{prompts.end_of(joined.draft)}"
+                told = (
+                    f"{told} Written as a JSON string, the draft ends with:\n{prompts.end_of(joined.draft)}"
+                )
             finished = ToolFinished(turn.now, call.id, call.name, ToolOutcome("finished", told))
             return Record((added, finished))
         case Spliced():
@@ -368,8 +389,8 @@ def _what_is_missing(turn: Turn, policy: Policy) -> str:
 
 
 def hold_back(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
-    """A call that is made while another one of a cut reply is not yet whole: it waits for it where it belongs to that
-    reply, else it is not started. Looking at something is always possible."""
+    """A call that is made while another one of a cut reply is not yet whole: it waits for it where it belongs
+    to that reply, else it is not started. Looking at something is always possible."""
     facts = policy.tool(call.name)
     if not turn.held and not (facts.client and is_waited_for(turn, policy)):
         return None
@@ -379,7 +400,10 @@ def hold_back(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
     if closing:
         whole = HeldCall(call.id, call.name, msgspec.json.encode(call.arguments).decode())
         return _wait(turn, call, closing[0].draft, whole, closing, policy)
-    told = f"Not started: your reply that was cut comes first. {_what_is_missing(_with_places(turn, policy), policy)}"
+    told = (
+        "Not started: your reply that was cut comes first. "
+        f"{_what_is_missing(_with_places(turn, policy), policy)}"
+    )
     return _answer(turn, call, "not_started", told)
 
 
@@ -397,8 +421,11 @@ def finished_by(turn: Turn, calls: tuple[PendingCall, ...], policy: Policy) -> d
     return found
 
 
-def made_whole(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> tuple[Turn, tuple[PendingCall, ...]]:
-    """The calls of a whole reply, which is the last of the history, with those of a cut one that it makes whole."""
+def made_whole(
+    turn: Turn, made: tuple[PendingCall, ...], policy: Policy
+) -> tuple[Turn, tuple[PendingCall, ...]]:
+    """The calls of a whole reply, which is the last of the history, with those of a cut one that it makes
+    whole."""
     whole = held.together(turn, made, finished_by(turn, made, policy)) if turn.held else None
     if whole is None:
         return turn, made
@@ -420,12 +447,16 @@ def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | 
     rest, also = given.get("rest", ""), given.get("also")
     if given.get("reading") and (not rest or (draft.doubtful is not None and rest == draft.doubtful.rest)):
         return choose(draft, given["reading"], also, guarded)
-    return splice(draft, given.get("after", ""), rest, given.get("more", False), also, guarded, told=told_length(draft))
+    return splice(
+        draft, given.get("after", ""), rest, given.get("more", False), also, guarded, told=told_length(draft)
+    )
 
 
 def was_used(messages: tuple[Message, ...]) -> bool:
     """Whether a history holds a `finish_call`: then it stays in the list of tools."""
-    return any(isinstance(part, CallPart) and part.name == FINISH_CALL for said in messages for part in said.parts)
+    return any(
+        isinstance(part, CallPart) and part.name == FINISH_CALL for said in messages for part in said.parts
+    )
 
 
 def draft_named(call: PendingCall) -> DraftId:

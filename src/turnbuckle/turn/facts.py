@@ -1,9 +1,9 @@
 """What happened in a run. These are the items of its journal, and the only input of the turn.
 
-A fact is written before anybody acts on it or sees it. Choices are facts too, so that readers, replays and tests see
-one story. `at` is wall time in seconds, given by whoever wrote the fact. `worked` is for how many seconds the run was
-worked on since the fact before, by a clock that no step of the wall clock and no sleep of the machine moves; facts of
-older runs do not have it.
+A fact is written before anybody acts on it or sees it. Choices are facts too, so that readers, replays and
+tests see one story. `at` is wall time in seconds, given by whoever wrote the fact. `worked` is for how many
+seconds the run was worked on since the fact before, by a clock that no step of the wall clock and no sleep of
+the machine moves; facts of older runs do not have it.
 """
 
 from typing import Any, Literal
@@ -14,17 +14,19 @@ from msgspec import UNSET, Struct, UnsetType
 from turnbuckle.reply.draft import DoubtfulRest, Draft
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.quirks import CapField
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
 
 AskWhy = Literal["first", "after_tools", "steered", "retry", "continue", "finish_draft", "fallback", "reask"]
 Continuation = Literal["length", "text", "call", "unreadable", "paused"]
-"""What a continuation asks for: go on behind the output cap, go on behind a lost connection, do the cut call in
-smaller pieces, make a call that can be read, or nothing at all since the provider wants its own words back."""
+"""What a continuation asks for: go on behind the output cap, go on behind a lost connection, do the cut call
+in smaller pieces, make a call that can be read, or nothing at all since the provider wants its own words
+back."""
 Change = Literal[
     "nothing",  # the same again
     "plain",  # without streaming
@@ -60,8 +62,8 @@ class FinishDraft(Struct, frozen=True, tag="finish_draft"):
 
 
 class Fallback(Struct, frozen=True, tag="fallback"):
-    """Go to another route. What was shown is kept, and `then` says how it is asked to go on. A route that was left
-    before, for a failure that may have passed, is come back to `after` a while."""
+    """Go to another route. What was shown is kept, and `then` says how it is asked to go on. A route that was
+    left before, for a failure that may have passed, is come back to `after` a while."""
 
     route: RouteName
     then: Continue | FinishDraft | None = None
@@ -69,7 +71,8 @@ class Fallback(Struct, frozen=True, tag="fallback"):
 
 
 class Reask(Struct, frozen=True, tag="reask"):
-    """Ask again with something changed that can change the outcome. The reply leaves no trace in the history."""
+    """Ask again with something changed that can change the outcome. The reply leaves no trace in the
+    history."""
 
     change: Change
     after: float = 0.0
@@ -86,27 +89,38 @@ class GiveUp(Struct, frozen=True, tag="give_up"):
     why: str
 
 
+SESSION = RunId("@")
+"""The base of a run that stands on what its session was made with."""
+
 Decision = Retry | Continue | FinishDraft | Fallback | Reask | GiveUp
 
 
 class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
-    """The task, with all that the model is told before it: system prompt, earlier messages, the user's words.
+    """The task, with what the model is told before it and nobody had stored yet.
 
-    The last `fresh` messages came with this task; what stands before them was known. `asked` belongs to whoever took
-    the task in, who alone looks inside."""
+    `base` names what the run stands on: the run whose end comes before `messages`, or `SESSION`, what its
+    session was made with. Without a base the messages are all there is. The first `opening` of them stand in
+    front of everything, in the place of the instructions that the base begins with; unset, those stay. The
+    last `fresh` messages came with this task. `told` is the length of the base in characters, and
+    `drafted` says whether a draft was finished in it: what a reader must know of a base that it does not
+    read."""
 
     at: float
     run: RunId
     session: SessionId
     messages: tuple[Message, ...]
     fresh: int = 1
-    wishes: Wishes = Wishes()
-    asked: dict[str, Any] = {}
+    options: RunOptions = RunOptions()
+    origin: Origin = Origin()
+    base: RunId = RunId("")
+    opening: int | None = None
+    told: int = 0
+    drafted: bool = False
 
     @property
     def notice(self) -> str:
-        """What the user is told before the answer, once: that the conversation begins anew, and why."""
-        return str(self.asked.get("notice", ""))
+        """What the user is told before the answer, once: that the conversation starts fresh, and why."""
+        return self.origin.notice
 
 
 class RunClaimed(Struct, frozen=True, tag="run_claimed"):
@@ -122,7 +136,7 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     at: float
     attempt: int
     route: RouteName
-    protocol: Protocol
+    protocol: ProtocolName
     model: str
     why: AskWhy
     notes: tuple[Message, ...] = ()
@@ -137,9 +151,9 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
-    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long after the run
-    has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its own. With the last word
-    it is known which routes rest at that moment."""
+    """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long
+    after the run has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its
+    own. With the last word it is known which routes rest at that moment."""
 
     at: float
     attempt: int
@@ -158,8 +172,9 @@ class Noticed(Struct, frozen=True, tag="noticed"):
 
 
 class Waited(Struct, frozen=True, tag="waited"):
-    """Nothing had happened for a while, and somebody who counts numbered events was told that the run is still there.
-    It changes nothing and means nothing else: it is a fact so that the number it was told under is its own for ever."""
+    """Nothing had happened for a while, and somebody who counts numbered events was told that the run is
+    still there. It changes nothing and means nothing else: it is a fact so that the number it was told under
+    is its own for ever."""
 
     at: float
     worked: float | UnsetType = UNSET
@@ -168,8 +183,9 @@ class Waited(Struct, frozen=True, tag="waited"):
 class Decided(Struct, frozen=True, tag="decided"):
     """What became of an attempt that did not simply end: the verdict, why, and what is done about it.
 
-    `notice` is one quiet line for the user, empty where nothing needs to be said. `tool` is the tool whose call was
-    cut, if any. `gained` counts the characters that are kept for good, `lost` those that can not be used."""
+    `notice` is one quiet line for the user, empty where nothing needs to be said. `tool` is the tool whose
+    call was cut, if any. `gained` counts the characters that are kept for good, `lost` those that cannot be
+    used."""
 
     at: float
     attempt: int
@@ -185,7 +201,8 @@ class Decided(Struct, frozen=True, tag="decided"):
 
 
 class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
-    """A cut call's arguments are kept. `left_by` names the earlier run of the conversation that was left with it."""
+    """A cut call's arguments are kept. `left_by` names the earlier run of the conversation that was left with
+    it."""
 
     at: float
     draft: Draft
@@ -193,8 +210,8 @@ class DraftKept(Struct, frozen=True, tag="draft_kept", omit_defaults=True):
 
 
 class DraftGrown(Struct, frozen=True, tag="draft_grown", omit_defaults=True):
-    """The draft's first `kept` characters stay and `added` comes behind them. A rest that could belong to it in several
-    ways is kept beside it as `doubtful` instead, until the model has said which."""
+    """The draft's first `kept` characters stay and `added` comes behind them. A rest that could belong to it
+    in several ways is kept beside it as `doubtful` instead, until the model has said which."""
 
     at: float
     draft: DraftId
@@ -212,7 +229,8 @@ class DraftClosed(Struct, frozen=True, tag="draft_closed"):
 
 
 class HeldCall(Struct, frozen=True, omit_defaults=True):
-    """A call of a reply that was cut: whole in `arguments`, or begun in `draft`, or with neither, to be made again."""
+    """A call of a reply that was cut: whole in `arguments`, or begun in `draft`, or with neither, to be made
+    again."""
 
     id: str
     name: str
@@ -225,23 +243,22 @@ class HeldCall(Struct, frozen=True, omit_defaults=True):
 
 
 class CallsHeld(Struct, frozen=True, tag="calls_held"):
-    """The calls of a reply that was cut, in their order, in place of what was held before. None of them starts before
-    all are whole; then they start together."""
+    """The calls of a reply that was cut, in their order, in place of what was held before. None of them
+    starts before all are whole; then they start together."""
 
     at: float
     calls: tuple[HeldCall, ...]
 
 
 class UserSpoke(Struct, frozen=True, tag="user_spoke", omit_defaults=True):
-    """Somebody said something while the turn was under way. The model is told with the next call that begins anew.
-    `asked` belongs to whoever took the words in, as it does where a run begins; `after` in it is the number behind
-    which the answer to them is read."""
+    """Somebody said something while the turn was under way. The model is told with the next call that begins
+    anew. `origin.after` is the number behind which the answer to them is read."""
 
     at: float
     id: str
     messages: tuple[Message, ...]
     worked: float | UnsetType = UNSET
-    asked: dict[str, Any] = {}
+    origin: Origin = Origin()
 
 
 class ToolStarted(Struct, frozen=True, tag="tool_started"):
@@ -275,8 +292,9 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished"):
 
 
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=True):
-    """A person must say yes before this very call may start, or must answer the question that it is. The arguments are
-    frozen here: any other call needs a consent of its own. After `expires`, if set, nobody's answer counts."""
+    """A person must say yes before this very call may start, or must answer the question that it is. The
+    arguments are frozen here: any other call needs a consent of its own. After `expires`, if set, nobody's
+    answer counts."""
 
     at: float
     approval: str
@@ -301,7 +319,8 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaul
 
 
 class HandedCall(Struct, frozen=True):
-    """A whole call of a tool that the caller runs. `id` is what the caller knows it by, `inner` what the model does."""
+    """A whole call of a tool that the caller runs. `id` is what the caller knows it by, `inner` what the
+    model does."""
 
     id: str
     name: str
@@ -332,11 +351,13 @@ class StopAsked(Struct, frozen=True, tag="stop_asked"):
     worked: float | UnsetType = UNSET
 
 
-class RunEnded(Struct, frozen=True, tag="run_ended"):
-    """The last item of a run, exactly one."""
+class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
+    """The last item of a run, exactly one. `added` is what the run added to its conversation behind what it
+    began with, so that the next one need not fold it; unset where that would be too much for one item."""
 
     at: float
     outcome: Outcome
+    added: tuple[Message, ...] | None = None
 
 
 Fact = (

@@ -1,16 +1,21 @@
 """Facts to a turn, live and in replay alike: one fold, so that a run that comes back is the run that went."""
 
+from collections.abc import Sequence
+
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from turnbuckle.reply.accumulate import Accumulator
+from turnbuckle.turn.base import joined
 from turnbuckle.turn.budget import tokens_of, worked_on
 from turnbuckle.turn.commands import Command
 from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
-from turnbuckle.turn.policy import Policy, for_wishes
+from turnbuckle.turn.policy import Policy, for_options
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Ended
+from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.reply import Reply
 
 
@@ -21,9 +26,13 @@ class TurnFold:
     """
 
     def __init__(self, policy: Policy, price: Price | None = None) -> None:
-        """`policy` are the rules of every run; what the caller of this one wishes is put into them when it starts.
-        `price` tells what a reply cost where its provider does not; without it, such replies count as free."""
+        """`policy` are the rules of every run; the options of this one are put into them when it
+        starts. `price` tells what a reply cost where its provider does not; without it, such replies count as
+        free."""
         self.turn = Turn()
+        self.base: tuple[Message, ...] = ()
+        """What the run stands on, for whoever needs the whole history. Known before its first fact is taken;
+        without it the turn's messages are the run's own, and all else is the same."""
         self.policy = policy
         self._price = price
         self._reply = Accumulator()
@@ -44,8 +53,11 @@ class TurnFold:
             self._reply = Accumulator()
             self._model = fact.model
         elif isinstance(fact, RunStarted):
-            self.policy = for_wishes(self.policy, fact.wishes)
+            self.policy = for_options(self.policy, fact.options)
         self._apply(fact)
+        if isinstance(fact, RunStarted) and fact.base:
+            whole = joined(self.base, fact.messages, fact.opening)
+            self.turn = replace(self.turn, messages=whole, began=len(whole))
 
     def _apply(self, taken: Input) -> None:
         """The time of bursts that moved nothing is counted with whatever comes behind them."""
@@ -56,7 +68,15 @@ class TurnFold:
     def _cost(self, reply: Reply) -> float:
         if self._price is None or (reply.usage is not None and reply.usage.cost is not None):
             return 0.0
-        return self._price(self._model, *tokens_of(reply, self.turn.messages)) or 0.0
+        return self._price(self._model, *tokens_of(reply, self.turn)) or 0.0
+
+    def after(self, facts: Sequence[Fact]) -> Turn | None:
+        """Where these facts would lead that are not taken yet; None if that cannot be told without taking
+        them."""
+        turn: Turn | None = self.turn
+        for fact in facts:
+            turn = None if turn is None or isinstance(fact, Streamed) else apply(turn, fact, self.policy)
+        return turn
 
     @property
     def unsettled(self) -> float:

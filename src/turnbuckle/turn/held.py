@@ -1,9 +1,10 @@
 """The calls of a reply that was cut. All of them are kept, and none starts before the reply was made whole.
 
-A cut reply may hold several calls: some arrived whole, some did not. The whole ones are held as they are, the others
-as drafts, or by name alone where nothing of them can be kept. The model is asked only for what is missing. When the
-last of it has come, all start together, in the order of the first reply, from the message that made them whole: nothing
-that was sent before is edited. A call that is made again meanwhile is the same call, or takes its place.
+A cut reply may hold several calls: some arrived whole, some did not. The whole ones are held as they are, the
+others as drafts, or by name alone where nothing of them can be kept. The model is asked only for what is
+missing. When the last of it has come, all start together, in the order of the first reply, from the message
+that made them whole: nothing that was sent before is edited. A call that is made again meanwhile is the same
+call, or takes its place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,8 +45,8 @@ class Placed(Struct, frozen=True):
 
 
 def put(held: tuple[HeldCall, ...], call: HeldCall, beside: Sequence[HeldCall] = ()) -> Placed:
-    """The calls with this one in its place: that of an equal one, of one of the same tool that was asked for again, or
-    behind all others. Those `beside` it came with it, and are other calls."""
+    """The calls with this one in its place: that of an equal one, of one of the same tool that was asked for
+    again, or behind all others. Those `beside` it came with it, and are other calls."""
     for at, one in enumerate(held):
         if any(one is other for other in beside) or not _stands_for(call, one):
             continue
@@ -69,15 +70,16 @@ def fill(held: tuple[HeldCall, ...], draft: DraftId, call: HeldCall) -> tuple[He
 
 
 class Together(Struct, frozen=True):
-    """What starts together: all calls in their order, and those of them that the last reply does not hold itself."""
+    """What starts together: all calls in their order, and those of them that the last reply does not hold
+    itself."""
 
     calls: tuple[PendingCall, ...]
     added: tuple[PendingCall, ...]
 
 
 def together(turn: Turn, made: tuple[PendingCall, ...], finished: dict[str, DraftId]) -> Together | None:
-    """The calls of a whole reply with those that were held. None if the cut reply is not whole by them: a draft of it
-    is open still. `finished` tells of the reply's calls which draft each makes whole."""
+    """The calls of a whole reply with those that were held. None if the cut reply is not whole by them: a
+    draft of it is open still. `finished` tells of the reply's calls which draft each makes whole."""
     left = list(made)
     calls: list[PendingCall] = []
     added: list[PendingCall] = []
@@ -119,7 +121,7 @@ def _takes_place(one: HeldCall, call: PendingCall, finished: dict[str, DraftId])
 
 
 def _fresh(wanted: str, taken: set[str]) -> str:
-    """An id that no other call has. Some models begin to count anew with each reply."""
+    """An id that no other call has. Some models begin to count again with each reply."""
     name, count = wanted, 1
     while name in taken:
         count += 1
@@ -128,11 +130,14 @@ def _fresh(wanted: str, taken: set[str]) -> str:
 
 
 def with_calls(message: Message, added: Iterable[PendingCall], held: tuple[HeldCall, ...]) -> Message:
-    """The message with calls behind its own parts, which stay as they are. Arguments are told as they arrived."""
+    """The message with calls behind its own parts, which stay as they are. Arguments are told as they
+    arrived."""
     received = [(one.name, arguments_of(one), one.arguments) for one in held if one.is_whole]
     parts = []
     for call in added:
-        text = next((raw for name, given, raw in received if (name, given) == (call.name, call.arguments)), "")
+        text = next(
+            (raw for name, given, raw in received if (name, given) == (call.name, call.arguments)), ""
+        )
         parts.append(CallPart(call.id, call.name, text or msgspec.json.encode(call.arguments).decode()))
     return replace(message, parts=(*message.parts, *parts))
 
@@ -146,7 +151,9 @@ def named(tool: str, arguments: dict[str, Any], policy: Policy) -> str:
     """A call in a few words."""
     subject = arguments.get(policy.tool(tool).subject)
     if not isinstance(subject, str):
-        texts = [value for value in arguments.values() if isinstance(value, str) and len(value) <= _LONGEST_NAME]
+        texts = [
+            value for value in arguments.values() if isinstance(value, str) and len(value) <= _LONGEST_NAME
+        ]
         subject = texts[0] if texts else ""
     words = " ".join(subject.split())
     return f"{tool} {words[:_LONGEST_NAME]}".rstrip()

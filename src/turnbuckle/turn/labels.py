@@ -1,11 +1,14 @@
-"""Short names of a tool call for people: the one argument that tells most, in one line, and a sign for the tool."""
+"""Short names of a tool call for people: the one argument that tells most, in one line, and a sign for the
+tool."""
 
 from typing import Any
 
 from turnbuckle.vocab.redaction import without_credentials
 
 SHORT = 72
-_LOOKED_AT = 2_000  # characters of an argument; a credential that begins behind them can not get into a short line
+_LOOKED_AT = (
+    2_000  # characters of an argument; a credential that begins behind them cannot get into a short line
+)
 _TELLING = ("path", "command", "url", "pattern", "question", "draft")
 _SIGNS = {
     "read_file": "📖",

@@ -1,9 +1,11 @@
-"""The ladder: in which way a model is asked to finish what was cut, by what its route is and by what worked there.
+"""The ladder: in which way a model is asked to finish what was cut, by what its route is and by what worked
+there.
 
-Strong models use `finish_call`. Small ones do not: they are asked for plain text, without tools, and the runtime makes
-the call of it (`reply/rest.py`). Such a request is a matter of its own: its notes and its answer leave no trace in the
-history, only the call that came of it does. An answer that does not fit is refused, and the next way is tried; behind
-the last of them comes `finish_call`, and then the turn ends in part, with the draft kept, rather than with a guess.
+Strong models use `finish_call`. Small ones do not: they are asked for plain text, without tools, and the
+runtime makes the call of it (`reply/rest.py`). Such a request is a matter of its own: its notes and its
+answer leave no trace in the history, only the call that came of it does. An answer that does not fit is
+refused, and the next way is tried. Behind the last of them the turn ends in part, with the draft kept,
+rather than with a guess; a model that is not known to be small is asked for a `finish_call` before that.
 """
 
 import msgspec
@@ -28,20 +30,25 @@ from turnbuckle.vocab.tooling import FINISH_CALL
 UNJOINED = "unjoined"
 """The verdict on an answer that is whole, and yet not the rest that was asked for."""
 SAME_TOOL = "rest_"
-_MISJOINED = 2
+AGAIN = "again"
+"""The way in which cut text is asked for once more, from its top."""
+_SPLICE_FAILURES = 2
 """From so many pieces in a row on that did not fit, any model is asked for plain text."""
 
 
 def way_for(turn: Turn, ask: Ask, route: RouteFacts, policy: Policy, worked: str = "") -> str:
-    """How this request asks for what is missing; empty: by notes, with all tools. `worked` is what did so last on this
-    route."""
+    """How this request asks for what is missing; empty: by notes, with all tools. `worked` is what did so
+    last on this route."""
     if isinstance(ask.wanted, Continue):
-        goes_on = ask.wanted.kind in ("text", "length") and _ends_with_text(turn) and "prefill" not in turn.tried
-        # A host that keeps to a schema would begin with a new document.
-        return "prefill" if goes_on and _prefills(route) and turn.wishes.response_format is None else ""
+        goes_on = (
+            ask.wanted.kind in ("text", "length") and _ends_with_text(turn) and "prefill" not in turn.tried
+        )
+        if not goes_on or turn.options.response_format is not None:
+            return ""  # a host that keeps to a schema would begin with a new document
+        return "prefill" if _prefills(route) else AGAIN if _may_ask_again(turn, ask.wanted, route) else ""
     if ask.wanted is None or ask.wanted.draft not in turn.drafts:
         return ""
-    if route.quirks.drafts != "text" and not worked and turn.tally.misjoined < _MISJOINED:
+    if route.quirks.drafts != "text" and not worked and turn.tally.splice_failures < _SPLICE_FAILURES:
         return ""
     draft = turn.drafts[ask.wanted.draft]
     ways = sorted(_possible(turn, draft, route, policy), key=lambda way: way != worked)
@@ -64,14 +71,15 @@ def under_way(turn: Turn, asked: ModelAsked) -> Ask:
 
 
 def after_tools(turn: Turn, ask: Ask) -> Ask:
-    """The request behind results. Where piece after piece did not fit, the draft is asked for in another way."""
-    if turn.tally.misjoined < _MISJOINED or not turn.own_drafts:
+    """The request behind results. Where piece after piece did not fit, the draft is asked for in another
+    way."""
+    if turn.tally.splice_failures < _SPLICE_FAILURES or not turn.own_drafts:
         return ask
     return replace(ask, wanted=FinishDraft(turn.own_drafts[0]))
 
 
 def _prefills(route: RouteFacts) -> bool:
-    return bool(route.quirks.prefill) and route.protocol == "openai_chat"
+    return bool(route.quirks.prefill)
 
 
 def _ends_with_text(turn: Turn) -> bool:
@@ -81,6 +89,23 @@ def _ends_with_text(turn: Turn) -> bool:
     return all(isinstance(part, TextPart) for part in last.parts) and bool(rest.word_end(_text(last)).kept)
 
 
+def _may_ask_again(turn: Turn, wanted: Continue, route: RouteFacts) -> bool:
+    """Whether the very same question may go out once more, and the answer is dropped as far as it was shown:
+    a small model takes a note about its answer for the question."""
+    before = next((message for message in reversed(turn.messages) if message.role != "assistant"), None)
+    is_small = route.quirks.drafts == "text" and len(turn.shown) <= rest.WHOLE_MOST
+    return is_small and wanted.kind == "text" and before is not None and not before.note
+
+
+def as_sent(turn: Turn, way: str) -> Turn:
+    """The turn as this request tells it. Asked again, it ends with the question, without the answer that
+    broke off."""
+    end = len(turn.messages)
+    while way == AGAIN and end and turn.messages[end - 1].role == "assistant":
+        end -= 1
+    return replace(turn, messages=turn.messages[:end])
+
+
 def _text(message: Message) -> str:
     return "".join(part.text for part in message.parts if isinstance(part, TextPart))
 
@@ -88,7 +113,7 @@ def _text(message: Message) -> str:
 def _possible(turn: Turn, draft: Draft, route: RouteFacts, policy: Policy) -> list[Way]:
     """The ways in which this draft can be finished by text alone: nothing but its text may be missing."""
     facts = policy.tool(draft.tool)
-    brought = next((tool for tool in turn.wishes.tools if tool.name == draft.tool), None)
+    brought = next((tool for tool in turn.options.tools if tool.name == draft.tool), None)
     needed = {*facts.guarded, *([facts.subject] if facts.subject else [])}
     if brought is not None:
         needed |= {name for name in brought.parameters.get("required", ()) if isinstance(name, str)}
@@ -126,9 +151,10 @@ def notes_for(turn: Turn, ask: Ask, way: str, policy: Policy) -> tuple[Message, 
 def usual_notes(
     turn: Turn, wanted: Continue | FinishDraft, policy: Policy, shown: str | None = None
 ) -> tuple[Message, ...]:
-    """What is said to a model that has its tools. `shown` is what it goes on behind, if the turn does not know yet."""
+    """What is said to a model that has its tools. `shown` is what it goes on behind, if the turn does not
+    know yet."""
     if isinstance(wanted, Continue):
-        document = turn.wishes.response_format is not None
+        document = turn.options.response_format is not None
         notes = prompts.continuation(wanted, turn.shown if shown is None else shown, document=document)
     else:
         draft = turn.drafts[wanted.draft]
@@ -137,8 +163,8 @@ def usual_notes(
 
 
 def prefill(turn: Turn, way: str) -> Message | None:
-    """The beginning of the answer that goes out as the last message, if this way has one. Instead of the last message
-    of the history, where text goes on, else behind it."""
+    """The beginning of the answer that goes out as the last message, if this way has one. Instead of the last
+    message of the history, where text goes on, else behind it."""
     if way != "prefill" or turn.ask is None:
         return None
     draft = drafted(turn)
@@ -157,7 +183,8 @@ def held_back(turn: Turn, way: str) -> str:
 
 
 def goes_on_behind_itself(turn: Turn) -> bool:
-    """Whether the request under way ends with the beginning of the answer, for a host that goes on behind that."""
+    """Whether the request under way ends with the beginning of the answer, for a host that goes on behind
+    that."""
     return turn.ask is not None and turn.ask.way == "prefill" and drafted(turn) is None
 
 
@@ -191,6 +218,8 @@ def joined(turn: Turn, reply: Reply, *, ended: bool) -> str | Unfit:
     text = rest.join(draft.text, way, answer, ended=ended, fence=rest.fence_for(draft.text))
     if isinstance(text, Unfit) or not ended:
         return text
+    if reply.finish != "stop" and not rest.has_its_own_end(answer):
+        return Unfit("nothing says that it is all of it")
     said = " ".join(_text(note) for note in turn.ask.notes)
     if any(len(line) >= 30 and line in said and line not in draft.text for line in answer.splitlines()):
         return Unfit("it repeats what it was asked")
@@ -204,7 +233,9 @@ def over(turn: Turn, found: Verdict, policy: Policy) -> Turn:
     draft, reply = drafted(turn), turn.reply
     assert draft is not None
     assert reply is not None
-    text = joined(turn, reply, ended=True) if found.kind == "complete" and reply.calls else Unfit("no text came")
+    text = (
+        joined(turn, reply, ended=True) if found.kind == "complete" and reply.calls else Unfit("no text came")
+    )
     if isinstance(text, Unfit):
         return replace(turn, phase="deciding")
     arguments = {**draft.settled, draft.argument: text}
@@ -232,9 +263,9 @@ def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
     return Kept(draft.tool, (grown,), draft.id, len(added), len(text))
 
 
-def judged(turn: Turn, found: Verdict) -> Record | None:
-    """The decision on an answer that is not what was asked for in this way: the next way. None if it broke, and what
-    is due then is due as ever."""
+def judged(turn: Turn, found: Verdict, policy: Policy) -> Record | None:
+    """The decision on an answer that is not what was asked for in this way: the next way. None if it broke,
+    and what is due then is due as ever."""
     ask, reply = turn.ask, turn.reply
     if ask is None or reply is None or not ask.way or ask.wanted is None:
         return None
@@ -243,15 +274,27 @@ def judged(turn: Turn, found: Verdict) -> Record | None:
     if failed is not None and failed.kind == "invalid" and ask.way == "prefill":
         why = f"the route does not go on behind an answer: {failed.message}"
     elif draft is not None and found.kind in ("complete", "empty", "malformed"):
-        text = joined(turn, reply, ended=True) if found.kind == "complete" and reply.calls else Unfit("no text came")
+        text = (
+            joined(turn, reply, ended=True)
+            if found.kind == "complete" and reply.calls
+            else Unfit("no text came")
+        )
         why = text.why if isinstance(text, Unfit) else "it could not be read"
     else:
         return None
     choice: Decision = GiveUp("cancelled", "stopped") if turn.stopping else ask.wanted
     if isinstance(choice, FinishDraft):
         choice = FinishDraft(choice.draft)
+        next_turn = replace(turn, tried=(*turn.tried, ask.way))
+        route = policy.route(ask.route)
+        if route.quirks.drafts == "text" and not way_for(next_turn, ask, route, policy):
+            # With `finish_call` such a model joins wrong texts in good order: measured, and worse than none.
+            choice = GiveUp("partial", f"the rest of {draft.tool if draft else 'a call'} does not fit: {why}")
     tool = draft.tool if draft is not None else ""
-    notice = f"the rest of {tool} does not fit ({why}), asking in another way" if draft is not None else ""
+    goes_on = draft is not None and not isinstance(choice, GiveUp)
+    notice = f"the rest of {tool} does not fit ({why}), asking in another way" if goes_on else ""
     lost = sum(len(call.arguments) for call in reply.calls)
     evidence = (*found.evidence, why)
-    return Record((Decided(turn.now, turn.attempt, UNJOINED, evidence, choice, failed, notice=notice, lost=lost),))
+    return Record(
+        (Decided(turn.now, turn.attempt, UNJOINED, evidence, choice, failed, notice=notice, lost=lost),)
+    )

@@ -1,8 +1,9 @@
 """What a run has wasted, and why: a fold over its facts.
 
-Wasted is what was received and could not be used, the input of requests that had to be made again, and the time that
-brought nothing: all of an attempt that gained nothing, else only its end behind the last piece that came, and the wait
-before the next try. Tokens are the provider's own count where it gave one, else a quarter of the characters.
+Wasted is what was received and could not be used, the input of requests that had to be made again, and the
+time that brought nothing: all of an attempt that gained nothing, else only its end behind the last piece that
+came, and the wait before the next try. Tokens are the provider's own count where it gave one, else a quarter
+of the characters.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,8 @@ from turnbuckle.turn.recover import Broken
 
 
 def notice(choice: Decision, broken: Broken, length: int = 0) -> str:
-    """One quiet line for the user; empty where nothing that was shown is touched. `length` is what a draft holds."""
+    """One quiet line for the user; empty where nothing that was shown is touched. `length` is what a draft
+    holds."""
     where = f" in {broken.tool}" if broken.tool else ""
     what = _what_broke(broken)
     match choice:
@@ -44,7 +45,8 @@ def _is_our_own(broken: Broken) -> bool:
 
 
 _WAITED = re.compile(r"\b(?:for|after|stalled) (\d[\d.]* s)\b")
-"""The time in the words of a clock that fired; its limit and its source are for the record, not for a quiet line."""
+"""The time in the words of a clock that fired; its limit and its source are for the record, not for a quiet
+line."""
 
 
 def _what_broke(broken: Broken) -> str:

@@ -1,10 +1,11 @@
 """A new call in the place of one that was cut: is it the whole, a piece of it, or neither?
 
-A model that was cut may make its call anew. Then its text is at least as long as what is kept, and begins where the
-file begins. A strong model may also write the text in several calls: the first holds the beginning of the draft, the
-others go on behind it, and the draft is settled when all of it was written. What is shorter, stands somewhere inside
-the draft, or begins with its end or with our own words, is none of this: it would put a part in the place of the whole.
-Of a draft that holds nothing but its text nobody knows what it is about; there a new call simply takes its place.
+A model that was cut may make its call again. Then its text is at least as long as what is kept, and begins
+where the file begins. A strong model may also write the text in several calls: the first holds the beginning
+of the draft, the others go on behind it, and the draft is settled when all of it was written. What is
+shorter, stands somewhere inside the draft, or begins with its end or with our own words, is none of this: it
+would put a part in the place of the whole. Of a draft that holds nothing but its text nobody knows what it is
+about; there a new call simply takes its place.
 """
 
 from typing import Any, Literal
@@ -25,7 +26,7 @@ WHY: dict[Share, str] = {
     "shorter": "it is shorter than what is kept already",
     "tail": "it begins with the end of what is kept, not with its beginning",
     "note": "it begins with words of this runtime",
-    "other": "it does not begin like what is kept, or can not be read as what it is",
+    "other": "it does not begin like what is kept, or cannot be read as what it is",
 }
 
 
@@ -94,8 +95,8 @@ def _is_the_same_file(draft: Draft, text: str) -> bool:
 
 
 def unfit(turn: Turn, call: PendingCall, policy: Policy) -> tuple[Draft, str] | None:
-    """The draft whose place this call would take without being the whole, and why it may not. A route that is known for
-    models which do not write in pieces may not begin with one either."""
+    """The draft whose place this call would take without being the whole, and why it may not. A route that is
+    known for models which do not write in pieces may not begin with one either."""
     if call.draft:
         return None  # we made it of the draft ourselves
     careful = turn.ask is not None and policy.route(turn.ask.route).quirks.drafts == "text"

@@ -4,17 +4,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.turn.consent import ConsentRule
-from turnbuckle.vocab.ids import Protocol, RouteName
+from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import FINISH_CALL, Effect
 
 
 class RouteFacts(Struct, frozen=True):
-    """What the turn must know of a route. `cap` is its usual output limit, `cap_most` what it can be raised to."""
+    """What the turn must know of a route. `cap` is its usual output limit, `cap_most` what it can be raised
+    to."""
 
     name: RouteName
-    protocol: Protocol
+    protocol: ProtocolName
     model: str
     cap: int | None = None
     cap_most: int | None = None
@@ -23,14 +24,16 @@ class RouteFacts(Struct, frozen=True):
 
 
 ANY_TEXT = "*"
-"""A tool of which nobody said which argument is its long text: whichever text was being written may become a draft."""
+"""A tool of which nobody said which argument is its long text: whichever text was being written may become a
+draft."""
 
 
 class ToolFacts(Struct, frozen=True):
-    """What a tool promises. `draftable` names its long text argument; `guarded` ones whose default is not harmless.
+    """What a tool promises. `draftable` names its long text argument; `guarded` ones whose default is not
+    harmless.
 
-    `subject` is the argument that consent rules look at. A tool that `asks` is a question to a person, whose answer is
-    its result. A `client` tool is run by whoever asked for the run: its calls are handed over."""
+    `subject` is the argument that consent rules look at. A tool that `asks` is a question to a person, whose
+    answer is its result. A `client` tool is run by whoever asked for the run: its calls are handed over."""
 
     effect: Effect = "write"
     draftable: str = ""
@@ -63,7 +66,8 @@ class Policy(Struct, frozen=True):
     told_waits: int = 8
     """How often in a row the only route may say when to come back, and be asked again then."""
     worth_a_draft: int = 0
-    """Characters of arguments below which a call of our own tools that was cut is simply asked for again, once."""
+    """Characters of arguments below which a call of our own tools that was cut is simply asked for again,
+    once."""
     patience: float = 75.0
     """For how many seconds a route that is down is waited for where there is no other."""
     continuations: int = 3
@@ -83,7 +87,8 @@ class Policy(Struct, frozen=True):
     answer_seconds: float | None = None
     """How long an answer is waited for; None: as long as it takes."""
     capped: bool = False
-    """The output limit is the caller's own: where it is reached the answer ends, and nobody goes on behind it."""
+    """The output limit is the caller's own: where it is reached the answer ends, and nobody goes on behind
+    it."""
     closed: bool = False
     """Only the tools that are named here are there for this run, whatever else this process could do."""
 
@@ -94,24 +99,24 @@ class Policy(Struct, frozen=True):
         return self.tools.get(name, ToolFacts())
 
 
-def for_wishes(policy: Policy, wishes: Wishes) -> Policy:
-    """The rules of a run whose caller has wishes. The wanted route comes first and the others stay behind it; the
-    caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing: what was not
-    offered does not run. A caller that brings a `finish_call` finishes its drafts itself."""
-    first = [route for route in policy.routes if route.name == wishes.route]
+def for_options(policy: Policy, options: RunOptions) -> Policy:
+    """The rules of a run with options. The wanted route comes first and the others stay behind it; the
+    caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing:
+    what was not offered does not run. A caller that brings a `finish_call` finishes its drafts itself."""
+    first = [route for route in policy.routes if route.name == options.route]
     routes = (*first, *(route for route in policy.routes if route not in first))
-    cap = wishes.max_output_tokens
+    cap = options.max_output_tokens
     if cap is not None:
         routes = tuple(replace(route, cap=cap, cap_most=cap) for route in routes)
-    if wishes.effort is not None:
-        routes = tuple(replace(route, effort=wishes.effort) for route in routes)
-    own = policy.tools if wishes.own_tools else {}
-    brought = {tool.name: ToolFacts(draftable=ANY_TEXT, client=True) for tool in wishes.tools}
+    if options.effort is not None:
+        routes = tuple(replace(route, effort=options.effort) for route in routes)
+    own = policy.tools if options.own_tools else {}
+    brought = {tool.name: ToolFacts(draftable=ANY_TEXT, client=True) for tool in options.tools}
     tools = {**own, **brought}
     if FINISH_CALL in brought:
         tools = {name: replace(facts, draftable="") for name, facts in tools.items()}
-    closed = policy.closed or not wishes.own_tools or bool(wishes.tools)
+    closed = policy.closed or not options.own_tools or bool(options.tools)
     limits = policy.limits
-    if wishes.max_tool_calls is not None:
-        limits = replace(limits, tool_calls=min(limits.tool_calls, wishes.max_tool_calls))
+    if options.max_tool_calls is not None:
+        limits = replace(limits, tool_calls=min(limits.tool_calls, options.max_tool_calls))
     return replace(policy, routes=routes, tools=tools, limits=limits, capped=cap is not None, closed=closed)

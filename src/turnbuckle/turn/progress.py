@@ -1,8 +1,9 @@
 """What counts as progress, and the small counts that only progress refills.
 
-Progress is new content: text that was not said before, characters that a draft did not have. A sentence in front of a
-call that was cut is none, however it is worded: the call was wanted, and nothing of it is there. Text that is said
-again, or again in other words, is none either. A few characters at a time are progress, but not for ever (`thin`).
+Progress is new content: text that was not said before, characters that a draft did not have. A sentence in
+front of a call that was cut is none, however it is worded: the call was wanted, and nothing of it is there.
+Text that is said again, or again in other words, is none either. A few characters at a time are progress, but
+not for ever (`thin`).
 """
 
 import re
@@ -30,7 +31,8 @@ _WORD = re.compile(r"\w+")
 
 
 def counted(turn: Turn, kind: str, tool: str, gained: int, reply: Reply) -> Tally:
-    """The small budgets, with this broken reply in them. `gained` is all that was kept of it, its text included."""
+    """The small budgets, with this broken reply in them. `gained` is all that was kept of it, its text
+    included."""
     tally, ask = turn.tally, turn.ask
     assert ask is not None
     drafted = max(gained - len(reply.text), 0)
@@ -38,22 +40,24 @@ def counted(turn: Turn, kind: str, tool: str, gained: int, reply: Reply) -> Tall
     going_on = (
         ask.why in ("continue", "finish_draft")
         or bool(turn.open_text or turn.own_drafts or tally.cut_tool)
-        or tally.barren
+        or tally.unproductive
     )
     same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
     told = isinstance(reply.last, Cut) and reply.last.failure.retry_after is not None
     quiet = not (new or tool)
+    last = reply.last.failure.kind if isinstance(reply.last, Cut) else ""
     since = seconds_used(turn, turn.now) if tally.trouble_since is None else tally.trouble_since
     return replace(
         tally,
         retries=0 if new else tally.retries + (quiet and not told),
         waits=0 if new else tally.waits + (quiet and told),
-        barren=0 if new else tally.barren + going_on,
+        unproductive=0 if new else tally.unproductive + going_on,
         thin=tally.thin if tool or not new else 0 if new >= THIN else tally.thin + 1,
         cut_tool=tool or tally.cut_tool,
         cuts=(1 if not same_tool or new else tally.cuts + 1) if tool else tally.cuts,
         malformed=tally.malformed + (kind == "malformed"),
         empty=tally.empty + (kind == "empty"),
+        no_reason=last == "no_reason" and (bool(reply.text) or tally.no_reason),
         pauses=tally.pauses + (kind == "paused"),
         gained=tally.gained + gained,
         recoveries=0 if new else tally.recoveries,
@@ -67,11 +71,12 @@ def settled(tally: Tally) -> Tally:
         tally,
         retries=0,
         waits=0,
-        barren=0,
+        unproductive=0,
         cut_tool="",
         cuts=0,
         malformed=0,
         empty=0,
+        no_reason=False,
         pauses=0,
         recoveries=0,
         plain=False,
@@ -86,7 +91,8 @@ def draft_grew(tally: Tally, characters: int) -> Tally:
 
 
 def new_characters(text: str, before: str) -> int:
-    """How much of a text was not said before: neither word by word, nor, where it is short, in other words."""
+    """How much of a text was not said before: neither word by word, nor, where it is short, in other
+    words."""
     if not text.strip():
         return 0
     before = before[-_LOOKED_AT:]
@@ -104,10 +110,12 @@ def _is_reworded(text: str, before: str) -> bool:
 
 
 def same_calls(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dict[str, int]:
-    """Counts of equal calls. A new call that may have changed something is a reason to make the others again; one of a
-    tool that is not there changes nothing."""
+    """Counts of equal calls. A new call that may have changed something is a reason to make the others again;
+    one of a tool that is not there changes nothing."""
     same = dict(turn.same_calls)
     for call in made:
+        if call.outcome is not None:
+            continue  # it was refused, and does not run
         if call.name == FINISH_CALL and call.arguments.get("reading"):
             continue  # the same letter answers another question each time
         mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
@@ -125,12 +133,17 @@ def circling_call(reply: Reply) -> str:
 
 
 def left(turn: Turn, route: RouteName, wanted: RouteName, why: Failure | None) -> Turn:
-    """A route is left for another. Pauses go on growing where one comes back to a route that was left before."""
+    """A route is left for another. Pauses go on growing where one comes back to a route that was left
+    before."""
     failed = tuple(name for name in dict.fromkeys((*turn.failed_routes, route)) if name != wanted)
     passing, silent = why is not None and why.retryable, why is not None and why.kind == "stalled"
     left = tuple(name for name in dict.fromkeys((*turn.passing, *[route] * passing)) if name != wanted)
     back = wanted in turn.passing
-    tally = turn.tally if back else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
+    tally = (
+        turn.tally
+        if back
+        else replace(turn.tally, retries=0, waits=0, plain=False, curbed=False, renamed=False)
+    )
     return replace(
         turn,
         failed_routes=failed,

@@ -1,6 +1,7 @@
 """All that the runtime ever says to the model, in one place. Short, and each says only what is known.
 
-They are user messages marked as notes, appended at the end of a request: what was sent before is never edited.
+They are user messages marked as notes, appended at the end of a request: what was sent before is never
+edited.
 """
 
 import re
@@ -18,7 +19,8 @@ MARK = "[Runtime]"
 PIECE = "about 8,000 tokens"
 
 LENGTH = (
-    "[Runtime] Your reply reached the output limit. Go on exactly where it stopped: no repetition, no preface. "
+    "[Runtime] Your reply reached the output limit. Go on exactly where it stopped: no repetition, no "
+    "preface. "
     "If you were about to make a long call, make smaller ones."
 )
 TEXT = (
@@ -26,7 +28,8 @@ TEXT = (
     "character: no repetition, no preface, no apology."
 )
 ANCHORED = (
-    "{why} Go on from there. Begin with its last words, repeated exactly; written as a JSON string they are:\n{anchor}"
+    "{why} Go on from there. Begin with its last words, repeated exactly; written as a JSON string they "
+    "are:\n{anchor}"
     "\nThen comes the very next character behind them: no other repetition, no preface, no apology.{more}"
 )
 _BROKE = "[Runtime] The connection broke and your reply stopped where it stands above."
@@ -38,34 +41,43 @@ CALL = (
     f"{PIECE} at the most."
 )
 CALL_AGAIN = (
-    "[Runtime] Your call of {tool} was cut again ({times} times in a row). Nothing of it ran. Split the work into much "
+    "[Runtime] Your call of {tool} was cut again ({times} times in a row). Nothing of it ran. Split the "
+    "work into much "
     "smaller calls, of at most 2,000 tokens each, or reach the goal in another way."
 )
 GO_ON = "[Runtime] Continue."
 SAY_SOMETHING = "[Runtime] Nothing arrived from you. Think again, and either answer or call a tool."
 VALID_CALLS = (
-    "[Runtime] Your last call could not be read, so nothing ran. Make smaller calls whose arguments are valid JSON "
+    "[Runtime] Your last call could not be read, so nothing ran. Make smaller calls whose arguments are "
+    "valid JSON "
     "objects."
 )
 DRAFT = (
     "[Runtime] Your call of {tool} was cut on its way. Nothing ran yet, but the first {count:,} characters "
-    "of its argument `{argument}` are kept as draft `{draft}`.{settled} Written as a JSON string, they end with:\n"
+    "of its argument `{argument}` are kept as draft `{draft}`.{settled} Written as a JSON string, they "
+    "end with:\n"
     "{tail}\n"
-    'Call finish_call with draft="{draft}", after = the last 40 or so characters of that text, copied exactly, '
-    "and rest = only what comes behind them. {piece}Or make a new, smaller call of {tool} instead; that drops the "
+    'Call finish_call with draft="{draft}", after = the last 40 or so characters of that text, copied '
+    "exactly, "
+    "and rest = only what comes behind them. {piece}Or make a new, smaller call of {tool} instead; that "
+    "drops the "
     "draft."
 )
 WHOLE_TEXT = (
-    "Write the whole content of {name} as one code block, from the first line to the last, and nothing else: no words "
+    "Write the whole content of {name} as one code block, from the first line to the last, and nothing "
+    "else: no words "
     "before it, none behind it."
 )
 REST_TEXT = (
-    "The content of {name} was cut off while you wrote it. So far it ends like this:\n{fence}\n{shown}{fence}\n"
-    "Write the rest of it as one code block and nothing else. The first line of the block is this line again, exactly, "
+    "The content of {name} was cut off while you wrote it. So far it ends like "
+    "this:\n{fence}\n{shown}{fence}\n"
+    "Write the rest of it as one code block and nothing else. The first line of the block is this line "
+    "again, exactly, "
     "and behind it comes what is missing:\n{anchor}"
 )
 DRAFT_PIECES = (
-    "The connection keeps breaking: send at most 2,000 characters in rest, with more=true until the last piece. "
+    "The connection keeps breaking: send at most 2,000 characters in rest, with more=true "
+    "until the last piece. "
 )
 DRAFT_MORE = "If much is missing, send it in pieces with more=true. "
 DRAFT_CLOSED = (
@@ -75,19 +87,26 @@ DRAFT_CLOSED = (
     "Written as a JSON string, it ends with:\n{tail}"
 )
 DOUBT = (
-    "Not joined yet: {why}. Your rest is kept beside the draft; do not send it again. Say which of these is right: "
-    'call finish_call with draft="{draft}", after="", rest="" and the letter as reading. Each shows the end of the '
-    "draft and what would come behind it, as JSON strings.\n{readings}\nIf none of them is right, call finish_call "
+    "Not joined yet: {why}. Your rest is kept beside the draft; do not send it again. Say which of these "
+    "is right: "
+    'call finish_call with draft="{draft}", after="", rest="" and the letter as reading. Each shows the '
+    "end of the "
+    "draft and what would come behind it, as JSON strings.\n{readings}\nIf none of them is right, call "
+    "finish_call "
     "with another after and rest."
 )
 CUT_REST = (
-    "[Runtime] Your finish_call was cut on its way. The first {count:,} characters of its rest have arrived, for draft "
+    "[Runtime] Your finish_call was cut on its way. The first {count:,} characters of its rest have "
+    "arrived, for draft "
     "`{draft}`. "
 )
 _JOINT = 60
 """Characters that are shown on both sides of a joint."""
 
-HELD = "Of the same reply these calls arrived whole and run together with it, so do not make them again: {calls}."
+HELD = (
+    "Of the same reply these calls arrived whole and run together with it, so do not make them again: "
+    "{calls}."
+)
 MOST_NAMED = 20
 
 
@@ -120,8 +139,8 @@ def never_started(names: tuple[str, ...]) -> str:
 
 
 class Joint(Struct, frozen=True):
-    """How the reply to some notes belongs to the text before it. `anchor` is what it was asked to repeat first, None
-    if nobody asked it to go on. `apart`: the text was whole, and what comes is another one."""
+    """How the reply to some notes belongs to the text before it. `anchor` is what it was asked to repeat
+    first, None if nobody asked it to go on. `apart`: the text was whole, and what comes is another one."""
 
     anchor: str | None = None
     apart: bool = False
@@ -142,7 +161,8 @@ _ABOUT_A_CALL = ("[Runtime] Your call of", "[Runtime] Your finish_call")
 
 
 def continuation(wanted: Continue, shown: str = "", *, document: bool = False) -> tuple[Message, ...]:
-    """What to say to have a cut reply go on behind the text that was shown. `document`: it is one JSON document."""
+    """What to say to have a cut reply go on behind the text that was shown. `document`: it is one JSON
+    document."""
     match wanted.kind:
         case "length" | "text":
             anchor = anchor_of(shown)
@@ -194,12 +214,15 @@ def _left_out(draft: Draft, reading: Reading) -> str:
 
 
 def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -> Message:
-    """What to say to have a draft finished. `guarded` arguments are named if they did not arrive. What a cut rest means
-    is asked first."""
+    """What to say to have a draft finished. `guarded` arguments are named if they did not arrive. What a cut
+    rest means is asked first."""
     if draft.doubtful is not None:
         came = CUT_REST.format(count=len(draft.doubtful.rest), draft=draft.id)
         return note(came + doubt(draft, draft.doubtful, "it can be read in more than one way"))
-    missing = [*absent(draft, dict.fromkeys(guarded)), *([f"{draft.lost}…"] if draft.lost is not None else [])]
+    missing = [
+        *absent(draft, dict.fromkeys(guarded)),
+        *([f"{draft.lost}…"] if draft.lost is not None else []),
+    ]
     settled = f" Also received: {', '.join(sorted(draft.settled))}." if draft.settled else ""
     form = DRAFT_CLOSED if draft.closed else DRAFT
     return note(
@@ -219,10 +242,14 @@ def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -
 def left_draft(draft: Draft, guarded: tuple[str, ...] = ()) -> Message:
     """What to say, in a later turn, of a draft that was left open when its own turn ended."""
     words = text_of(finish_draft(draft, 1, guarded).parts).removeprefix(MARK)
-    return note(f"{MARK} That turn ended before this was done.{words} If it is not wanted any more, leave it.")
+    return note(
+        f"{MARK} That turn ended before this was done.{words} If it is not wanted any more, leave it."
+    )
 
 
 def go_on(why: str) -> Message:
     """What to say to have a task that was given up carried to its end."""
     ended = f" ({why})" if why else ""
-    return note(f"{MARK} The turn ended before the task was done{ended}. Look at what is done, and do the rest now.")
+    return note(
+        f"{MARK} The turn ended before the task was done{ended}. Look at what is done, and do the rest now."
+    )

@@ -1,12 +1,12 @@
 """What to do about a reply that is not simply complete. One pure function, and all its rules in this file.
 
-The deciding question is what escaped. Nothing: ask again in silence, then elsewhere. Text: it stays, and the model goes
-on behind it. A call that was begun: its text is kept as a draft where the tool allows it, else the model is told
-that nothing ran. Progress refills the small budgets; three tries in a row that bring nothing end the turn; and the
-same question is never put again when it can not change the answer.
+The deciding question is what escaped. Nothing: ask again in silence, then elsewhere. Text: it stays, and the
+model goes on behind it. A call that was begun: its text is kept as a draft where the tool allows it, else the
+model is told that nothing ran. Progress refills the small budgets; three tries in a row that bring nothing
+end the turn; and the same question is never put again when it cannot change the answer.
 
-A route that falls silent is left at once where there is a healthy other. A route that is down is waited for where there
-is none: for as long as the patience lasts, with growing pauses.
+A route that falls silent is left at once where there is a healthy other. A route that is down is waited for
+where there is none: for as long as the patience lasts, with growing pauses.
 """
 
 import math
@@ -39,14 +39,15 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
 """Failures that this route will repeat but another one may not."""
 
 PLAIN_FROM = 3
-"""From so many cuts in a row on one tool on, another route is taken, or the answer is asked for in one piece instead
-of as a stream."""
+"""From so many cuts in a row on one tool on, another route is taken, or the answer is asked for in one piece
+instead of as a stream."""
 _WORTH_ASKING = 256
 """Output tokens below which a reply behind a prompt that fills the window is not worth its price."""
 _BACKOFF_FIRST = 0.5
 _BACKOFF_MOST = 8.0
 _TOLD_MOST = 4.0
-"""A provider that says "at once" again and again is not believed for ever: pauses grow up to this all the same."""
+"""A provider that says "at once" again and again is not believed for ever: pauses grow up to this all the
+same."""
 _DOWN: frozenset[FailureKind] = frozenset({"connect", "reset", "overloaded", "rate_limited", "timeout"})
 """What a route says, or does not, that restarts or has too much to do."""
 _DOWN_STATUS = frozenset({502, 503, 504, *range(520, 531)})
@@ -159,7 +160,8 @@ def _after_length(broken: Broken, policy: Policy) -> Decision:
 
 def _after_malformed(broken: Broken, policy: Policy) -> Decision:
     if broken.tally.malformed <= policy.malformed_retries:
-        # Text that was shown cannot be taken back, so then the reply stays and only the call is asked for again.
+        # Text that was shown cannot be taken back, so then the reply stays and only the call is asked for
+        # again.
         return Continue("unreadable") if broken.said_text else Reask("valid_calls")
     return _elsewhere(broken) or _give_up(broken, "the model's calls could not be read")
 
@@ -182,19 +184,19 @@ def _wanted_call(broken: Broken) -> Continue | FinishDraft:
 
 
 def _go_on(broken: Broken, policy: Policy, wanted: Continue | FinishDraft) -> Decision:
-    if broken.tally.barren >= policy.continuations:
+    if broken.tally.unproductive >= policy.continuations:
         other = _elsewhere(broken, wanted)
-        return other or _give_up(broken, f"{broken.tally.barren} tries in a row brought nothing new")
+        return other or _give_up(broken, f"{broken.tally.unproductive} tries in a row brought nothing new")
     return wanted
 
 
 def _after_circles(broken: Broken, failure: Failure) -> Decision:
-    """Text that was shown cannot be taken back, and nobody wants it to go on. Where a call or a thought went round,
-    another model may not."""
+    """Text that was shown cannot be taken back, and nobody wants it to go on. Where a call or a thought went
+    round, another model may not."""
     if broken.tool or not broken.said_text:
         if (other := _elsewhere(broken)) is not None:
             return other
-        if not broken.tool and not broken.tally.roomier and broken.can_lower_effort:
+        if not broken.tool and not broken.tally.cap_raised and broken.can_lower_effort:
             return Reask("less_effort")
     return _give_up(broken, failure.message)
 
@@ -212,19 +214,24 @@ def _ask_again(broken: Broken, policy: Policy, words: str = "no answer came") ->
     if in_time and _is_waited_for(broken, policy):
         return Fallback(broken.returns[0], after=wait) if broken.returns else Retry(wait)
     words = failure.message if failure is not None else words
-    return _give_up(broken, words if in_time or told is None else f"{words} (the provider asks to wait {wait:.0f} s)")
+    return _give_up(
+        broken, words if in_time or told is None else f"{words} (the provider asks to wait {wait:.0f} s)"
+    )
 
 
 def _may_ask_again(broken: Broken, policy: Policy) -> bool:
-    """A provider that says when to come back is believed, and the more often if there is nowhere else to go."""
+    """A provider that says when to come back is believed, and the more often if there is nowhere else to
+    go."""
     if broken.failure is None or broken.failure.retry_after is None:
         return broken.tally.retries <= policy.stream_retries
-    return broken.tally.waits <= (policy.stream_retries if broken.others or broken.returns else policy.told_waits)
+    return broken.tally.waits <= (
+        policy.stream_retries if broken.others or broken.returns else policy.told_waits
+    )
 
 
 def _is_waited_for(broken: Broken, policy: Policy) -> bool:
-    """Whether the route is down, as one that restarts, and nobody has waited long enough yet. Who wants no silent
-    tries gets none here either."""
+    """Whether the route is down, as one that restarts, and nobody has waited long enough yet. Who wants no
+    silent tries gets none here either."""
     failure = broken.failure
     if failure is None or not policy.stream_retries or broken.waited >= policy.patience:
         return False
@@ -241,7 +248,7 @@ def _at_the_callers_limit() -> GiveUp:
 
 
 def _with_more_room(broken: Broken) -> Decision | None:
-    if broken.tally.roomier:
+    if broken.tally.cap_raised:
         return None
     if broken.can_give_room:
         return Reask("more_room")
@@ -249,9 +256,9 @@ def _with_more_room(broken: Broken) -> Decision | None:
 
 
 def _with_another_cap(broken: Broken, failure: Failure) -> Decision | None:
-    """A host that does not know the output cap by its name gets it once by the other one. A provider that allows fewer
-    tokens than were asked for says how many, and is asked once for so many; behind a prompt that fills the window that
-    is worth it only where an answer fits."""
+    """A host that does not know the output cap by its name gets it once by the other one. A provider that
+    allows fewer tokens than were asked for says how many, and is asked once for so many; behind a prompt that
+    fills the window that is worth it only where an answer fits."""
     if broken.said_text or broken.tool:
         return None
     if failure.kind == "unsupported" and failure.param in CAP_FIELDS and not broken.tally.renamed:
@@ -286,7 +293,13 @@ def patience_told(choice: Decision, broken: Broken, policy: Policy) -> str:
     """One line for the user when the wait for a route that is down begins; empty otherwise."""
     tries, often = broken.tally.retries + broken.tally.waits, policy.stream_retries + 1
     waits = isinstance(choice, Retry) or (isinstance(choice, Fallback) and choice.after > 0)
-    if not waits or tries != often or broken.others or broken.failure is None or not _is_waited_for(broken, policy):
+    if (
+        not waits
+        or tries != often
+        or broken.others
+        or broken.failure is None
+        or not _is_waited_for(broken, policy)
+    ):
         return ""
     return f"{broken.failure.message}: waiting for up to {policy.patience:.0f} s"
 

@@ -1,8 +1,9 @@
-"""A shell command taken apart as far as one can without running it: which programs it starts, with which words.
+"""A shell command taken apart as far as one can without running it: which programs it starts, with which
+words.
 
-Quotes, comments, here-documents, separators and substitutions are understood; variables stay as they are written.
-Anything that starts another command (`sudo`, `env`, `bash -c`, `xargs`) is looked through. Nothing here raises, and
-the work is bounded whatever the text.
+Quotes, comments, here-documents, separators and substitutions are understood; variables stay as they are
+written. Anything that starts another command (`sudo`, `env`, `bash -c`, `xargs`) is looked through. Nothing
+here raises, and the work is bounded whatever the text.
 """
 
 import re
@@ -17,7 +18,9 @@ _SEPARATORS = frozenset(";&|\n()")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _REDIRECT = re.compile(r"\d*(?:>>|>|<)&?-?|&>>?")
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-_BEGINNINGS = frozenset({"{", "}", "!", "if", "then", "else", "elif", "do", "while", "until", "time", "fi", "done"})
+_BEGINNINGS = frozenset(
+    {"{", "}", "!", "if", "then", "else", "elif", "do", "while", "until", "time", "fi", "done"}
+)
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ksh", "ash", "fish"})
 _LOOKED_THROUGH: dict[str, frozenset[str]] = {
     # What stands in front of a command, and its options that take a word of their own

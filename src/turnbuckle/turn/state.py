@@ -1,4 +1,5 @@
-"""Where a turn stands. A value: every step makes a new one, and nothing in it is a clock, a socket or a lock."""
+"""Where a turn stands. A value: every step makes a new one, and nothing in it is a clock, a socket or a
+lock."""
 
 from typing import Any, Literal
 
@@ -6,13 +7,14 @@ from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
 from turnbuckle.turn.facts import AskWhy, Continue, FinishDraft, GiveUp, HandedCall, HeldCall, UserSpoke
+from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.ids import DraftId, Protocol, RouteName, RunId, SessionId
+from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.reply import Reply
-from turnbuckle.vocab.request import Wishes
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
 
 Phase = Literal[
@@ -44,11 +46,18 @@ class Ask(Struct, frozen=True):
     """How the call under way asks for it (see `ladder`); empty: by its notes."""
 
 
+def ask_on(route: RouteFacts, why: AskWhy, **changes: object) -> Ask:
+    """A call of this route, with its own cap and effort unless `changes` say otherwise."""
+    fields = {"cap": route.cap, "effort": route.effort, **changes}
+    return Ask(route.name, why, **fields)  # type: ignore[arg-type]
+
+
 Answer = Literal["allowed", "denied", "answered", "expired", "withdrawn"]
 
 
 class Consent(Struct, frozen=True):
-    """A person was asked about this very call, by its name and arguments. No `verdict`: nobody has answered yet."""
+    """A person was asked about this very call, by its name and arguments. No `verdict`: nobody has answered
+    yet."""
 
     id: str
     name: str
@@ -84,26 +93,29 @@ class Tally(Struct, frozen=True):
     money: float = 0.0
     retries: int = 0  # silent tries in a row on this route
     waits: int = 0  # waits in a row that the provider asked for
-    barren: int = 0  # continuations in a row without progress
+    unproductive: int = 0  # continuations in a row without progress
     cut_tool: str = ""
     cuts: int = 0  # cuts in a row inside `cut_tool`
     malformed: int = 0
     empty: int = 0
+    no_reason: bool = False  # the text before ended by its end mark alone
     pauses: int = 0
-    misjoined: int = 0  # finish_calls in a row that did not fit their draft
+    splice_failures: int = 0  # finish_calls in a row that did not fit their draft
     curbed: bool = False  # the output cap was lowered to what the provider allows
     renamed: bool = False  # the output cap was sent under its other name
     thin: int = 0  # tries in a row that brought only a few characters each
     refused: int = 0  # rounds of calls in a row of which none could start
     trouble_since: float | None = None  # seconds of work at the first of the failures in a row
-    roomier: bool = False  # the output cap was raised, or the effort lowered
+    cap_raised: bool = False  # the output cap was raised, or the effort lowered
     plain: bool = False  # the reply was asked for in one piece, since streams of it kept breaking
     retold: int = 0  # so many messages are told in plain words, since a provider refused them as they were
     recoveries: int = 0  # comebacks after a crash without progress
     gained: int = 0  # characters that came and were kept, over all attempts
     lost: int = 0  # characters that came and could not be used
     seconds_lost: float = 0.0
-    seconds_idle: float = 0.0  # in which nobody worked on it: people were waited for, or the machine was not there
+    seconds_idle: float = (
+        0.0  # in which nobody worked on it: people were waited for, or the machine was not there
+    )
     seconds_asked: float = 0.0  # of them, on waiting for people
     asked_since: float = 0.0  # since when people are waited for, while they are
 
@@ -122,7 +134,7 @@ class Turn(Struct, frozen=True):
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None
-    protocol: Protocol = "openai_chat"
+    protocol: ProtocolName = "openai_chat"
     model: str = ""
     """Who was asked last, as it was then: the settings may name another model for that route by now."""
     asked_at: float = 0.0
@@ -137,7 +149,8 @@ class Turn(Struct, frozen=True):
     drafted: bool = False
     """There is a draft, or there was one: from then on the model is offered to finish it."""
     declined: tuple[DraftId, ...] = ()
-    """Drafts that became whole calls which were not allowed to run: kept to be read, and nobody's unfinished work."""
+    """Drafts that became whole calls which were not allowed to run: kept to be read, and nobody's unfinished
+    work."""
     inherited: tuple[DraftId, ...] = ()
     """Drafts that an earlier run left. One that this run does not touch is not its own unfinished work."""
     tried: tuple[str, ...] = ()
@@ -156,7 +169,9 @@ class Turn(Struct, frozen=True):
     same_calls: dict[str, int] = {}
     """How often each call was made since the last one that was new and could have changed anything."""
     tally: Tally = Tally()
-    wishes: Wishes = Wishes()
+    given: int = 0
+    """Characters of the history that it began with."""
+    options: RunOptions = RunOptions()
     spoken: tuple[UserSpoke, ...] = ()
     """What people said meanwhile, and the model was not told yet."""
     unheard: int = 0
@@ -180,7 +195,8 @@ class Turn(Struct, frozen=True):
 
     @property
     def has_something(self) -> bool:
-        """Whether anything of this turn is worth keeping: shown text, a draft, a whole call, a tool that ran."""
+        """Whether anything of this turn is worth keeping: shown text, a draft, a whole call, a tool that
+        ran."""
         return bool(self.open_text or self.own_drafts or self.held or self.tally.tool_runs)
 
     @property
@@ -190,5 +206,6 @@ class Turn(Struct, frozen=True):
 
     @property
     def own_drafts(self) -> tuple[DraftId, ...]:
-        """The open drafts of this run's own work: not those that an earlier run left and this one did not touch."""
+        """The open drafts of this run's own work: not those that an earlier run left and this one did not
+        touch."""
         return tuple(name for name in self.drafts if name not in self.inherited)

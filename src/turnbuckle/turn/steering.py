@@ -9,8 +9,8 @@ _HELD_BACK = 2
 
 
 def heard(turn: Turn) -> Turn:
-    """The model is told what people said. Not at once behind a text that was cut: it should first come to the end of
-    what it was saying; but if that takes long, they have waited long enough."""
+    """The model is told what people said. Not at once behind a text that was cut: it should first come to the
+    end of what it was saying; but if that takes long, they have waited long enough."""
     if not turn.spoken or (turn.open_text and turn.unheard < _HELD_BACK):
         return replace(turn, unheard=turn.unheard + bool(turn.spoken))
     said = tuple(message for spoken in turn.spoken for message in spoken.messages)

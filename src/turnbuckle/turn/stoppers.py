@@ -1,8 +1,8 @@
 """Which commands could have ended the server that ran them. A pure question about words in command position.
 
-A word in a path, a message, a search or a file that is written is no evidence. A program that ends processes, services,
-containers or the machine is, if what it aims at can be this server: by its name, as all there is, or as something that
-only the shell could have told.
+A word in a path, a message, a search or a file that is written is no evidence. A program that ends processes,
+services, containers or the machine is, if what it aims at can be this server: by its name, as all there is,
+or as something that only the shell could have told.
 """
 
 import re
@@ -24,7 +24,10 @@ _ENDS = frozenset(
     "stop restart try-restart reload-or-restart force-reload kill shutdown down bounce condrestart".split()
 )
 _ENDS_ALL = frozenset(
-    "reboot poweroff halt kexec soft-reboot suspend hibernate hybrid-sleep sleep rescue emergency isolate exit".split()
+    (
+        "reboot poweroff halt kexec soft-reboot suspend hibernate hybrid-sleep sleep rescue emergency "
+        "isolate exit"
+    ).split()
 )
 _HOSTS = frozenset({"docker", "containerd", "podman", "kubelet", "supervisord", "supervisor"})
 _CONTAINER_ENDS = frozenset({"stop", "restart", "kill", "rm", "down", "pause"})
@@ -61,13 +64,19 @@ def _kill(words: tuple[str, ...]) -> bool:
     targets = list(words)
     if targets[0] in ("-s", "-n", "--signal"):
         targets = targets[2:]
-    elif targets[0].startswith("-") and targets[0] != "--" and (len(targets) > 1 or not _NUMBER.fullmatch(targets[0])):
+    elif (
+        targets[0].startswith("-")
+        and targets[0] != "--"
+        and (len(targets) > 1 or not _NUMBER.fullmatch(targets[0]))
+    ):
         targets = targets[1:]
     return any(_may_be_us(target) for target in targets)
 
 
 def _may_be_us(target: str) -> bool:
-    return bool(_NUMBER.fullmatch(target) and target != "0") or (target.startswith("$") and target not in ("$!", "$$"))
+    return bool(_NUMBER.fullmatch(target) and target != "0") or (
+        target.startswith("$") and target not in ("$!", "$$")
+    )
 
 
 def _kill_by_name(words: tuple[str, ...], *, exact: bool) -> bool:
@@ -116,7 +125,9 @@ def _container(words: tuple[str, ...]) -> bool:
     compose = plain[:1] == ["compose"]
     if compose:
         files = {
-            word for flag, word in pairwise(words) if flag in ("-f", "-p", "--file", "--project-name", "--profile")
+            word
+            for flag, word in pairwise(words)
+            if flag in ("-f", "-p", "--file", "--project-name", "--profile")
         }
         plain = [word for word in plain[1:] if word not in files]
     if plain[:1] == ["container"]:
@@ -141,7 +152,8 @@ def _cluster(words: tuple[str, ...]) -> bool:
 
 def _port(words: tuple[str, ...]) -> bool:
     return (
-        any(word.startswith("-") and not word.startswith("--") and "k" in word for word in words) or "--kill" in words
+        any(word.startswith("-") and not word.startswith("--") and "k" in word for word in words)
+        or "--kill" in words
     )
 
 
@@ -171,7 +183,9 @@ _JUDGES: dict[str, Callable[[tuple[str, ...]], bool]] = {
     "pkill": lambda words: _kill_by_name(words, exact=False),
     "killall": lambda words: _kill_by_name(words, exact=True),
     "killall5": lambda words: True,
-    **dict.fromkeys(("systemctl", "service", "rc-service", "supervisorctl", "pm2", "sv", "initctl"), _service),
+    **dict.fromkeys(
+        ("systemctl", "service", "rc-service", "supervisorctl", "pm2", "sv", "initctl"), _service
+    ),
     **dict.fromkeys(("docker", "podman", "nerdctl"), _container),
     **dict.fromkeys(("docker-compose", "podman-compose"), _compose),
     **dict.fromkeys(("kubectl", "oc"), _cluster),

@@ -1,7 +1,8 @@
 """Answers that the caller wants as one JSON document, perhaps of a certain form.
 
-A cut document is gone on with without the constraint: with it, the provider would begin a second document. So what
-leaves may be anything, and is checked here as a whole: it is one document that fits, or the turn says that it is not.
+A cut document is gone on with without the constraint: with it, the provider would begin a second document. So
+what leaves may be anything, and is checked here as a whole: it is one document that fits, or the turn says
+that it is not.
 """
 
 from typing import Any
@@ -21,13 +22,13 @@ _MOST = 200  # characters about what does not fit
 def constraint(turn: Turn, notes: tuple[Message, ...]) -> dict[str, Any] | None:
     """The form that a request asks for; none where it asks for the rest of what was begun."""
     goes_on = bool(turn.shown) and joint_of(notes).anchor is not None
-    return None if goes_on else turn.wishes.response_format
+    return None if goes_on else turn.options.response_format
 
 
 def ending(turn: Turn, text: str) -> Turn:
     """The turn ends with this text behind what was shown."""
     ended = replace(turn, phase="ending", open_text=(*turn.open_text, text))
-    fault = fault_in(ended.shown, turn.wishes.response_format)
+    fault = fault_in(ended.shown, turn.options.response_format)
     if not fault or turn.giving_up is not None:
         return ended
     return replace(
@@ -42,7 +43,7 @@ def fault_in(text: str, wanted: dict[str, Any] | None) -> str:
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return f"it can not be read ({str(error)[:_MOST]})"
+        return f"it cannot be read ({str(error)[:_MOST]})"
     if wanted.get("type") == "json_object":
         return "" if isinstance(document, dict) else "it is no object"
     inner = wanted.get("json_schema")

@@ -5,6 +5,7 @@ single time, without recursion, and tells a cut (the text could still become val
 not). That difference decides between "finish it" and "say it again".
 """
 
+import json
 import re
 from typing import Any, Literal
 
@@ -12,7 +13,9 @@ import msgspec
 from msgspec import Struct
 
 _BODY = r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+'
-_TOKEN = re.compile(rf'"{_BODY}"|-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null|[{{}}\[\],:]', re.ASCII)
+_TOKEN = re.compile(
+    rf'"{_BODY}"|-?(?:0|[1-9]\d*+)(?:\.\d++)?(?:[eE][+-]?\d++)?|true|false|null|[{{}}\[\],:]', re.ASCII
+)
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _OPEN_STRING = re.compile(rf'"{_BODY}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?')
 _EXPONENT = r"[eE][+-]?\d*+"
@@ -59,7 +62,26 @@ def judge(text: str) -> Judged:
         return Judged("malformed", _fault(text, scan, error))
     if not isinstance(value, dict):
         return Judged("malformed", f"a JSON object was expected, not {type(value).__name__}")
+    if twice := _given_twice(text):
+        return Judged("malformed", f"{twice[:100]!r} is given twice, with different values")
     return Judged("whole", value=value)
+
+
+def _given_twice(text: str) -> str:
+    """A key that has two values: which of them counts would be a guess."""
+    found: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(items)
+        if len(made) < len(items):
+            found.extend(key for key, value in items if made[key] != value)
+        return made
+
+    try:
+        json.loads(text, object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        return ""  # the strict decoder has read it; what the other cannot read has no say here
+    return found[0] if found else ""
 
 
 def _fault(text: str, scan: ObjectScan, error: Exception) -> str:
@@ -83,10 +105,11 @@ def split_objects(text: str) -> tuple[str, ...]:
 
 
 def distinct_objects(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Objects without those that are told again (in any order of keys), and without an empty one before the others."""
+    """Objects without those that are told again (in any order of keys), and without an empty one before the
+    others."""
     found: dict[bytes, str] = {}
     for text in texts:
-        found.setdefault(_canonical(text), text)
+        found.setdefault(canonical(text), text)
     if len(found) > 1 and next(iter(found)) == b"{}":
         del found[b"{}"]
     return tuple(found.values())
@@ -94,10 +117,11 @@ def distinct_objects(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 def same_arguments(one: str, other: str) -> bool:
     """Whether two texts say the same, whatever their white space and order of keys."""
-    return one == other or _canonical(one) == _canonical(other)
+    return one == other or canonical(one) == canonical(other)
 
 
-def _canonical(text: str) -> bytes:
+def canonical(text: str) -> bytes:
+    """What a text says, in the one form in which white space and the order of keys make no difference."""
     judged = judge(text)
     if judged.value is None:
         return text.encode("utf-8", "replace")
@@ -144,8 +168,8 @@ class _Scanner:
                 return ObjectScan("whole", self.at, tuple(self.members))
 
     def _may_go_on(self, match: re.Match[str]) -> bool:
-        """Whether the text stops inside this number or word, or right behind it. `1.` and `1e` are still open,
-        though a shorter number stands in them."""
+        """Whether the text stops inside this number or word, or right behind it. `1.` and `1e` are still
+        open, though a shorter number stands in them."""
         text = self.text
         if match.end() == len(text):
             return text[-1] not in '"{}[],:'

@@ -60,7 +60,8 @@ class Started(Struct, frozen=True, tag="started", gc=False):
 
 
 class Alive(Struct, frozen=True, tag="alive", gc=False):
-    """A sign of life without content: a comment, a ping, an empty event, one of a kind that we do not know."""
+    """A sign of life without content: a comment, a ping, an empty event, one of a kind that we do not
+    know."""
 
     what: Literal["comment", "ping", "empty", "unknown", "lifecycle"]
 
@@ -158,8 +159,8 @@ class FinishNoted(Struct, frozen=True, tag="finish"):
 
 
 class Skipped(Struct, frozen=True, tag="skipped"):
-    """A frame, or a field of one, that could not be read. Unless it is `harmless` it may have held content: then there
-    is a hole, nothing behind it is shown, and the reply is cut."""
+    """A frame, or a field of one, that could not be read. Unless it is `harmless` it may have held content:
+    then there is a hole, nothing behind it is shown, and the reply is cut."""
 
     why: str
     sample: str

@@ -12,6 +12,7 @@ FailureKind = Literal[
     "connect",  # no connection: refused, no such host, TLS
     "reset",  # the connection broke
     "incomplete",  # the body ended without the protocol's terminal event
+    "no_reason",  # the end mark came, and no finish reason with it
     "stalled",  # a clock fired; `clock` names it
     "garbage",  # a body that is neither a stream nor an answer
     "oversize",  # a line, an event or a reply over its cap
@@ -39,13 +40,24 @@ FailureKind = Literal[
 Clock = Literal["connect", "first_event", "gap", "silence"]
 
 RETRYABLE: frozenset[FailureKind] = frozenset(
-    {"connect", "reset", "incomplete", "stalled", "garbage", "rate_limited", "overloaded", "server", "timeout"}
+    {
+        "connect",
+        "reset",
+        "incomplete",
+        "no_reason",
+        "stalled",
+        "garbage",
+        "rate_limited",
+        "overloaded",
+        "server",
+        "timeout",
+    }
 )
 
 
 class Failure(Struct, frozen=True):
-    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's words. `room`: so
-    many output tokens the provider would allow, where it refused to give more."""
+    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's words.
+    `room`: so many output tokens the provider would allow, where it refused to give more."""
 
     kind: FailureKind
     message: str

@@ -1,12 +1,12 @@
 """Names of things. Each is a plain string at run time; the type keeps them apart."""
 
-from typing import Literal, NewType
+from typing import Literal, NewType, get_args
 
 RunId = NewType("RunId", str)
 SessionId = NewType("SessionId", str)
-CallId = NewType("CallId", str)
 DraftId = NewType("DraftId", str)
 RouteName = NewType("RouteName", str)
 
-Protocol = Literal["openai_chat", "openai_responses", "anthropic"]
-PROTOCOLS: tuple[Protocol, ...] = ("openai_chat", "openai_responses", "anthropic")
+ProtocolName = Literal["openai_chat", "openai_responses", "anthropic", "gemini"]
+"""What a provider speaks, by its name in settings and in the journal. `wire/registry.py` has the values."""
+PROTOCOL_NAMES: tuple[ProtocolName, ...] = get_args(ProtocolName)

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.ids import ProtocolName
 
 
 class ProviderState(Struct, frozen=True):
     """Opaque data of one provider. `data` is JSON as it arrived; nobody above `wire` looks inside."""
 
-    protocol: Protocol
+    protocol: ProtocolName
     model: str
     data: dict[str, Any]
 

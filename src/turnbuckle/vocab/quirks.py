@@ -18,21 +18,23 @@ class Quirks(Struct, frozen=True):
     bare_done: bool = False
     """The host gives no reason to stop: `[DONE]` alone ends a reply, if it has no calls."""
     finishless: bool = False
-    """The host never says why it stopped, nor `[DONE]`: a tidy end of the body ends a reply, if it has no calls."""
+    """The host never says why it stopped, nor `[DONE]`: a tidy end of the body ends a reply, if it has no
+    calls."""
 
     # Asking, all protocols
     eager_arguments: bool = True
     """Ask for arguments as they are generated, where the protocol has a way to ask."""
 
     drafts: Literal["calls", "text"] = "calls"
-    """How a call that was cut is finished first: by `finish_call`, or as plain text, which small models can do."""
+    """How a call that was cut is finished first: by `finish_call`, or as plain text, which small models can
+    do."""
 
     # Asking, Chat Completions
     prefill: Literal["", "plain", "continue_final_message", "prefix", "partial"] = ""
     """How this host goes on behind the last assistant message: always, or by a flag. Empty: it does not."""
     output_cap_field: CapField = "max_completion_tokens"
-    """How this host calls the output cap. That is OpenAI's name for it; a route to anybody else is given `max_tokens`,
-    the only one that most servers know."""
+    """How this host calls the output cap. That is OpenAI's name for it; a route to anybody else is given
+    `max_tokens`, the only one that most servers know."""
     stream_usage: bool = True
     """Send `stream_options.include_usage`; Gemini's compatible endpoint refuses it."""
     system_role: Literal["system", "developer"] = "system"

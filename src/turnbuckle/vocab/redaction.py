@@ -1,19 +1,25 @@
 """Secrets do not leave: not into the environment of a child, not into a result, a log or the journal.
 
-A value that is known to be secret is taken out wherever it shows up, in each of the spellings in which a program may
-repeat it. What merely looks like a credential is taken out of messages only: a file that holds such a text must still
-be read as it is.
+A value that is known to be secret is taken out wherever it shows up, in each of the spellings in which a
+program may repeat it, whatever the case of its letters. That happens before a text is cut, and where a text
+comes in pieces, the beginning of a secret at the end of one is held back (`Redaction`). What merely looks
+like a credential is taken out of messages only: a file that holds
+such a text must still be read as it is.
 """
 
+import base64
 import re
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote
+from functools import lru_cache
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import msgspec
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _SECRET_HEADER = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
-_GUARDED = r"[\\\"']*\s*[:=]\s*[\\\"']*"  # what stands between a name and its value, also in JSON inside of JSON
+_GUARDED = (
+    r"[\\\"']*\s*[:=]\s*[\\\"']*"  # what stands between a name and its value, also in JSON inside of JSON
+)
 _VALUE = r"[^\s\"'\\,;&<>{}\[\]]"
 _NAMED = re.compile(
     # A header that is nothing but a secret, with or without its scheme.
@@ -26,8 +32,8 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _LOOKS_SECRET = re.compile(
-    # One test for the edge of a word in front of all of them: inside of words, which is nearly everywhere, nothing else
-    # is tried.
+    # One test for the edge of a word in front of all of them: inside of words, which is nearly everywhere,
+    # nothing else is tried.
     r"\b(?:"
     r"(?:sk|rk|pk|tb)-[A-Za-z0-9_-]{16,}"
     r"|(?:gh[opsur]|glpat|xox[abprs]|github_pat|hf|gsk|xai)[_-][A-Za-z0-9_-]{16,}"
@@ -38,12 +44,25 @@ _LOOKS_SECRET = re.compile(
     r")|(?<=://)[^/\s:@]{1,100}:[^/\s@]{1,200}(?=@)"
 )
 _SHORTEST = 8  # shorter values would hide ordinary words
+_SHORTEST_LINE = 16  # of a secret of many lines, such as a private key
+_ENCODING = "surrogatepass"
 REDACTED = "[secret]"
+_MARK = REDACTED.encode()
 
 
-def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a child process may have."""
-    return {name: value for name, value in environment.items() if not _SECRET_NAME.search(name)}
+def without_secrets(
+    environment: Mapping[str, str], variables: Iterable[str] = (), values: Iterable[str] = ()
+) -> dict[str, str]:
+    """The variables that a child process may have: none that its name calls secret, none of `variables`, and
+    none that holds one of `values`."""
+    hidden, known = set(variables), [value for value in values if len(value) >= _SHORTEST]
+    return {
+        name: value
+        for name, value in environment.items()
+        if not _SECRET_NAME.search(name)
+        and name not in hidden
+        and not any(secret in value for secret in known)
+    }
 
 
 def secrets_in(environment: Mapping[str, str]) -> set[str]:
@@ -54,6 +73,32 @@ def secrets_in(environment: Mapping[str, str]) -> set[str]:
 def secrets_in_headers(headers: Mapping[str, str]) -> set[str]:
     """The same for headers. The scheme before a credential is no secret."""
     return {value.rpartition(" ")[2] for name, value in headers.items() if _SECRET_HEADER.search(name)}
+
+
+def secrets_in_url(url: str) -> set[str]:
+    """Who is named in front of the host, with the password, and the values of the query."""
+    try:
+        parts = urlsplit(url)
+        found = {parts.password or "", "" if parts.password else parts.username or ""}
+    except ValueError:
+        return set()
+    found |= {pair.partition("=")[2] for pair in parts.query.split("&")}
+    return {spelled for value in found if value for spelled in (value, unquote(value))}
+
+
+def without_secrets_in_url(url: str) -> str:
+    """An address to show: without who is named in it, and without the values of its query."""
+    head, mark, rest = url.partition("://")
+    place, question, query = rest.partition("?")
+    host, slash, path = place.partition("/")
+    names = "&".join(f"{pair.partition('=')[0]}={REDACTED}" for pair in query.split("&")) if query else ""
+    shown = f"{REDACTED}@{host.rpartition('@')[2]}" if "@" in host else host
+    return f"{head}{mark}{shown}{slash}{path}{question}{names}"
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a name of a setting or a field calls its value secret."""
+    return bool(_SECRET_NAME.search(name) or _SECRET_HEADER.search(name))
 
 
 def without_credentials(text: str) -> str:
@@ -68,13 +113,24 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {value for value in secrets if len(value) >= _SHORTEST}
-        spelt = {spelling for value in known for spelling in _spellings(value)}
-        self._longest_first = sorted(spelt, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, self._longest_first))) if spelt else None
+        known |= {line for value in known for line in value.splitlines() if len(line) >= _SHORTEST_LINE}
+        spelled = {
+            spelling.encode("utf-8", _ENCODING).lower() for value in known for spelling in _spellings(value)
+        }
+        self._longest_first = sorted(spelled, key=len, reverse=True)
+        self._by_first: dict[int, list[bytes]] = {}
+        for secret in self._longest_first:
+            self._by_first.setdefault(secret[0], []).append(secret)
+        self.longest = len(self._longest_first[0]) if spelled else 0
+        """Bytes of the longest spelling."""
 
     def text(self, text: str) -> str:
         """Without the values that are known to be secret."""
-        return text if self._known is None else self._known.sub(REDACTED, text)
+        if not self._longest_first:
+            return text
+        data = text.encode("utf-8", _ENCODING)
+        spans = self.spans(data.lower())
+        return _without(data, spans).decode("utf-8", _ENCODING) if spans else text
 
     def message(self, text: str) -> str:
         """The same, and without whatever looks like a credential."""
@@ -82,20 +138,96 @@ class Redactor:
 
     def sample(self, text: str) -> str:
         """The same for the beginning of a longer text, which may end inside of a secret."""
-        text = self.text(text)
+        data = self.text(text).encode("utf-8", _ENCODING)
+        begun = self.begun_in(data)
+        if begun < _SHORTEST:
+            return without_credentials(data.decode("utf-8", _ENCODING))
+        return without_credentials(data[:-begun].decode("utf-8", _ENCODING)) + REDACTED
+
+    def part(self, data: bytes, start: int, end: int) -> bytes:
+        """A part of these bytes. A secret that lies partly outside of it is taken out all the same."""
+        spans = [(max(left, start), min(right, end)) for left, right in self.spans(data.lower())]
+        inside = [(left - start, right - start) for left, right in spans if left < right]
+        return _without(data[start:end], inside)
+
+    def begun_in(self, data: bytes) -> int:
+        """How many bytes at the end may be the beginning of a secret."""
+        tail = data[-self.longest + 1 :].lower() if self.longest > 1 else b""
+        for at, first in enumerate(tail):
+            rest = tail[at:]
+            if any(secret.startswith(rest) for secret in self._by_first.get(first, ())):
+                return len(rest)
+        return 0
+
+    def spans(self, lower: bytes) -> list[tuple[int, int]]:
+        """Where secrets are, in order and without overlaps."""
+        found = []
         for secret in self._longest_first:
-            if secret[:_SHORTEST] not in text[-len(secret) :]:
-                continue
-            for length in range(min(len(secret) - 1, len(text)), _SHORTEST - 1, -1):
-                if text.endswith(secret[:length]):
-                    return without_credentials(text[:-length]) + REDACTED
-        return without_credentials(text)
+            at = lower.find(secret)
+            while at >= 0:
+                found.append((at, at + len(secret)))
+                at = lower.find(secret, at + len(secret))
+        merged: list[tuple[int, int]] = []
+        for left, right in sorted(found):
+            if merged and left < merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(right, merged[-1][1]))
+            else:
+                merged.append((left, right))
+        return merged
+
+
+@lru_cache(64)
+def redactor_of(secrets: frozenset[str]) -> Redactor:
+    """One redactor for each set of secrets: making one costs more than using it."""
+    return Redactor(secrets)
+
+
+class Redaction:
+    """Redacts a text that comes in pieces. What may be the beginning of a secret waits for what follows."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._waiting = b""
+
+    def add(self, text: str) -> str:
+        """What can be shown by now."""
+        if not self._redactor.longest:
+            return text
+        data = self._waiting + text.encode("utf-8", _ENCODING)
+        clean = _without(data, self._redactor.spans(data.lower()))
+        begun = self._redactor.begun_in(clean)
+        self._waiting = clean[len(clean) - begun :]
+        return clean[: len(clean) - begun].decode("utf-8", _ENCODING)
+
+    def close(self) -> str:
+        """What waited; nothing more comes, so it is the beginning of no secret, or hidden as one."""
+        left, self._waiting = self._waiting, b""
+        return REDACTED if len(left) >= _SHORTEST else left.decode("utf-8", _ENCODING)
+
+
+def _without(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    pieces, at = [], 0
+    for left, right in spans:
+        pieces += [data[at:left], _MARK]
+        at = right
+    return b"".join((*pieces, data[at:]))
 
 
 def _spellings(value: str) -> set[str]:
-    """As it is, inside of JSON (with slashes as some servers write them), and inside of an address."""
+    """As it is, inside of JSON (with slashes as some servers write them), inside of an address, in base64
+    wherever it begins, and in hex."""
     in_json = msgspec.json.encode(value).decode()[1:-1]
-    return {value, in_json, in_json.replace("/", "\\/"), quote(value, safe="")}
+    raw = value.encode("utf-8", _ENCODING)
+    found = {value, in_json, in_json.replace("/", "\\/"), quote(value, safe=""), quote_plus(value), raw.hex()}
+    for before in range(3):
+        whole = base64.b64encode(bytes(before) + raw).decode().rstrip("=")
+        # The first and the last characters hold bits of what stands beside it, so they are not known.
+        known = whole[(0, 2, 3)[before] : len(whole) - bool((before + len(raw)) % 3)]
+        found |= {known, known.translate(_URL_SAFE)}
+    return {spelling for spelling in found if len(spelling) >= _SHORTEST}
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _keep_name(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from turnbuckle.vocab.ids import Protocol, RouteName
+from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.quirks import CapField
 
@@ -46,13 +46,15 @@ class ModelRequest(Struct, frozen=True):
     """The last message is the beginning of the answer, and the model goes on behind it."""
     extra: dict[str, Any] = {}
     cap_field: CapField | None = None
-    """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names for it."""
+    """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names
+    for it."""
 
 
-class Wishes(Struct, frozen=True, omit_defaults=True):
-    """What whoever asked for a run wants of its model calls. Kept with the run, so that it goes on in the same way
-    after a crash. `route` is the one to begin with. `own_tools`: ours are offered too, beside `tools`, which the caller
-    brought and runs itself. `extra` are fields of the request that only the protocol they were written in knows."""
+class RunOptions(Struct, frozen=True, omit_defaults=True):
+    """What whoever asked for a run wants of its model calls. Kept with the run, so that it goes on in the
+    same way after a crash. `route` is the one to begin with. `own_tools`: ours are offered too, beside
+    `tools`, which the caller brought and runs itself. `extra` are fields of the request that only the
+    protocol they were written in knows."""
 
     route: RouteName = RouteName("")
     own_tools: bool = True
@@ -66,6 +68,6 @@ class Wishes(Struct, frozen=True, omit_defaults=True):
     response_format: dict[str, Any] | None = None
     parallel_calls: bool | None = None
     max_tool_calls: int | None = None
-    extra: dict[Protocol, dict[str, Any]] = {}
+    extra: dict[ProtocolName, dict[str, Any]] = {}
     cap_field: CapField | None = None
     """How the caller called its output cap."""

@@ -1,8 +1,8 @@
 """How a tool call went, as a value that the journal keeps, and the words in which the model is told.
 
-Four facts are never mixed up, since each asks for something else of the model: the call never started (nothing
-happened, it may be made again), it started and its end is not known (look before doing it again), it was stopped on
-its way (part of it may have happened), or it came to its own end (well or badly).
+Four facts are never mixed up, since each asks for something else of the model: the call never started
+(nothing happened, it may be made again), it started and its end is not known (look before doing it again), it
+was stopped on its way (part of it may have happened), or it came to its own end (well or badly).
 """
 
 from typing import Literal
@@ -42,8 +42,9 @@ _FACTS: dict[ToolStatus, ToolFact] = {
 class ToolOutcome(Struct, frozen=True):
     """The one outcome of one call.
 
-    `text` is the result, or the reason where there is none. `partial_output` is what a stopped tool had printed.
-    `killed` and `survivors` name processes. `kept_at` is a path for `read_file`, where the whole of a capped output is.
+    `text` is the result, or the reason where there is none. `partial_output` is what a stopped tool had
+    printed. `killed` and `survivors` name processes. `kept_at` is a path for `read_file`, where the whole of
+    a capped output is.
     """
 
     status: ToolStatus
@@ -62,6 +63,11 @@ class ToolOutcome(Struct, frozen=True):
     @property
     def ok(self) -> bool:
         return self.status == "finished"
+
+
+def is_internal(name: str) -> bool:
+    """Whether a tool is the runtime's own business, which nobody is told of."""
+    return name.startswith("_")
 
 
 def finished(text: str, *, seconds: float = 0.0) -> ToolOutcome:
@@ -99,7 +105,9 @@ def _told(outcome: ToolOutcome) -> str:
         lines.append(f"Could not be stopped and may still be at work: {', '.join(outcome.survivors)}.")
     if outcome.fact == "stopped":
         lines.append(
-            f"Output until then:\n{outcome.partial_output}" if outcome.partial_output else "It printed nothing."
+            f"Output until then:\n{outcome.partial_output}"
+            if outcome.partial_output
+            else "It printed nothing."
         )
     if outcome.kept_at is not None:
         lines.append(f"[The whole output is kept. Read it with read_file, path {outcome.kept_at}]")
@@ -117,7 +125,9 @@ def _headline(outcome: ToolOutcome) -> str:
         case "timed_out":
             return f"Ended by its time limit {after}; part of its work may be done. {why}".rstrip()
         case "unknown":
-            return f"Started, but how it ended is not known. Look at the state before doing it again. {why}".rstrip()
+            return (
+                f"Started, but how it ended is not known. Look at the state before doing it again. {why}"
+            ).rstrip()
         case "not_started":
             return f"Not run: nothing happened. {why}".rstrip()
         case "denied":

@@ -2,30 +2,20 @@
 
 from collections.abc import Mapping
 
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.wire.anthropic.decode import AnthropicDialect
-from turnbuckle.wire.decoder import Dialect, Limits, ReplyDecoder
-from turnbuckle.wire.openai_chat.decode import ChatDialect
-from turnbuckle.wire.openai_responses.decode import ResponsesDialect
+from turnbuckle.wire.decoder import DecoderLimits, ReplyDecoder
+from turnbuckle.wire.registry import PROTOCOLS
 
 
 def open_answer(
-    protocol: Protocol,
+    protocol: ProtocolName,
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
     quirks: Quirks | None = None,
-    limits: Limits | None = None,
+    limits: DecoderLimits | None = None,
 ) -> ReplyDecoder:
     """A decoder for one response, from its status and headers on: `feed` its body, `close` it once."""
-    quirks = quirks or Quirks()
-    dialect: Dialect
-    match protocol:
-        case "openai_chat":
-            dialect = ChatDialect(quirks)
-        case "openai_responses":
-            dialect = ResponsesDialect(quirks)
-        case "anthropic":
-            dialect = AnthropicDialect(quirks)
-    return ReplyDecoder(dialect, status=status, headers=headers, limits=limits)
+    decoder = PROTOCOLS[protocol].decoder(quirks or Quirks())
+    return ReplyDecoder(decoder, status=status, headers=headers, limits=limits)

@@ -2,17 +2,19 @@
 
 The body itself decides how it is read, the headers only hint: an error status is collected and classified; a
 body that begins like JSON or a page is read whole at its end, also where a stream was expected; anything else
-is an event stream. What a frame means is the dialect's business.
+is an event stream. What a frame means is the business of the protocol's decoder.
 """
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal
+from typing import Protocol as Interface
 
 from msgspec import Struct
 
 from turnbuckle.vocab.events import Alive, Cut, Ended, Event, LastWord
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.wire import failures
+from turnbuckle.wire.json_array import ArrayDecoder
 from turnbuckle.wire.payload import Mender, Unreadable, read_any, sample
 from turnbuckle.wire.sse import COMMENT, EMPTY, MAX_EVENT, MAX_LINE, Frame, SseDecoder
 
@@ -25,11 +27,11 @@ HOLE = failure("garbage", "an event could not be read, and what it held is missi
 """Why a stream with a hole in it is cut."""
 
 EndKind = Literal["", "reason", "bare", "blank"]
-"""How a stream said that it is over: with a reason; by its end mark alone, behind text or behind nothing; or in no way
-that tells hosts apart."""
+"""How a stream said that it is over: with a reason; by its end mark alone, behind a text that ends like one
+or behind nothing; or in no way that tells hosts apart."""
 
 
-class Limits(Struct, frozen=True):
+class DecoderLimits(Struct, frozen=True):
     """Caps on what one reply may make us hold. The numbers leave room for the largest real replies:
     128,000 tokens are about half a megabyte of text and two of it as JSON frames."""
 
@@ -41,7 +43,7 @@ class Limits(Struct, frozen=True):
     """An error body; the rest of it is not read."""
 
 
-class Dialect(Protocol):
+class ProtocolDecoder(Interface):
     """What one protocol adds: how to read a frame, a whole answer, and the end of the body."""
 
     loose: bool
@@ -49,6 +51,9 @@ class Dialect(Protocol):
 
     end_kind: EndKind
     """Known with the last word."""
+
+    reads_arrays: bool
+    """A body that is a JSON array is a stream too: each of its objects is a frame."""
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
         """Read frames into `out`, up to the one that ends the stream: its last word. Never raises.
@@ -70,18 +75,18 @@ class ReplyDecoder:
 
     def __init__(
         self,
-        dialect: Dialect,
+        protocol: ProtocolDecoder,
         *,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
-        limits: Limits | None = None,
+        limits: DecoderLimits | None = None,
     ) -> None:
         self.last: LastWord | None = None
-        self._dialect = dialect
+        self._protocol = protocol
         self._status = status
         self._headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self._limits = limits or Limits()
-        self._sse = SseDecoder(self._limits.line, self._limits.event)
+        self._limits = limits or DecoderLimits()
+        self._framer: SseDecoder | ArrayDecoder = SseDecoder(self._limits.line, self._limits.event)
         self._mode = "error" if status >= 400 else ""  # then "stream" or "document"
         self._body: list[bytes] = []
         self._size = 0
@@ -91,7 +96,7 @@ class ReplyDecoder:
     @property
     def end_kind(self) -> EndKind:
         """How the stream said that it is over."""
-        return self._dialect.end_kind
+        return self._protocol.end_kind
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that these bytes complete."""
@@ -100,19 +105,19 @@ class ReplyDecoder:
         if self._mode != "stream":
             return self._feed_unsure(chunk)
         out: list[Event] = []
-        dialect = self._dialect
-        frames = self._sse.feed(chunk)
+        protocol = self._protocol
+        frames = self._framer.feed(chunk)
         if frames:
             self._framed = True
-        last = dialect.frames(frames, out)
-        if dialect.loose:
+        last = protocol.frames(frames, out)
+        if protocol.loose:
             self._mender.mend(out, 0)
         if last is not None:
             return self._end_with(last, out)
         self._size += len(chunk)
         if self._size > self._limits.payload:
             return self._oversize("reply", self._limits.payload, out)
-        overflow = self._sse.overflow
+        overflow = self._framer.overflow
         if overflow is not None:
             return self._oversize(overflow.what, overflow.limit, out)
         return out
@@ -131,11 +136,11 @@ class ReplyDecoder:
             return self._end_with(Cut(broken), out)
         if self._mode == "":
             return self._end_with(Cut(failure("incomplete", "the body was empty")), out)
-        if not self._framed and (rest := self._sse.rest()):
+        if not self._framed and (rest := self._framer.rest()):
             said = failure("garbage", "the body is not an event stream", said=sample(rest))
             return self._end_with(Cut(said), out)
-        last = self._dialect.end(out)
-        if self._dialect.loose:
+        last = self._protocol.end(out)
+        if self._protocol.loose:
             self._mender.mend(out, 0)
         return self._end_with(last, out)
 
@@ -144,7 +149,10 @@ class ReplyDecoder:
             begun = chunk.lstrip(_BLANK)
             if not begun:
                 return []  # blank lines before a JSON answer are some servers' keepalive
-            if begun[:1] not in b'{[<"':
+            is_array = begun[:1] == b"[" and self._protocol.reads_arrays
+            if is_array:
+                self._framer = ArrayDecoder(self._limits.event)
+            if is_array or begun[:1] not in b'{[<"':
                 self._mode = "stream"
                 return self.feed(begun)
             self._mode = "document"
@@ -168,14 +176,14 @@ class ReplyDecoder:
         except Unreadable as error:
             text = f"the body began like JSON but is not whole: {error}"
             return self._end_with(Cut(broken or failure("incomplete", text, said=sample(body))), out)
-        return self._end_with(self._dialect.answer(document, out), out)
+        return self._end_with(self._protocol.answer(document, out), out)
 
     def _oversize(self, what: str, limit: int, out: list[Event]) -> list[Event]:
         return self._end_with(Cut(failure("oversize", f"{what} of more than {limit} bytes")), out)
 
     def _end_with(self, last: LastWord, out: list[Event]) -> list[Event]:
         if not isinstance(last, Ended):
-            self._dialect.cut(out)
+            self._protocol.cut(out)
             last = Cut(failures.with_request_id(last.failure, self._headers))
         self.last = last
         self._body = []

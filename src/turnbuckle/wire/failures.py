@@ -1,8 +1,8 @@
 """Whatever a provider says went wrong becomes one `Failure`.
 
 Order of evidence: the provider's own code or type, then the few sentences that providers give no code for
-(`wire/wordings.py`), then the status. Nobody else reads error text. A code beats its status: `insufficient_quota`
-comes with 429 and no wait will help.
+(`wire/wordings.py`), then the status. Nobody else reads error text. A code beats its status:
+`insufficient_quota` comes with 429 and no wait will help.
 """
 
 import re
@@ -14,6 +14,7 @@ import msgspec
 from turnbuckle.vocab.failure import RETRYABLE, Failure, FailureKind, failure
 from turnbuckle.vocab.quirks import CAP_FIELDS
 from turnbuckle.wire import retry_after
+from turnbuckle.wire.loose_json import objects
 from turnbuckle.wire.payload import Unreadable, mend_all, read_any, sample
 from turnbuckle.wire.wordings import refused_cap_field, room_in, spoken_kind
 
@@ -29,7 +30,8 @@ _CODES_OF: dict[FailureKind, str] = {
             exceed_context_size_error string_above_max_length 1039 1261""",
     "malformed_call": "tool_use_failed json_validate_failed output_parse_failed",
     "pairing": "invalid_encrypted_content thinking_signature_invalid",
-    "auth": "authentication_error invalid_api_key invalid_authentication unauthenticated 1004 2049",
+    "auth": """authentication_error invalid_api_key api_key_invalid invalid_authentication unauthenticated
+        1004 2049""",
     "permission": "permission_error permission_denied unsupported_country_region_territory",
     "not_found": "not_found_error model_not_found not_found",
     "too_large": "request_too_large payload_too_large",
@@ -175,6 +177,7 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
         error.get("type"),
         hints.get("error_type"),
         hints.get("provider_code"),
+        *_reasons(error),
         error.get("status"),
     )
     named = [kind for word in words if (kind := _CODES.get(_word(word).lower()))]
@@ -183,7 +186,9 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     if spoken == "pairing" and exact[:1] in (["context"], ["not_found"]):
         return spoken  # an id or a name that is too long, a thought that is not stored any more
     if "billing" in (*exact, spoken) and exact[:1] in ([], ["billing"], ["rate_limited"]):
-        return "billing"  # an account that has spent its money is also called rate limited, but no wait helps it
+        return (
+            "billing"  # an account that has spent its money is also called rate limited, but no wait helps it
+        )
     if exact:
         return exact[0]
     if spoken is not None:
@@ -195,6 +200,11 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     if status is None:
         return "server"
     return "server" if status >= 500 else "invalid"
+
+
+def _reasons(error: Mapping[str, Any]) -> list[Any]:
+    """Google's own code for what is wrong stands among the details."""
+    return [detail.get("reason") for detail in objects(error.get("details"))]
 
 
 def _raw(hints: Mapping[str, Any]) -> str:

@@ -1,12 +1,12 @@
 """Reading what a client sent: every value by its path, or a refusal that names it.
 
-A client's body is JSON that anybody may have written. The readers of each protocol walk it through `Fields`, an object
-that knows where in the body it stands. What does not fit is raised as `Refused`, from any depth, and becomes a
-`Failure` again at the reader's own edge: whoever calls a reader gets a value. A null is the same as nothing, as it is
-for every server that clients know.
+A client's body is JSON that anybody may have written. The readers of each protocol walk it through `Fields`,
+an object that knows where in the body it stands. What does not fit is raised as `Refused`, from any depth,
+and becomes a `Failure` again at the reader's own edge: whoever calls a reader gets a value. A null is the
+same as nothing, as it is for every server that clients know.
 
-Most of a body is text in known places. What is kept as it came (schemas, provider state, items that only a provider
-understands) is walked once by `keepable`, so that it can surely be written again.
+Most of a body is text in known places. What is kept as it came (schemas, provider state, items that only a
+provider understands) is walked once by `keepable`, so that it can surely be written again.
 """
 
 import math
@@ -19,13 +19,16 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.wire.payload import Unreadable, read_any
 
 DEEPEST = 64
-"""Levels of a value that is kept as it came. Schemas in use have about ten; codecs give up near a thousand."""
+"""Levels of a value that is kept as it came. Schemas in use have about ten; codecs give up near a
+thousand."""
 
 MOST_VALUES = 100_000
-"""In a value that is kept as it came. The largest sets of schemas have some thousands; walking these takes 10 ms."""
+"""In a value that is kept as it came. The largest sets of schemas have some thousands; walking these takes 10
+ms."""
 
 MOST_PARTS = 50_000
-"""Of all messages of a request. Histories that agents keep have some thousands; reading these takes about 0.1 s."""
+"""Of all messages of a request. Histories that agents keep have some thousands; reading these takes about 0.1
+s."""
 
 LARGEST = 2**31 - 1
 """A count beyond any that a model or a host can mean."""
@@ -47,7 +50,13 @@ class Refused(Exception):
     def __init__(self, param: str, message: str, code: str = "invalid_value") -> None:
         super().__init__(message)
         self.failure = Failure(
-            "invalid", message, retryable=False, status=400, code=code, type="invalid_request_error", param=param
+            "invalid",
+            message,
+            retryable=False,
+            status=400,
+            code=code,
+            type="invalid_request_error",
+            param=param,
         )
 
 
@@ -248,7 +257,8 @@ def _decode(body: bytes) -> Any:
 
 
 def _decode_with_care(body: bytes) -> Any:
-    """Half a surrogate pair in an escape is no reason to refuse: clients that cut texts by UTF-16 units send it."""
+    """Half a surrogate pair in an escape is no reason to refuse: clients that cut texts by UTF-16 units send
+    it."""
     try:
         body.decode("utf-8")
         return read_any(body)

@@ -1,7 +1,8 @@
 """Pictures and files as clients send them: by address, by id, or inside the request as a `data:` address.
 
-What is inside the request becomes base64 with its media type, which every protocol can write in its own way. Other
-schemes than http are refused: the address goes to a provider, and one that runs on this machine may read its files.
+What is inside the request becomes base64 with its media type, which every protocol can write in its own way.
+Other schemes than http are refused: the address goes to a provider, and one that runs on this machine may
+read its files.
 """
 
 import base64
@@ -11,7 +12,9 @@ from turnbuckle.vocab.messages import FilePart, ImagePart
 from turnbuckle.wire.fields import Fields, Refused
 
 _SCHEMES = ("https://", "http://")
-_LONGEST_ADDRESS = 16_384  # twice what common servers take; longer ones are content that was put into the wrong place
+_LONGEST_ADDRESS = (
+    16_384  # twice what common servers take; longer ones are content that was put into the wrong place
+)
 _TYPES = {
     "pdf": "application/pdf",
     "txt": "text/plain",

@@ -1,13 +1,13 @@
 """Reading one JSON payload that may be damaged.
 
-The fast path is a typed decode. Two kinds of damage do not make a payload unreadable: invalid UTF-8 (replaced,
-as the standard says) and half a surrogate pair in an escape (servers that cut text by UTF-16 units send the
-other half in the next delta). Whoever reads by the slow path puts a `Mender` behind it, since no reader may
-meet a lone half.
+The fast path is a typed decode. Two kinds of damage do not make a payload unreadable: invalid UTF-8
+(replaced, as the standard says) and half a surrogate pair in an escape (servers that cut text by UTF-16 units
+send the other half in the next delta). Whoever reads by the slow path puts a `Mender` behind it, since no
+reader may meet a lone half.
 
-A field of another type than it should have costs that field and no other: `read_what_fits` says which were left out,
-and the dialect knows whether one of them could have held content. Words that are no JSON at all are a keepalive if
-they are known as one; anything else that cannot be read may have been content.
+A field of another type than it should have costs that field and no other: `read_what_fits` says which were
+left out, and the dialect knows whether one of them could have held content. Words that are no JSON at all are
+a keepalive if they are known as one; anything else that cannot be read may have been content.
 """
 
 import json
@@ -36,8 +36,8 @@ _KEEPALIVES = frozenset({b"ping", b"pong", b"keepalive", b"keep-alive", b"heartb
 
 
 class Reread(NamedTuple):
-    """A payload that the fast path refused. `left_out`: the fields that did not fit, by their path, and their values.
-    `value` is None if it is JSON of another shape, which holds nothing of ours."""
+    """A payload that the fast path refused. `left_out`: the fields that did not fit, by their path, and their
+    values. `value` is None if it is JSON of another shape, which holds nothing of ours."""
 
     value: Any
     loose: bool  # its texts may hold surrogate halves
@@ -71,7 +71,8 @@ def reread(decoder: "msgspec.json.Decoder[T]", data: bytes) -> Reread:
 
 
 def read_what_fits(kind: type[T], document: Any) -> tuple[T | None, tuple[tuple[str, Any], ...]]:
-    """A struct from whatever fits its fields, and what did not: paths and values. None if it is no object at all."""
+    """A struct from whatever fits its fields, and what did not: paths and values. None if it is no object at
+    all."""
     left_out: list[tuple[str, Any]] = []
     found = _fitting(kind, document, "", left_out)
     return found, tuple(left_out)
@@ -150,7 +151,8 @@ class Mender:
         self._held: dict[int, _Delta] = {}  # per block, a delta of one half
 
     def mend(self, events: list[Event], start: int) -> None:
-        """Make the events from `start` on fit to be shown. A half at the end of a delta waits for the next."""
+        """Make the events from `start` on fit to be shown. A half at the end of a delta waits for the
+        next."""
         fresh = events[start:]
         del events[start:]
         for event in fresh:
@@ -175,7 +177,9 @@ class Mender:
 
 def _mended(event: Event) -> Event:
     fields = {name: getattr(event, name) for name in event.__struct_fields__}
-    changed = {name: mend_all(value) for name, value in fields.items() if isinstance(value, str | dict | list)}
+    changed = {
+        name: mend_all(value) for name, value in fields.items() if isinstance(value, str | dict | list)
+    }
     return msgspec.structs.replace(event, **changed)
 
 

@@ -66,7 +66,9 @@ def from_error(error: Mapping[str, Any], message: str) -> float | None:
     if not found:
         return None
     pieces = _TEXT_PIECE.findall(found.group(1))
-    return _sane(sum(float(number) * _UNIT["ms" if unit == "milli" else unit.lower()] for number, unit in pieces))
+    return _sane(
+        sum(float(number) * _UNIT["ms" if unit == "milli" else unit.lower()] for number, unit in pieces)
+    )
 
 
 def duration(text: str) -> float | None:

@@ -119,7 +119,10 @@ class SseDecoder:
             elif block[:7] == b"event: ":
                 line_end = block.find(b"\n", 7)
                 data_at = line_end + 7
-                if block[line_end + 1 : data_at] == b"data: " and block.find(b"\n", data_at) < 0 < len(block) - data_at:
+                if (
+                    block[line_end + 1 : data_at] == b"data: "
+                    and block.find(b"\n", data_at) < 0 < len(block) - data_at
+                ):
                     frames.append((block[7:line_end], block[data_at:]))
                     continue
             _read_lines(block, frames)
@@ -138,8 +141,8 @@ class SseDecoder:
             self._is_too_large(b"".join(self._kept))
 
     def _is_too_large(self, event: bytes) -> bool:
-        """Note which cap the event runs over first, byte by byte, so that the split does not matter. Line ends at
-        its end do not count: the next byte may turn out to close it."""
+        """Note which cap the event runs over first, byte by byte, so that the split does not matter. Line
+        ends at its end do not count: the next byte may turn out to close it."""
         event = event.strip(b"\n")
         start = 0
         for line in event.split(b"\n"):

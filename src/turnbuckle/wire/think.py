@@ -1,15 +1,15 @@
 """Reasoning that a model writes inline, between tags, taken out of the text.
 
-Rules. Tags count only where reasoning can begin: at the start of the content, behind nothing but white space, and
-behind reasoning that was closed, before any text. Behind the first word of text a tag is text, whatever it says.
-Words that an ordinary XML answer could use (`<reason>`, `<thought>` and so on) count only where `words` says so. White
-space before a first tag and behind any tag belongs to nobody. At most the beginning of a possible tag is held back; a
-cut never releases it, because the rest could have made it a tag.
+Rules. Tags count only where reasoning can begin: at the start of the content, behind nothing but white space,
+and behind reasoning that was closed, before any text. Behind the first word of text a tag is text, whatever
+it says. Words that an ordinary XML answer could use (`<reason>`, `<thought>` and so on) count only where
+`words` says so. White space before a first tag and behind any tag belongs to nobody. At most the beginning of
+a possible tag is held back; a cut never releases it, because the rest could have made it a tag.
 
-A closing tag alone. Chat templates swallow opening tags, so what looks like text may be reasoning, and nobody knows
-before its closing tag comes. That tag is taken out once (and once more for each opening tag that was nested in
-reasoning), if it stands like one: a line break or a word follows it. Followed by a blank, a quote or a full stop it is
-talked about. So it is in code, and everywhere behind an opening tag that was text.
+A closing tag alone. Chat templates swallow opening tags, so what looks like text may be reasoning, and nobody
+knows before its closing tag comes. That tag is taken out once (and once more for each opening tag that was
+nested in reasoning), if it stands like one: a line break or a word follows it. Followed by a blank, a quote
+or a full stop it is talked about. So it is in code, and everywhere behind an opening tag that was text.
 
 Reasoning that is never closed is kept as `unclosed`, for whoever finds that the reply has no other text.
 """
@@ -48,8 +48,8 @@ Mode = Literal["auto", "open", "off"]
 
 class ThinkSplitter:
     """`feed` content, get pieces of text and reasoning. `plain` is the fast path's question: nothing is held,
-    no tag is open, so a text without `<` or `◁` may pass as it is (after `count_code`). `settled`: no tag counts any
-    more, so any text may. `words`: the ordinary words count too."""
+    no tag is open, so a text without `<` or `◁` may pass as it is (after `count_code`). `settled`: no tag
+    counts any more, so any text may. `words`: the ordinary words count too."""
 
     def __init__(self, mode: Mode = "auto", *, words: bool = True) -> None:
         self.plain = self.settled = mode == "off"

@@ -37,6 +37,33 @@ def usage_from_anthropic(found: Mapping[str, Any]) -> Usage:
     )
 
 
+def usage_from_gemini(found: Mapping[str, Any]) -> Usage:
+    """Gemini: thoughts are counted beside the candidates, and what tools put into the prompt beside it."""
+    thoughts = _count(found, "thoughtsTokenCount") or 0
+    made = _count(found, "candidatesTokenCount")
+    given = _count(found, "promptTokenCount")
+    return Usage(
+        input=None if given is None else given + (_count(found, "toolUsePromptTokenCount") or 0),
+        output=thoughts + (made or 0) if made is not None or thoughts else None,
+        cached=_count(found, "cachedContentTokenCount") or 0,
+        reasoning=thoughts,
+    )
+
+
+def usage_to_gemini(usage: Usage) -> dict[str, Any]:
+    given, made = usage.input or 0, usage.output or 0
+    written: dict[str, Any] = {
+        "promptTokenCount": given,
+        "candidatesTokenCount": max(made - usage.reasoning, 0),
+        "totalTokenCount": given + made,
+    }
+    if usage.reasoning:
+        written["thoughtsTokenCount"] = usage.reasoning
+    if usage.cached:
+        written["cachedContentTokenCount"] = usage.cached
+    return written
+
+
 def usage_to_chat(usage: Usage) -> dict[str, Any]:
     given, made = usage.input or 0, usage.output or 0
     return {

@@ -1,7 +1,8 @@
-"""The sentences by which providers say what their codes leave out. Each pattern is one provider's wording, lower case.
+"""The sentences by which providers say what their codes leave out. Each pattern is one provider's wording,
+lower case.
 
-Only `wire/failures.py` asks. Three questions are answered here: what kind of failure a sentence speaks of, how many
-output tokens it would still allow, and which field of the request it refuses by name.
+Only `wire/failures.py` asks. Three questions are answered here: what kind of failure a sentence speaks of,
+how many output tokens it would still allow, and which field of the request it refuses by name.
 """
 
 import re
@@ -19,12 +20,14 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "malformed_call",
         re.compile(
-            r"failed to (?:call a function|parse (?:the )?(?:tool|function)[ _]calls?)|tool call validation failed"
+            r"failed to (?:call a function|parse (?:the )?(?:tool|function)[ _]calls?)|tool call "
+            r"validation failed"
             r"|error parsing tool call|model did not call a tool"
         ),
     ),
     (
-        # Before `context`: what is too long or has an illegal character here is a name or an id in the history.
+        # Before `context`: what is too long or has an illegal character here is a name or an id in the
+        # history.
         "pairing",
         re.compile(
             r"must be followed by tool messages|must be a response to a preceding|no tool output found for"
@@ -35,7 +38,8 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|thought[ _]signature|signature. in .?thinking|thinking\.signature"
             r"|thinking. blocks?\b[^.]{0,60}(?:cannot be modified|modified|unchanged)"
             r"|expected .?(?:redacted_)?thinking|must start with a thinking block"
-            r"|encrypted[ _]content\b.{0,400}(?:could not be|cannot be|can not be|invalid|did not match|failed)"
+            r"|encrypted[ _]content\b.{0,400}(?:could not be|cannot be|cannot be|invalid|did not "
+            r"match|failed)"
             r"|invalid[ _]encrypted[ _]content|item with id .{1,80} not found|items are not persisted"
             # Names and ids of calls in the history
             r"|(?:messages?|input|contents?)\b[\[.\]\d\w]{0,80}\.(?:name|id|call_id|tool_call_id|tool_use_id)\b.{0,40}"
@@ -54,7 +58,8 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "context",
         re.compile(
-            r"prompt is too long|maximum context length|context[ _](?:length|window|size|limit)[^.]{0,40}exceed"
+            r"prompt is too long|maximum context length|context[ "
+            r"_](?:length|window|size|limit)[^.]{0,40}exceed"
             r"|exceed\w*[^.]{0,40}context[ _](?:length|window|size|limit)|input token count|input is too long"
             r"|too many (?:input )?tokens|maximum prompt length|prompt exceeds max length"
             r"|range of input length should be|greater than the context length"
@@ -72,8 +77,10 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     (
         "reset",
         re.compile(
-            r"connection (?:was |has been )?(?:lost|reset|closed|terminated|aborted|error)|network (?:error|connection)"
-            r"|upstream connect error|peer closed|broken pipe|socket hang ?up|incomplete chunked read|^terminated$"
+            r"connection (?:was |has been )?(?:lost|reset|closed|terminated|aborted|error)|network "
+            r"(?:error|connection)"
+            r"|upstream connect error|peer closed|broken pipe|socket hang ?up|incomplete chunked "
+            r"read|^terminated$"
         ),
     ),
     ("overloaded", re.compile(r"\boverloaded\b|at capacity")),
@@ -89,14 +96,16 @@ _ROOMS = (
 )
 _WINDOWS = (  # window, then what the prompt takes of it
     re.compile(
-        r"maximum context length is (?P<window>[\d,]+)[^(]{0,120}\((?P<taken>[\d,]+) (?:in the messages|of text input)"
+        r"maximum context length is (?P<window>[\d,]+)[^(]{0,120}\((?P<taken>[\d,]+) (?:in the "
+        r"messages|of text input)"
     ),
     re.compile(r"maximum context length is (?P<window>[\d,]+)[^(]{0,80}has (?P<taken>[\d,]+) input tokens"),
     re.compile(r"exceed context limit: (?P<taken>[\d,]+) \+ [\d,]+ > (?P<window>[\d,]+)"),
 )
 _REFUSED_FIELD = re.compile(
     rf"(?:un(?:supported|recognized|known|expected)[^.]{{0,60}}?|property )\W({_CAP_FIELDS})\W"
-    rf"|\W({_CAP_FIELDS})\W{{1,3}}(?:is|are|was)? ?(?:not (?:supported|permitted|allowed|valid)|unsupported|unknown)"
+    rf"|\W({_CAP_FIELDS})\W{{1,3}}(?:is|are|was)? ?(?:not "
+    rf"(?:supported|permitted|allowed|valid)|unsupported|unknown)"
     rf"|extra_forbidden.{{0,60}}\W({_CAP_FIELDS})\W"
     rf"|\W({_CAP_FIELDS})\W.{{0,40}}extra inputs are not permitted"
 )

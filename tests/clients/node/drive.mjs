@@ -9,7 +9,7 @@ import * as openai from "./with_openai.mjs";
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 const ASK = { "openai-node": openai.ask, "ai-sdk-compatible": aiSdk.ask, "ai-sdk-openai": aiSdk.ask };
-const PATIENCE = 40_000;
+const PATIENCE = 90_000;
 
 async function carryOut(job) {
   const seen = freshSeen();

@@ -22,7 +22,7 @@ _ASK = {
     "pydantic-ai": with_pydantic_ai.ask,
     "openai-agents": with_agents.ask,
 }
-PATIENCE = 40.0
+PATIENCE = 90.0
 
 
 async def carry_out(job: dict[str, Any]) -> dict[str, Any]:

@@ -77,4 +77,7 @@ def _tool(name: str, description: str, argument: str) -> dict[str, Any]:
     return {"name": name, "description": description, "parameters": schema}
 
 
-TOOLS = [_tool("get_weather", "The weather of a city.", "city"), _tool("keep_text", "Keep a text for later.", "text")]
+TOOLS = [
+    _tool("get_weather", "The weather of a city.", "city"),
+    _tool("keep_text", "Keep a text for later.", "text"),
+]

@@ -86,12 +86,18 @@ async def _chat(asker: Sync | Async, job: dict[str, Any], seen: Seen) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": job["prompt"]}]
     for _ in range(ROUNDS):
         before = len(seen.calls)
-        await _CHAT_ROUNDS[job["way"]](asker, {"model": job["model"], "messages": messages, **_chat_tools(job)}, seen)
+        await _CHAT_ROUNDS[job["way"]](
+            asker, {"model": job["model"], "messages": messages, **_chat_tools(job)}, seen
+        )
         fresh = seen.calls[before:]
         if not fresh:
             break
         calls = [
-            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": call["arguments"]},
+            }
             for call in fresh
         ]
         messages.append({"role": "assistant", "content": seen.text or None, "tool_calls": calls})
@@ -100,7 +106,9 @@ async def _chat(asker: Sync | Async, job: dict[str, Any], seen: Seen) -> None:
     if job.get("then"):
         messages += [{"role": "assistant", "content": seen.text}, {"role": "user", "content": job["then"]}]
         seen.start_over()
-        await _CHAT_ROUNDS[job["way"]](asker, {"model": job["model"], "messages": messages, **_chat_tools(job)}, seen)
+        await _CHAT_ROUNDS[job["way"]](
+            asker, {"model": job["model"], "messages": messages, **_chat_tools(job)}, seen
+        )
 
 
 def _chat_tools(job: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +128,9 @@ async def _chat_plain(asker: Sync | Async, asked: dict[str, Any], seen: Seen) ->
 
 
 async def _chat_stream(asker: Sync | Async, asked: dict[str, Any], seen: Seen) -> None:
-    stream = asker.client.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    stream = asker.client.chat.completions.create(
+        **asked, stream=True, stream_options={"include_usage": True}
+    )
     calls: dict[int, dict[str, str]] = {}
     async for chunk in asker.each(await asker.call(stream)):
         _take_chunk(chunk, calls, seen)
@@ -202,12 +212,15 @@ async def _response(asker: Sync | Async, job: dict[str, Any], seen: Seen) -> Non
         if not fresh:
             break
         results = [
-            {"type": "function_call_output", "call_id": call["id"], "output": _run(call, seen)} for call in fresh
+            {"type": "function_call_output", "call_id": call["id"], "output": _run(call, seen)}
+            for call in fresh
         ]
         asked = {**asked, "input": results, "previous_response_id": made}
     if job.get("then"):
         seen.start_over()
-        await _RESPONSE_ROUNDS[job["way"]](asker, {**asked, "input": job["then"], "previous_response_id": made}, seen)
+        await _RESPONSE_ROUNDS[job["way"]](
+            asker, {**asked, "input": job["then"], "previous_response_id": made}, seen
+        )
 
 
 async def _response_plain(asker: Sync | Async, asked: dict[str, Any], seen: Seen) -> str:

@@ -28,7 +28,9 @@ async def ask(job: dict[str, Any], seen: Seen) -> None:
     """One turn of an agent, in one piece or event by event."""
     provider = OpenAIProvider(base_url=job["base_url"], api_key=job["api_key"])
     if job["way"] == "form":
-        agent = Agent(_MODELS[job["surface"]](job["model"], provider=provider), output_type=NativeOutput(Weather))
+        agent = Agent(
+            _MODELS[job["surface"]](job["model"], provider=provider), output_type=NativeOutput(Weather)
+        )
         seen.text = (await agent.run(job["prompt"])).output.model_dump_json()
         return
     tools = [seen.get_weather, seen.keep_text] if job.get("tools") else []
@@ -59,7 +61,10 @@ async def _turn(
 def _take_event(event: Any, seen: Seen) -> None:
     seen.chunks += 1
     match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+        case (
+            PartStartEvent(part=TextPart(content=text))
+            | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+        ):
             seen.text += text
         case PartStartEvent(part=ThinkingPart(content=text)):
             seen.reasoning += text
@@ -78,7 +83,11 @@ def _take_messages(messages: list[ModelMessage], seen: Seen) -> None:
         seen.finish = message.finish_reason
         for part in message.parts:
             if isinstance(part, ToolCallPart):
-                called = {"id": part.tool_call_id, "name": part.tool_name, "arguments": part.args_as_json_str()}
+                called = {
+                    "id": part.tool_call_id,
+                    "name": part.tool_name,
+                    "arguments": part.args_as_json_str(),
+                }
                 seen.calls.append(called)
             elif isinstance(part, NativeToolCallPart):
                 seen.shown.append(f"{part.args_as_dict()['tool_name']} completed")

@@ -10,7 +10,7 @@ from live_scenes import CONSENT, LAST, stages
 from live_stage import Address, Stage, eventually, played, provider, run, served
 from server_process import ServerProcess, lived
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
 ASK = 'approval = { shell = "ask" }'
@@ -32,7 +32,9 @@ async def pending(server: Address, run: str) -> dict[str, Any]:
 
 
 async def answer(server: Address, asked: dict[str, Any], decision: str, text: str = ""):
-    return await server.post(f"/v1/runs/{asked['run']}/approvals/{asked['id']}", {"decision": decision, "text": text})
+    return await server.post(
+        f"/v1/runs/{asked['run']}/approvals/{asked['id']}", {"decision": decision, "text": text}
+    )
 
 
 def told_to_model(stage: Stage) -> str:
@@ -61,7 +63,9 @@ def test_what_is_asked_is_seen_everywhere_and_another_client_answers_it(tmp_path
         nothing = (await stage.get("/v1/approvals")).json["data"]
         return asked, view, everywhere, answered, frames, events, after, nothing
 
-    asked, view, everywhere, answered, frames, events, after, nothing = played(scene, tmp_path, stages(), tools=ASK)
+    asked, view, everywhere, answered, frames, events, after, nothing = played(
+        scene, tmp_path, stages(), tools=ASK
+    )
     assert (asked["kind"], asked["tool"], asked["status"]) == ("approval", "shell", "pending")
     assert asked["arguments"] == {"command": CONSENT}
     assert view["status"] == "waiting_for_approval"
@@ -75,7 +79,10 @@ def test_what_is_asked_is_seen_everywhere_and_another_client_answers_it(tmp_path
     assert nothing == []
     told = [frame.json["turnbuckle"] for frame in frames[:-1] if "turnbuckle" in frame.json]
     approvals = [one["approval"] for one in told if "approval" in one]
-    assert [(one["id"], one["status"]) for one in approvals] == [(asked["id"], "asked"), (asked["id"], "allowed")]
+    assert [(one["id"], one["status"]) for one in approvals] == [
+        (asked["id"], "asked"),
+        (asked["id"], "allowed"),
+    ]
     content = "".join(frame.json["choices"][0]["delta"].get("content") or "" for frame in frames[:-1])
     assert content == LAST
     assert done(tmp_path) == ["done"]
@@ -100,7 +107,9 @@ def test_what_is_denied_does_not_run_and_the_model_is_told_why(tmp_path: Path):
 
 @pytest.mark.requirement("D8", "G6")
 @pytest.mark.parametrize("decision, runs", [("allow", ["done"]), ("deny", [])])
-def test_what_is_asked_outlives_a_restart_and_is_answered_behind_it(decision: str, runs: list[str], tmp_path: Path):
+def test_what_is_asked_outlives_a_restart_and_is_answered_behind_it(
+    decision: str, runs: list[str], tmp_path: Path
+):
     async def main():
         async with provider(stages()) as behind:
             async with served(tmp_path, behind, tools=ASK, server="drain = 0") as stage:
@@ -151,7 +160,9 @@ def test_what_is_asked_and_what_was_answered_outlive_a_kill(tmp_path: Path):
     assert between == []
     assert (view["status"], view["output"]) == ("completed", LAST)
     assert (again.status, again.error["code"]) == (409, "approval_settled")
-    assert kinds.count("approval_answered") == kinds.count("tool_started") == kinds.count("tool_finished") == 1
+    assert (
+        kinds.count("approval_answered") == kinds.count("tool_started") == kinds.count("tool_finished") == 1
+    )
     assert done(tmp_path) == ["done"]
 
 

@@ -8,7 +8,13 @@ from all_endpoints import ENDPOINTS
 from live_scenes import stages
 from live_stage import Stage, played
 
-TYPES = (None, "application/x-www-form-urlencoded", "text/plain", "application/octet-stream", "application/json")
+TYPES = (
+    None,
+    "application/x-www-form-urlencoded",
+    "text/plain",
+    "application/octet-stream",
+    "application/json",
+)
 BODILESS = [row for row in ENDPOINTS if row.method in ("POST", "DELETE") and not row.doc.needs_body]
 
 

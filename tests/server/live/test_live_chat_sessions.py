@@ -9,7 +9,7 @@ import pytest
 from live_scenes import LAST, stages
 from live_stage import Stage, eventually, played, provider, run, served
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
 PATH = "/v1/chat/completions"
@@ -27,7 +27,9 @@ def echo(request: LabRequest) -> Iterable[ScriptItem]:
 
 
 async def say(stage: Stage, *messages: dict[str, Any], session: str = "s", **more: Any):
-    return await stage.post(PATH, {"model": "agent", "messages": messages, **more}, x_turnbuckle_session=session)
+    return await stage.post(
+        PATH, {"model": "agent", "messages": messages, **more}, x_turnbuckle_session=session
+    )
 
 
 def asked_of(stage: Stage) -> list[list[dict[str, Any]]]:
@@ -54,7 +56,11 @@ def test_a_session_keeps_what_was_said_whether_the_client_sends_all_of_it_or_onl
 
     replies, histories, messages = run(main())
     assert {reply.headers["x-turnbuckle-session"] for reply in replies} == {"s"}
-    told = [message for n in range(3) for message in (("user", f"number {n}"), ("assistant", f"You said: number {n}"))]
+    told = [
+        message
+        for n in range(3)
+        for message in (("user", f"number {n}"), ("assistant", f"You said: number {n}"))
+    ]
     assert [(one["role"], one["content"]) for one in histories[-1]] == told[:-1]
     assert [(one["role"], one["text"]) for one in messages] == told
 
@@ -62,7 +68,10 @@ def test_a_session_keeps_what_was_said_whether_the_client_sends_all_of_it_or_onl
 @pytest.mark.requirement("F1")
 def test_pictures_and_instructions_are_kept_in_a_session(tmp_path: Path):
     async def scene(stage: Stage):
-        parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": PICTURE}}]
+        parts = [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": PICTURE}},
+        ]
         await say(stage, RULE, user(parts))
         await say(stage, RULE, user("And now?"))
         return asked_of(stage)[-1], (await stage.get("/v1/sessions/s/messages")).json["data"]
@@ -107,14 +116,20 @@ def test_without_a_session_the_clients_own_history_is_the_conversation(tmp_path:
 
     async def scene(stage: Stage):
         body = {"model": "agent", "messages": messages}
-        replies = [await stage.post(PATH, body), await stage.post(PATH, {**body, "messages": [user("alone")]})]
+        replies = [
+            await stage.post(PATH, body),
+            await stage.post(PATH, {**body, "messages": [user("alone")]}),
+        ]
         sessions = (await stage.get("/v1/sessions")).json["data"]
         return asked_of(stage), {reply.headers["x-turnbuckle-session"] for reply in replies}, sessions
 
     (history, alone), sessions, listed = played(scene, tmp_path, echo)
     assert [one["role"] for one in history] == [one["role"] for one in messages]
     assert history[2]["tool_calls"][0]["function"] == {"name": "look", "arguments": '{"at":"a"}'}
-    assert (history[3]["tool_call_id"], history[3]["content"]) == (history[2]["tool_calls"][0]["id"], "nothing there")
+    assert (history[3]["tool_call_id"], history[3]["content"]) == (
+        history[2]["tool_calls"][0]["id"],
+        "nothing there",
+    )
     assert {"type": "image_url", "image_url": {"url": PICTURE}} in history[-1]["content"]
     assert alone == [user("alone")]
     assert len(sessions) == 2
@@ -154,7 +169,7 @@ def test_a_second_message_waits_for_its_turn_and_has_the_first_answer_before_it(
         first = asyncio.create_task(say(stage, user("text")))
         await stage.behind.asked(1)
         second = asyncio.create_task(say(stage, user("whole")))
-        await eventually(lambda: len(stage.service.pulse) == 2)
+        await eventually(lambda: len(stage.service.heartbeat) == 2)
         stage.behind.doors.open(1)
         return await first, await second, asked_of(stage)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from live_stage import Stage, door, played, provider, run, served
 
-from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, LabRequest, Say
 
 UNLIMITED = "drain = 0\nrequests_per_minute = 0"
@@ -28,13 +28,17 @@ async def say(stage: Stage, text: str, session: str = "s", **headers: str) -> st
 
 def told(stage: Stage) -> str:
     """All that the model was told with the last request."""
-    return " ".join(str(one["content"]) for one in stage.lab.requests[-1].body["messages"] if one["role"] != "system")
+    return " ".join(
+        str(one["content"]) for one in stage.lab.requests[-1].body["messages"] if one["role"] != "system"
+    )
 
 
 @pytest.mark.requirement("G8")
 @pytest.mark.parametrize("gone", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (2, 0), (2, 1, 0)])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_deleting_runs_costs_the_conversation_these_runs_only(tmp_path: Path, gone: tuple[int, ...], restarted: bool):
+def test_deleting_runs_costs_the_conversation_these_runs_only(
+    tmp_path: Path, gone: tuple[int, ...], restarted: bool
+):
     async def ask_more(stage: Stage) -> list[str]:
         made = []
         for more in ("four", "five"):
@@ -91,7 +95,12 @@ def test_the_deleted_run_of_a_message_that_was_taken_back_stays_deleted(tmp_path
             async with served(tmp_path, behind, server="drain = 0") as stage:
                 await say(stage, "third")
                 names = [one["id"] for one in (await stage.get("/v1/runs")).json["data"]]
-                return deleted, before, (await stage.get(f"/v1/runs/{second}")).status, [one == second for one in names]
+                return (
+                    deleted,
+                    before,
+                    (await stage.get(f"/v1/runs/{second}")).status,
+                    [one == second for one in names],
+                )
 
     deleted, before, after, listed = run(scene())
     assert (deleted, before, after) == (200, 404, 404)
@@ -124,7 +133,9 @@ def test_first_messages_of_a_new_session_at_the_same_moment_are_all_taken(tmp_pa
             saying = [stage.post(f"/v1/sessions/{session}/messages", {"input": text}) for text in NUMBERS]
             replies = await asyncio.gather(*making, *saying)
             statuses += [reply.status for reply in replies[len(making) :]]
-            ends = [await stage.ended(reply.json["id"]) for reply in replies[len(making) :] if reply.status == 202]
+            ends = [
+                await stage.ended(reply.json["id"]) for reply in replies[len(making) :] if reply.status == 202
+            ]
         return statuses, [end["status"] for end in ends]
 
     statuses, ends = played(scene, tmp_path, echo, server=UNLIMITED)
@@ -148,7 +159,7 @@ def test_a_steered_message_under_one_key_is_done_once_whatever_happened_since(tm
         elif later == "run deleted":
             assert (await stage.ask("DELETE", f"/v1/runs/{first}")).status == 200
         else:
-            async with asyncio.timeout(10):  # its lane may just look at what was steered
+            async with asyncio.timeout(100):  # its lane may just look at what was steered
                 while (await stage.ask("DELETE", "/v1/sessions/s")).status != 200:
                     pass
         before = len(stage.lab.requests)

@@ -33,20 +33,20 @@ async def sent(stage: Stage, stack: AsyncExitStack, what: str, **headers: str) -
     """A client that waits for the first token."""
     client = await stack.enter_async_context(stage.client())
     path, body = REQUESTS[what]
-    readers, asked = len(stage.service.pulse), len(stage.lab.requests)
+    readers, asked = len(stage.service.heartbeat), len(stage.lab.requests)
     await client.send(
         "POST", path, body=encoded(body), headers={name.replace("_", "-"): v for name, v in headers.items()}
     )
-    await eventually(lambda: len(stage.service.pulse) == readers + 1)
+    await eventually(lambda: len(stage.service.heartbeat) == readers + 1)
     await stage.behind.asked(max(asked, 1))
     return client
 
 
 async def left(stage: Stage, client: Client) -> None:
     """The client is gone, and the server knows."""
-    readers = len(stage.service.pulse)
+    readers = len(stage.service.heartbeat)
     client.writer.transport.abort()
-    await eventually(lambda: len(stage.service.pulse) == readers - 1)
+    await eventually(lambda: len(stage.service.heartbeat) == readers - 1)
 
 
 async def only_run(stage: Stage) -> dict[str, Any]:
@@ -64,7 +64,9 @@ async def outcome(stage: Stage) -> tuple[str, str]:
 @pytest.mark.requirement("F7")
 @pytest.mark.parametrize("policy", ["cancel", "0", "0.2"])
 @pytest.mark.parametrize("what", REQUESTS)
-def test_a_client_that_leaves_before_the_first_token_can_take_its_run_with_it(what: str, policy: str, tmp_path: Path):
+def test_a_client_that_leaves_before_the_first_token_can_take_its_run_with_it(
+    what: str, policy: str, tmp_path: Path
+):
     """C7."""
 
     async def scene(stage: Stage):
@@ -146,7 +148,7 @@ def test_who_merely_looks_on_does_not_keep_a_run_alive_and_sees_its_end(tmp_path
             client = await sent(stage, stack, "chat stream")
             run = (await only_run(stage))["id"]
             watcher = asyncio.create_task(stage.events(run))
-            await eventually(lambda: len(stage.service.pulse) == 2)
+            await eventually(lambda: len(stage.service.heartbeat) == 2)
             client.writer.transport.abort()
             return (await watcher)[-1].json["outcome"]
 
@@ -171,7 +173,11 @@ def test_of_two_clients_with_one_key_the_last_to_leave_ends_the_run(tmp_path: Pa
 @pytest.mark.requirement("F7", "F5")
 @pytest.mark.parametrize(
     "wish",
-    [{"on_disconnect": "0.3"}, {"headers": {POLICY: "0.3"}}, {"on_disconnect": "60", "headers": {POLICY: "0.3"}}],
+    [
+        {"on_disconnect": "0.3"},
+        {"headers": {POLICY: "0.3"}},
+        {"on_disconnect": "60", "headers": {POLICY: "0.3"}},
+    ],
 )
 def test_a_run_that_nobody_comes_to_read_ends_when_its_request_said_so(wish: dict[str, Any], tmp_path: Path):
     async def scene(stage: Stage):
@@ -224,5 +230,7 @@ def test_a_policy_that_there_is_not_is_refused_and_nothing_begins(policy: str, t
         return replies, (await stage.get("/v1/runs")).json["data"]
 
     replies, runs = played(scene, tmp_path, slow_to_start)
-    assert {(reply.status, reply.error["param"]) for reply in replies} == {(400, "X-Turnbuckle-On-Disconnect")}
+    assert {(reply.status, reply.error["param"]) for reply in replies} == {
+        (400, "X-Turnbuckle-On-Disconnect")
+    }
     assert runs == []

@@ -77,7 +77,9 @@ def test_a_stop_that_comes_with_the_end_changes_neither_the_run_nor_its_session(
         return receipts, views, [request.body["messages"] for request in stage.lab.requests]
 
     receipts, views, histories = played(scene, tmp_path, stages())
-    assert {(receipt["stopped"], receipt["outcome"]["kind"]) for receipt in receipts} == {(False, "completed")}
+    assert {(receipt["stopped"], receipt["outcome"]["kind"]) for receipt in receipts} == {
+        (False, "completed")
+    }
     assert {view["output"] for view in views} == {LAST}
     # Nothing was suspended: each run was told all that was said before it.
     assert [len(history) for history in histories] == [2 + 2 * number for number in range(AGAIN)]

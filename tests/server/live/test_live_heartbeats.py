@@ -86,14 +86,18 @@ def test_a_silent_chat_stream_gets_comments_and_chunks_that_say_nothing(where: s
     async def scene(stage: Stage):
         asked = {"model": "agent", "messages": [{"role": "user", "content": where}], "stream": True}
         async with stage.listen("/v1/chat/completions", asked) as listener:
-            await listener.until(lambda body: body.count(b": keepalive\n\n") >= 2 and body.count(b'"delta":{}') >= 4)
+            await listener.until(
+                lambda body: body.count(b": keepalive\n\n") >= 2 and body.count(b'"delta":{}') >= 4
+            )
             return listener.frames, listener.body
 
     frames, body = played(scene, tmp_path, stages(), server=QUICK)
     assert body.startswith(b"data: ")
     assert frames[0].json["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     silent = [
-        frame for frame in frames[1:] if frame.json["choices"][0]["delta"] == {} and "turnbuckle" not in frame.json
+        frame
+        for frame in frames[1:]
+        if frame.json["choices"][0]["delta"] == {} and "turnbuckle" not in frame.json
     ]
     assert len(silent) >= 2
     assert {frame.json["id"] for frame in frames} == {frames[0].json["id"]}

@@ -71,7 +71,9 @@ def test_what_an_agent_or_a_session_got_is_not_to_be_asked_for_again(tmp_path: P
 
 @pytest.mark.requirement("F2", "F11")
 @SURFACE
-def test_a_stream_begins_with_its_first_word_and_at_the_end_of_the_hold_without_one(tmp_path: Path, surface: str):
+def test_a_stream_begins_with_its_first_word_and_at_the_end_of_the_hold_without_one(
+    tmp_path: Path, surface: str
+):
     async def scene(stage: Stage) -> None:
         async with stage.listen(PATHS[surface], body(surface)) as listener:
             await listener.until(b"data: ")  # the model is still behind its door
@@ -90,10 +92,14 @@ def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surfa
         async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=2) as client:
             if surface == "chat":
                 chunks = await client.chat.completions.create(model="lab", stream=True, **ASKED)  # type: ignore[call-overload]
-                said = "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+                said = "".join(
+                    [chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices]
+                )
             else:
                 events = await client.responses.create(model="lab", input="Hello.", stream=True)
-                said = "".join([event.delta async for event in events if event.type == "response.output_text.delta"])
+                said = "".join(
+                    [event.delta async for event in events if event.type == "response.output_text.delta"]
+                )
         return said, len(stage.lab.requests)
 
     def model(request: LabRequest) -> Iterable[ScriptItem]:

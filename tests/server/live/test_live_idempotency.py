@@ -58,7 +58,7 @@ def test_twenty_copies_of_a_request_at_once_are_one_run_and_all_get_its_answer(w
         copies = [asyncio.create_task(send(stage, what, "k")) for _ in range(COPIES)]
         await stage.behind.asked(1)
         if what in ANSWERED:
-            await eventually(lambda: len(stage.service.pulse) == COPIES)
+            await eventually(lambda: len(stage.service.heartbeat) == COPIES)
         else:
             await asyncio.wait(copies)
         stage.behind.doors.open(1)
@@ -136,7 +136,7 @@ def test_at_the_limit_a_copy_still_gets_its_run_and_a_refused_key_is_not_used_up
         refused = await stage.post(path, body, idempotency_key="two")
         copy = asyncio.create_task(send(stage, what, "one"))
         if what in ANSWERED:
-            await eventually(lambda: len(stage.service.pulse) == 2)
+            await eventually(lambda: len(stage.service.heartbeat) == 2)
         else:
             await copy
         stage.behind.doors.open(1)
@@ -237,7 +237,9 @@ def test_a_request_that_failed_is_answered_the_same_again_and_not_tried_again(tm
 @pytest.mark.parametrize("key", ["x" * 256, "\x07", "\xe4"])
 def test_a_key_that_is_none_is_refused(key: str, tmp_path: Path):
     async def scene(stage: Stage):
-        return [await stage.post(*REQUESTS[what], idempotency_key=key) for what in REQUESTS], await runs_of(stage)
+        return [await stage.post(*REQUESTS[what], idempotency_key=key) for what in REQUESTS], await runs_of(
+            stage
+        )
 
     replies, runs = played(scene, tmp_path, answer)
     assert {reply.status for reply in replies} == {400}

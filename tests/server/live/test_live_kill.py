@@ -47,7 +47,9 @@ def test_a_killed_server_loses_no_event_that_was_seen_and_its_runs_go_on_by_them
             await server.kill()
         await server.start()
         views = {stage: await server.ended(name) for stage, name in runs.items()}
-        rest = {stage: await server.events(name, int(seen[stage].frames[-1].id)) for stage, name in runs.items()}
+        rest = {
+            stage: await server.events(name, int(seen[stage].frames[-1].id)) for stage, name in runs.items()
+        }
         whole = {stage: await server.events(name) for stage, name in runs.items()}
         for stage, name in runs.items():
             for place, frame in enumerate(whole[stage], start=1):
@@ -57,7 +59,9 @@ def test_a_killed_server_loses_no_event_that_was_seen_and_its_runs_go_on_by_them
         await eventually(lambda: not is_alive(pid))
         return seen, rest, whole, views, server.work, await server.stop()
 
-    async def read_until_killed(server: ServerProcess, stage: str, name: str, seen: dict[str, Listener]) -> None:
+    async def read_until_killed(
+        server: ServerProcess, stage: str, name: str, seen: dict[str, Listener]
+    ) -> None:
         async with server.listen(f"/v1/runs/{name}/events") as reader:
             await reached(stage, reader)
             seen[stage] = reader

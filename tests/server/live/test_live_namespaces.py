@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from live_stage import Stage, played
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Cut, Finish, LabRequest, Say, ScriptItem
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

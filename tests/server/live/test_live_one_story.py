@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from live_stage import Frame, Stage, door, eventually, played
 
-from turnbuckle.lab.asked import brings_results, last_user_text
+from turnbuckle.lab.received import brings_results, last_user_text
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say
 
 CREATING: dict[str, tuple[str, dict[str, Any]]] = {
@@ -50,7 +50,10 @@ def test_every_endpoint_that_begins_a_run_takes_a_session_a_key_and_a_policy(nam
         other = await stage.post(path, {**body, "temperature": 0.5}, **sent)
         empty = await stage.post(path, body, **headers, idempotency_key="")
         odd = await stage.post(path, body, **headers, x_turnbuckle_on_disconnect="perhaps")
-        ways = [await stage.post(path, body, **headers, x_turnbuckle_on_disconnect=way) for way in ("detach", "20")]
+        ways = [
+            await stage.post(path, body, **headers, x_turnbuckle_on_disconnect=way)
+            for way in ("detach", "20")
+        ]
         busy = await stage.post(path, body, **headers, x_turnbuckle_busy="perhaps")
         return first, again, other, [empty, odd, busy], ways, len(stage.lab.requests)
 
@@ -83,7 +86,9 @@ def test_a_response_that_steers_a_run_has_the_same_events_when_it_is_read_again(
             reads[number] = await stage.read(f"{path}?stream=true&starting_after={number - 1}")
         whole = (await stage.get(path)).json
         strange = await stage.get(f"/v1/responses/resp_{run}.m-none")
-        chained = await stage.post("/v1/responses", {"model": "agent", "input": "go on", "previous_response_id": name})
+        chained = await stage.post(
+            "/v1/responses", {"model": "agent", "input": "go on", "previous_response_id": name}
+        )
         return run, name, own, reads, whole, strange, chained
 
     run, name, own, reads, whole, strange, chained = played(scene, tmp_path, waits)
@@ -105,7 +110,7 @@ def test_a_response_that_steers_a_run_is_the_same_one_under_its_key(tmp_path: Pa
         body = {"model": "agent", "input": "and four"}
         headers = {"x_turnbuckle_session": "s", "x_turnbuckle_busy": "steer", "idempotency_key": "k"}
         first = asyncio.create_task(stage.post("/v1/responses", body, **headers))
-        await eventually(lambda: len(stage.service.pulse) == 1)
+        await eventually(lambda: len(stage.service.heartbeat) == 1)
         stage.behind.doors.open(1)
         return await first, await stage.post("/v1/responses", body, **headers), len(stage.lab.requests)
 

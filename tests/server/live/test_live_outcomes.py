@@ -10,7 +10,7 @@ import pytest
 from live_scenes import CUT_AT, LAST
 from live_stage import Frame, Stage, door, played
 
-from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Cut, Finish, LabRequest, Refuse, Say, ScriptItem, Status
 
 REFUSAL = "I will not say that."
@@ -33,8 +33,12 @@ TABLE = {
     "partial": Row(
         "partial", "length", 200, "incomplete", "response.incomplete", "max_output_tokens", "[Not finished: "
     ),
-    "cancelled": Row("cancelled", "length", 200, "cancelled", "response.incomplete", "cancelled", "[Stopped.]"),
-    "declined": Row("failed", "content_filter", 200, "incomplete", "response.incomplete", "content_filter", ""),
+    "cancelled": Row(
+        "cancelled", "length", 200, "cancelled", "response.incomplete", "cancelled", "[Stopped.]"
+    ),
+    "declined": Row(
+        "failed", "content_filter", 200, "incomplete", "response.incomplete", "content_filter", ""
+    ),
     "failed": Row("failed", None, 502, "failed", "response.failed", None, ""),
 }
 
@@ -132,7 +136,12 @@ def check_response(row: Row, body: dict[str, Any]) -> None:
     assert (body["incomplete_details"] or {}).get("reason") == row.reason
     assert (body["error"] is not None) is (row.response == "failed")
     assert body["turnbuckle"]["outcome"] == row.outcome
-    texts = [part.get("text", "") for item in body["output"] if item["type"] == "message" for part in item["content"]]
+    texts = [
+        part.get("text", "")
+        for item in body["output"]
+        if item["type"] == "message"
+        for part in item["content"]
+    ]
     assert row.note in "".join(texts)
 
 

@@ -10,7 +10,7 @@ from http_stage import Reply
 from live_scenes import LAST, stages
 from live_stage import Address, Keyholder, Stage, door, played
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem, Status
 
 ASK = 'approval = { shell = "ask" }'
@@ -30,7 +30,11 @@ def household(request: LabRequest) -> Iterable[ScriptItem]:
             return (Status(400, "no rest"),)
         case "draft":
             text = f"{SECRET} " * 400
-            return (KillAfter(arguments=1500), Call("write_file", {"path": "a.txt", "content": text}, 40), Finish())
+            return (
+                KillAfter(arguments=1500),
+                Call("write_file", {"path": "a.txt", "content": text}, 40),
+                Finish(),
+            )
         case "theirs" if not results_brought(request):
             return (Call("theirs", {"what": SECRET}), Finish())
     return (Say(f"{SECRET} for you"), Finish())
@@ -92,7 +96,9 @@ def strange(ids: dict[str, str]) -> dict[str, str]:
 def plain(reply: Reply, *ids: dict[str, str]) -> tuple[int, dict[str, str], str]:
     """An answer without what is its own: the id of the request, the time, and the ids that were asked for."""
     headers = {
-        name: value for name, value in reply.headers.items() if name not in ("x-request-id", "date", "content-length")
+        name: value
+        for name, value in reply.headers.items()
+        if name not in ("x-request-id", "date", "content-length")
     }
     text = reply.body.decode()
     for known in ids:
@@ -150,7 +156,13 @@ def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
     async def scene(stage: Stage):
         ann, bob = stage.owner("ann"), stage.owner("bob")
         await furnish(ann)
-        lists = ("/v1/runs", "/v1/sessions", "/v1/approvals", f"/v1/sessions?q={SECRET}", "/v1/runs?session=table")
+        lists = (
+            "/v1/runs",
+            "/v1/sessions",
+            "/v1/approvals",
+            f"/v1/sessions?q={SECRET}",
+            "/v1/runs?session=table",
+        )
         return [[(await one.get(path)).json["data"] for path in lists] for one in (ann, bob)]
 
     of_ann, of_bob = played(scene, tmp_path, household, tools=ASK)
@@ -163,7 +175,9 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
     async def scene(stage: Stage):
         ann, bob = stage.owner("ann"), stage.owner("bob")
         ids = await furnish(ann)
-        call = await ann.post("/v1/chat/completions", {"model": "agent", "messages": [user("theirs")], "tools": [TOOL]})
+        call = await ann.post(
+            "/v1/chat/completions", {"model": "agent", "messages": [user("theirs")], "tools": [TOOL]}
+        )
         message = call.json["choices"][0]["message"]
         chained = [
             await bob.post(
@@ -178,14 +192,18 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
         ]
         asked = len(stage.lab.requests)
         spoken = await bob.post(
-            "/v1/chat/completions", {"model": "agent", "messages": [user("hello")]}, x_turnbuckle_session="table"
+            "/v1/chat/completions",
+            {"model": "agent", "messages": [user("hello")]},
+            x_turnbuckle_session="table",
         )
         brought = [
             user("theirs"),
             message,
             {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "x"},
         ]
-        copied = await bob.post("/v1/chat/completions", {"model": "agent", "messages": brought, "tools": [TOOL]})
+        copied = await bob.post(
+            "/v1/chat/completions", {"model": "agent", "messages": brought, "tools": [TOOL]}
+        )
         bodies = [request.body["messages"] for request in list(stage.lab.requests)[asked:]]
         messages = (await bob.get("/v1/sessions/table/messages")).json["data"]
         return ids, chained, forks, spoken, copied, bodies, messages
@@ -199,7 +217,9 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
     in_session, with_copy = bodies
     assert [one["role"] for one in in_session] == ["system", "user"]
     [own_copy] = [one for one in with_copy if one["role"] == "assistant"]
-    assert own_copy["tool_calls"][0]["id"].startswith("call_r")  # the client's copy, and not what the run knows it by
+    assert own_copy["tool_calls"][0]["id"].startswith(
+        "call_r"
+    )  # the client's copy, and not what the run knows it by
 
 
 def user(text: str) -> dict[str, Any]:
@@ -228,7 +248,12 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
             stage.behind.doors.open(1)
             frames = await reader.rest()
         again = Keyholder(stage.port, stage.owner("ann").key)
-        return refused, frames, (await again.run(reader.run))["status"], (await house.get("/v1/runs")).json["data"]
+        return (
+            refused,
+            frames,
+            (await again.run(reader.run))["status"],
+            (await house.get("/v1/runs")).json["data"],
+        )
 
     refused, frames, status, of_house = played(scene, tmp_path, halting)
     assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 3
@@ -249,7 +274,10 @@ def test_without_a_key_nothing_is_told_but_that_the_server_lives(tmp_path: Path)
             for method, path in await every_operation(stage)
             for one in (ids, strange(ids))
         ]
-        lists = [("list", await nobody.get(path)) for path in ("/v1/runs", "/v1/sessions", "/v1/models", "/metrics")]
+        lists = [
+            ("list", await nobody.get(path))
+            for path in ("/v1/runs", "/v1/sessions", "/v1/models", "/metrics")
+        ]
         return [*told, *lists], [(await nobody.get(path)).status for path in ("/healthz", "/readyz")]
 
     told, alive = played(scene, tmp_path, household, tools=ASK)

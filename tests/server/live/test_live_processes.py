@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from live_stage import eventually, provider, run, served
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.tools.identity import identity_of
 from turnbuckle.tools.keeper import RUNNING

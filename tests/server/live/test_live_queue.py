@@ -56,9 +56,9 @@ def test_a_client_that_leaves_while_its_message_waits_takes_it_back_if_it_asked_
         body = {"model": "agent", "stream": True, "messages": [{"role": "user", "content": "whole"}]}
         headers = {"x_turnbuckle_session": "s", "x_turnbuckle_on_disconnect": "cancel"}
         async with stage.listen("/v1/chat/completions", body, **headers):
-            await eventually(lambda: len(stage.service.pulse) == 1)
+            await eventually(lambda: len(stage.service.heartbeat) == 1)
         states: list[str] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             while states != ["injected", "refused"]:
                 states = await inbox(stage)
         stage.behind.doors.open(1)

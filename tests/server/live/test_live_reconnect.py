@@ -8,10 +8,19 @@ import pytest
 from live_scenes import CUT_AT, FIRST, LAST, STALL, answer, journey
 from live_stage import Frame, Stage, door, eventually, played, provider, run, said_in, served
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Pace, Say, ScriptItem
 
-KINDS = {"run_started", "model_asked", "streamed", "tool_started", "tool_said", "tool_finished", "decided", "run_ended"}
+KINDS = {
+    "run_started",
+    "model_asked",
+    "streamed",
+    "tool_started",
+    "tool_said",
+    "tool_finished",
+    "decided",
+    "run_ended",
+}
 
 
 def raw(frames: list[Frame]) -> list[bytes]:
@@ -33,7 +42,9 @@ def test_whoever_comes_back_behind_any_event_gets_exactly_the_events_that_follow
         name = await stage.begin()
         whole = await stage.events(name)
         by_query = [await stage.read(f"/v1/runs/{name}/events?after={n}") for n in range(len(whole) + 1)]
-        by_header = [await stage.read(f"/v1/runs/{name}/events", last_event_id=str(n)) for n in range(len(whole) + 1)]
+        by_header = [
+            await stage.read(f"/v1/runs/{name}/events", last_event_id=str(n)) for n in range(len(whole) + 1)
+        ]
         return whole, by_query, by_header
 
     whole, by_query, by_header = played(scene, tmp_path, journey, gap=STALL)
@@ -69,8 +80,11 @@ def test_two_readers_from_every_event_of_a_live_run_get_the_rest_and_then_what_h
         async with stage.listen(f"/v1/runs/{name}/events") as first:
             await first.until(lambda _: said_in(first.frames) == FIRST + LAST[:CUT_AT])
             seen = len(first.frames)
-            readers = [asyncio.create_task(stage.events(name, after)) for after in (*range(seen + 1), *range(seen + 1))]
-            await eventually(lambda: len(stage.service.pulse) == len(readers) + 1)
+            readers = [
+                asyncio.create_task(stage.events(name, after))
+                for after in (*range(seen + 1), *range(seen + 1))
+            ]
+            await eventually(lambda: len(stage.service.heartbeat) == len(readers) + 1)
             stage.behind.doors.open(1)
             return seen, await first.rest(), await asyncio.gather(*readers), await stage.events(name)
 
@@ -131,7 +145,7 @@ def test_readers_of_a_live_response_from_every_event_get_the_same_bytes(tmp_path
             await first.until(LAST[CUT_AT - 8 : CUT_AT].encode())
             seen, path = len(first.frames), f"/v1/responses/resp_{first.run}?stream=true"
             readers = [asyncio.create_task(stage.read(f"{path}&starting_after={n}")) for n in range(seen)]
-            await eventually(lambda: len(stage.service.pulse) == len(readers) + 1)
+            await eventually(lambda: len(stage.service.heartbeat) == len(readers) + 1)
             stage.behind.doors.open(1)
             return seen, await first.rest(), await asyncio.gather(*readers)
 
@@ -172,9 +186,9 @@ def test_a_chat_stream_that_is_asked_for_again_has_the_beginning_too(tmp_path: P
         async with stage.listen("/v1/chat/completions", asked, idempotency_key="k") as first:
             await first.until(LAST[CUT_AT - 8 : CUT_AT].encode())
             first.leave()
-        await eventually(lambda: not len(stage.service.pulse))
+        await eventually(lambda: not len(stage.service.heartbeat))
         again = asyncio.create_task(stage.read("/v1/chat/completions", asked, idempotency_key="k"))
-        await eventually(lambda: len(stage.service.pulse))
+        await eventually(lambda: len(stage.service.heartbeat))
         stage.behind.doors.open(1)
         return first.frames, await again, len(stage.lab.requests)
 
@@ -191,7 +205,9 @@ def test_an_event_that_there_is_not_and_a_run_that_there_is_not_are_told(tmp_pat
     """C4."""
 
     async def scene(stage: Stage):
-        async with stage.listen("/v1/responses", {"model": "agent", "input": "go", "stream": True}) as listener:
+        async with stage.listen(
+            "/v1/responses", {"model": "agent", "input": "go", "stream": True}
+        ) as listener:
             told = len(await listener.rest())
         count = len(await stage.events(listener.run))
         events, response = f"/v1/runs/{listener.run}/events", f"/v1/responses/resp_{listener.run}?stream=true"
@@ -207,7 +223,13 @@ def test_an_event_that_there_is_not_and_a_run_that_there_is_not_are_told(tmp_pat
 
     *wrong, unknown_run, unknown_response = played(scene, tmp_path, journey, gap=STALL)
     assert [reply.status for reply in wrong] == [400] * 5
-    assert [reply.error["param"] for reply in wrong] == ["after", "after", "after", "Last-Event-ID", "starting_after"]
+    assert [reply.error["param"] for reply in wrong] == [
+        "after",
+        "after",
+        "after",
+        "Last-Event-ID",
+        "starting_after",
+    ]
     assert "the last one is" in wrong[0].error["message"]
     assert (unknown_run.status, unknown_run.error["code"]) == (404, "run_not_found")
     assert (unknown_response.status, unknown_response.error["code"]) == (404, "response_not_found")

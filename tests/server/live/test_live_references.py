@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from live_stage import Address, Stage, played
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Reason, Say, ScriptItem
 
 CREATE = "/v1/responses"
@@ -18,7 +18,12 @@ NEXT = {"role": "user", "content": "And then?"}
 def writer(request: LabRequest) -> Iterable[ScriptItem]:
     if results_brought(request):
         return (Say("It is written."), Finish())
-    return (Reason("Let me see."), Say("I will."), Call("write_file", {"path": "a.txt", "content": "a"}), Finish())
+    return (
+        Reason("Let me see."),
+        Say("I will."),
+        Call("write_file", {"path": "a.txt", "content": "a"}),
+        Finish(),
+    )
 
 
 async def first(client: Address, **more: Any) -> dict[str, Any]:

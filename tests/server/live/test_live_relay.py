@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from live_stage import Frame, Stage, played
 
-from turnbuckle.lab.asked import last_user_text, results_brought, shown_draft
+from turnbuckle.lab.received import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
 
-LONG = "".join(f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600))[:30_000]
+LONG = "".join(
+    f"{number:05}: each turn of the screw takes up a little more slack\n" for number in range(600)
+)[:30_000]
 SAID = "I keep all of it. "
 KEPT = "It is kept."
 RESULT = "kept 30000 characters"
@@ -38,7 +40,9 @@ def keeper(request: LabRequest) -> Iterable[ScriptItem]:
 class Turn:
     """What one request gave: the client's own copy of it, and the calls in it as (id, name, arguments)."""
 
-    def __init__(self, text: str, calls: list[tuple[str, str, str]], finish: str, items: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, text: str, calls: list[tuple[str, str, str]], finish: str, items: list[dict[str, Any]]
+    ) -> None:
         self.text = text
         self.calls = calls
         self.finish = finish
@@ -46,7 +50,10 @@ class Turn:
 
 
 def chat_turn(message: dict[str, Any], finish: str) -> Turn:
-    calls = [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]]
+    calls = [
+        (call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in message["tool_calls"]
+    ]
     return Turn(message["content"], calls, finish, [message])
 
 
@@ -68,13 +75,19 @@ def folded(frames: list[Frame]) -> Turn:
 def response_turn(response: dict[str, Any]) -> Turn:
     items = response["output"]
     texts = [part["text"] for item in items if item["type"] == "message" for part in item["content"]]
-    calls = [(item["call_id"], item["name"], item["arguments"]) for item in items if item["type"] == "function_call"]
+    calls = [
+        (item["call_id"], item["name"], item["arguments"])
+        for item in items
+        if item["type"] == "function_call"
+    ]
     return Turn("".join(texts), calls, response["status"], items)
 
 
 async def first_turn(stage: Stage, surface: str, tools: list[dict[str, Any]], model: str = "lab") -> Turn:
     if surface == "chat":
-        reply = await stage.post("/v1/chat/completions", {"model": model, "messages": [ASKED], "tools": tools})
+        reply = await stage.post(
+            "/v1/chat/completions", {"model": model, "messages": [ASKED], "tools": tools}
+        )
         choice = reply.json["choices"][0]
         return chat_turn(choice["message"], choice["finish_reason"])
     if surface == "chat stream":
@@ -91,15 +104,24 @@ async def first_turn(stage: Stage, surface: str, tools: list[dict[str, Any]], mo
 
 
 async def second_turn(
-    stage: Stage, surface: str, tools: list[dict[str, Any]], first: Turn, results: list[str], model: str = "lab"
+    stage: Stage,
+    surface: str,
+    tools: list[dict[str, Any]],
+    first: Turn,
+    results: list[str],
+    model: str = "lab",
 ) -> str:
     ids = [name for name, _, _ in first.calls]
     if surface.startswith("chat"):
-        told = [{"role": "tool", "tool_call_id": one, "content": text} for one, text in zip(ids, results, strict=True)]
+        told = [
+            {"role": "tool", "tool_call_id": one, "content": text}
+            for one, text in zip(ids, results, strict=True)
+        ]
         body = {"model": model, "messages": [ASKED, *first.items, *told], "tools": tools}
         return (await stage.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
     told = [
-        {"type": "function_call_output", "call_id": one, "output": text} for one, text in zip(ids, results, strict=True)
+        {"type": "function_call_output", "call_id": one, "output": text}
+        for one, text in zip(ids, results, strict=True)
     ]
     body = {"model": model, "input": [ASKED, *first.items, *told], "tools": tools}
     return response_turn((await stage.post("/v1/responses", body)).json).text
@@ -122,7 +144,9 @@ SURFACES = ("chat", "chat stream", "response", "response stream")
 
 @pytest.mark.requirement("F11", "B8", "C5")
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_said(surface: str, tmp_path: Path):
+def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_said(
+    surface: str, tmp_path: Path
+):
     async def scene(stage: Stage):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
         first = await first_turn(stage, surface, tools)
@@ -150,14 +174,18 @@ def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_
 @pytest.mark.requirement("F11", "A10")
 @pytest.mark.parametrize("protocol", ["openai_responses", "anthropic"])
 @pytest.mark.parametrize("surface", ["chat stream", "response"])
-def test_the_long_call_comes_whole_from_providers_of_the_other_protocols(surface: str, protocol: str, tmp_path: Path):
+def test_the_long_call_comes_whole_from_providers_of_the_other_protocols(
+    surface: str, protocol: str, tmp_path: Path
+):
     async def scene(stage: Stage):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
         first = await first_turn(stage, surface, tools)
         return first, await second_turn(stage, surface, tools, first, [RESULT])
 
     first, text = played(scene, tmp_path, keeper, protocol=protocol)
-    assert [(tool, json.loads(arguments)) for _, tool, arguments in first.calls] == [("keep_text", {"text": LONG})]
+    assert [(tool, json.loads(arguments)) for _, tool, arguments in first.calls] == [
+        ("keep_text", {"text": LONG})
+    ]
     assert text == KEPT
 
 
@@ -176,7 +204,9 @@ def mixed(request: LabRequest) -> Iterable[ScriptItem]:
 
 @pytest.mark.requirement("F11", "C5", "F3")
 @pytest.mark.parametrize("surface", SURFACES)
-def test_of_a_reply_with_tools_of_both_ours_runs_here_and_the_others_are_handed_over(surface: str, tmp_path: Path):
+def test_of_a_reply_with_tools_of_both_ours_runs_here_and_the_others_are_handed_over(
+    surface: str, tmp_path: Path
+):
     async def scene(stage: Stage):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
         first = await first_turn(stage, surface, tools, "agent")
@@ -198,7 +228,11 @@ def test_of_a_reply_with_tools_of_both_ours_runs_here_and_the_others_are_handed_
     check_legal(histories[-1])
     [spoke] = [message for message in histories[-1] if message["role"] == "assistant"]
     assert spoke["content"] == SAID
-    assert [call["function"]["name"] for call in spoke["tool_calls"]] == ["keep_text", "write_file", "keep_text"]
+    assert [call["function"]["name"] for call in spoke["tool_calls"]] == [
+        "keep_text",
+        "write_file",
+        "keep_text",
+    ]
     results = [message["content"] for message in histories[-1] if message["role"] == "tool"]
     assert [text for text in results if "kept" in text] == ["first is kept", "second is kept"]
     assert len(results) == 3
@@ -212,15 +246,27 @@ def test_a_result_can_come_in_the_session_that_holds_the_call(surface: str, tmp_
     async def scene(stage: Stage):
         if surface == "chat":
             path, named = "/v1/chat/completions", {"x_turnbuckle_session": "s"}
-            one = await stage.post(path, {"model": "agent", "messages": [ASKED], "tools": [CHAT_TOOL]}, **named)
+            one = await stage.post(
+                path, {"model": "agent", "messages": [ASKED], "tools": [CHAT_TOOL]}, **named
+            )
             calls = one.json["choices"][0]["message"]["tool_calls"]
             told = [{"role": "tool", "tool_call_id": call["id"], "content": "it is kept"} for call in calls]
             two = await stage.post(path, {"model": "agent", "messages": told, "tools": [CHAT_TOOL]}, **named)
             return two.json["choices"][0]["message"]["content"], stage.lab.requests[-1].body["messages"]
-        one = await stage.post("/v1/responses", {"model": "agent", "input": [ASKED], "tools": [RESPONSE_TOOL]})
+        one = await stage.post(
+            "/v1/responses", {"model": "agent", "input": [ASKED], "tools": [RESPONSE_TOOL]}
+        )
         turn = response_turn(one.json)
-        told = [{"type": "function_call_output", "call_id": name, "output": "it is kept"} for name, _, _ in turn.calls]
-        body = {"model": "agent", "input": told, "tools": [RESPONSE_TOOL], "previous_response_id": one.json["id"]}
+        told = [
+            {"type": "function_call_output", "call_id": name, "output": "it is kept"}
+            for name, _, _ in turn.calls
+        ]
+        body = {
+            "model": "agent",
+            "input": told,
+            "tools": [RESPONSE_TOOL],
+            "previous_response_id": one.json["id"],
+        }
         two = await stage.post("/v1/responses", body)
         return response_turn(two.json).text, stage.lab.requests[-1].body["messages"]
 
@@ -234,7 +280,11 @@ def in_rounds(request: LabRequest) -> Iterable[ScriptItem]:
     """A tool of the server, then one of the client, each behind words."""
     match results_brought(request):
         case 0:
-            return (Say("First ours. "), Call("write_file", {"path": "note.txt", "content": "ours\n"}), Finish())
+            return (
+                Say("First ours. "),
+                Call("write_file", {"path": "note.txt", "content": "ours\n"}),
+                Finish(),
+            )
         case 1:
             return (Say("Then yours. "), Call("keep_text", {"text": "one"}), Finish())
         case _:
@@ -243,7 +293,9 @@ def in_rounds(request: LabRequest) -> Iterable[ScriptItem]:
 
 @pytest.mark.requirement("F11", "C5")
 @pytest.mark.parametrize("surface", SURFACES)
-def test_a_conversation_that_goes_on_tells_the_provider_the_same_as_before_and_more(surface: str, tmp_path: Path):
+def test_a_conversation_that_goes_on_tells_the_provider_the_same_as_before_and_more(
+    surface: str, tmp_path: Path
+):
     """The client's copy of a turn may be poorer than ours, and in other pieces."""
 
     async def scene(stage: Stage):
@@ -264,7 +316,8 @@ def test_a_conversation_that_goes_on_tells_the_provider_the_same_as_before_and_m
                 {"role": "assistant", "content": KEPT},
             ]
             await stage.post(
-                "/v1/responses", {"model": "agent", "input": [ASKED, *first.items, *said, ASKED], "tools": tools}
+                "/v1/responses",
+                {"model": "agent", "input": [ASKED, *first.items, *said, ASKED], "tools": tools},
             )
         return [request.body["messages"] for request in stage.lab.requests]
 

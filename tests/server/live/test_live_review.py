@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from live_stage import Stage, door, played, provider, run, said_in, served
 
-from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 
 CHAT = "/v1/chat/completions"
@@ -45,7 +45,9 @@ def test_a_response_to_a_command_can_be_read_later_and_no_model_is_told_of_it(tm
         asked = {"model": "lab", "input": "/status", "conversation": "s", "background": True}
         made = (await stage.post("/v1/responses", asked)).json["id"]
         got = await stage.get(f"/v1/responses/{made}")
-        after = await stage.post("/v1/responses", {"model": "lab", "input": "and?", "previous_response_id": made})
+        after = await stage.post(
+            "/v1/responses", {"model": "lab", "input": "and?", "previous_response_id": made}
+        )
         return got.json, after.status, after.json["error"]["code"], len(stage.lab.requests)
 
     got, status, code, asked = played(scene, tmp_path, echo)
@@ -82,7 +84,7 @@ def test_a_fork_behind_an_event_that_there_is_not_is_refused(tmp_path: Path):
     ("body", "param", "code", "words"),
     [
         ({}, "input", "missing_required_parameter", "input is missing"),
-        ({"input": "a", "busy": "x"}, "busy", "invalid_value", "busy can not be 'x'"),
+        ({"input": "a", "busy": "x"}, "busy", "invalid_value", "busy cannot be 'x'"),
         ({"input": "a", "session": 1}, "session", "invalid_type", "session must be str or null, not int"),
         ([], None, "invalid_type", "the body must be object, not array"),
     ],

@@ -7,9 +7,9 @@ import pytest
 from live_stage import PATIENCE, eventually
 from server_process import lived
 
-from turnbuckle.lab.asked import last_user_text, results_brought
+from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.turn.doubt import QUESTION
+from turnbuckle.turn.crash_suspects import QUESTION
 
 pytestmark = pytest.mark.process
 
@@ -30,7 +30,9 @@ async def asked_by(server):
 
 
 @pytest.mark.requirement("G5", "G6")
-@pytest.mark.parametrize("decision, ends, asks, starts", [("allow", "completed", 2, 3), ("deny", "cancelled", 1, 1)])
+@pytest.mark.parametrize(
+    "decision, ends, asks, starts", [("allow", "completed", 2, 3), ("deny", "cancelled", 1, 1)]
+)
 def test_it_is_asked_about_after_each_start_until_somebody_answers_and_never_done_again(
     tmp_path, decision, ends, asks, starts
 ):
@@ -44,7 +46,9 @@ def test_it_is_asked_about_after_each_start_until_somebody_answers_and_never_don
             await server.close()
             await server.start()
             waiting = await asked_by(server)
-            assert [(one["run"], one["question"], one["status"]) for one in waiting] == [(run, QUESTION, "pending")]
+            assert [(one["run"], one["question"], one["status"]) for one in waiting] == [
+                (run, QUESTION, "pending")
+            ]
         path = f"/v1/runs/{run}/approvals/{waiting[0]['id']}"
         assert (await server.post(path, {"decision": decision})).status == 200
         view = await server.ended(run)

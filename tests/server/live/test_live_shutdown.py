@@ -52,7 +52,9 @@ def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the
             for reader in (events, talk, told):
                 await reader.until(b" one ")
             plain = [
-                asyncio.create_task(server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")),
+                asyncio.create_task(
+                    server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")
+                ),
                 asyncio.create_task(server.post("/v1/responses", {"model": "agent", "input": "first 2"})),
             ]
             await server.behind.asked(5)
@@ -76,12 +78,12 @@ def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the
         late = await server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")
         names = [one["id"] for one in (await server.get("/v1/runs")).json["data"]]
         runs = [await server.ended(name) for name in names]
-        return ready, refused, view, farewells, answers, code, whole, again, rest, late, runs, await server.stop()
+        after = (whole, again, rest, late, runs)
+        return ready, refused, view, farewells, answers, after, (code, await server.stop())
 
-    ready, refused, view, farewells, answers, code, whole, again, rest, late, runs, last_code = lived(
-        scene, tmp_path, stages(), server=DRAINS
-    )
-    assert (code, last_code) == (0, 0)
+    ready, refused, view, farewells, answers, after, codes = lived(scene, tmp_path, stages(), server=DRAINS)
+    whole, again, rest, late, runs = after
+    assert codes == (0, 0)
     assert ready.headers["retry-after"]
     assert [(reply.status, reply.error["code"]) for reply in refused] == [(503, "stopping")] * 4
     assert all(int(reply.headers["retry-after"]) > 0 for reply in refused)
@@ -184,7 +186,9 @@ def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be
         return code, await server.ended(run), await server.stop()
 
     # The drain is far longer than the patience of `stop`.
-    code, ended, _ = lived(scene, tmp_path, stages(), server="drain = 600", tools='approval = { shell = "ask" }')
+    code, ended, _ = lived(
+        scene, tmp_path, stages(), server="drain = 600", tools='approval = { shell = "ask" }'
+    )
     assert code == 0
     assert ended["status"] == "completed"
 
@@ -193,7 +197,9 @@ async def stopped_and_gone_on(server: ServerProcess, run: str) -> list[Frame]:
     server.signal(signal.SIGTERM)
     assert await server.wait() == 0
     await server.start()
-    await server.post(f"/v1/runs/{run}/stop")  # a call that was not even written down begins now, and would not end
+    await server.post(
+        f"/v1/runs/{run}/stop"
+    )  # a call that was not even written down begins now, and would not end
     told = await server.events(run)
     await server.stop()
     return told

@@ -119,7 +119,7 @@ def test_after_a_restart_every_number_leads_to_the_same_rest(where: str, tmp_pat
 async def _stop(stage: Stage) -> None:
     """Let go of everybody, as a server does that is asked to stop."""
     await stage.service.leave(0.0)
-    stage.service.pulse.interrupt_all()
+    stage.service.heartbeat.interrupt_all()
 
 
 @pytest.mark.process

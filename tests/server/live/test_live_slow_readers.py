@@ -74,14 +74,14 @@ def test_a_reader_that_does_not_read_is_dropped_without_an_end_and_goes_on_where
     async def scene(stage: Stage):
         run = await stage.begin()
         async with idler(stage, f"GET /v1/runs/{run}/events HTTP/1.1\r\n") as sleepy:
-            await eventually(lambda: len(stage.service.pulse) == 1)
+            await eventually(lambda: len(stage.service.heartbeat) == 1)
             stage.behind.doors.open(1)
             whole = await stage.events(run)
-            await eventually(lambda: stage.service.pulse.dropped)
+            await eventually(lambda: stage.service.heartbeat.dropped)
             got = await sleepy.all_there_is()
         body, ended = unchunked(got)
         last = frames(body)[-1].id
-        return whole, frames(body), ended, await stage.events(run, int(last)), len(stage.service.pulse)
+        return whole, frames(body), ended, await stage.events(run, int(last)), len(stage.service.heartbeat)
 
     whole, first, ended, rest, readers = played(
         scene, tmp_path, talkative, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
@@ -107,13 +107,15 @@ def test_a_chat_client_that_does_not_read_counts_as_gone(policy: str, status: st
         async with idler(stage, f"{request}\r\nx-turnbuckle-on-disconnect: {policy}\r\n", body) as sleepy:
             await stage.behind.asked(1)
             stage.behind.doors.open(1)
-            await eventually(lambda: stage.service.pulse.dropped)
+            await eventually(lambda: stage.service.heartbeat.dropped)
             got = await sleepy.all_there_is()
         stage.behind.doors.open(2)
         [run] = (await stage.get("/v1/runs")).json["data"]
         return unchunked(got), (await stage.ended(run["id"]))["status"]
 
-    (told, ended), was = played(scene, tmp_path, with_a_pause, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5")
+    (told, ended), was = played(
+        scene, tmp_path, with_a_pause, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
+    )
     assert not ended
     assert b"[DONE]" not in told
     assert was == status

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from live_stage import Stage, played
 
-from turnbuckle.lab.asked import results_brought
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
 TITLE = '{"title": "A note"}'
@@ -29,7 +29,11 @@ async def answer(stage: Stage, surface: str) -> str:
         body = {"model": "agent", "messages": [{"role": "user", "content": JOB}], "stream": False}
         return (await stage.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
     part = {"type": "input_text", "text": JOB}
-    body = {"model": "agent", "input": [{"type": "message", "role": "user", "content": [part]}], "stream": False}
+    body = {
+        "model": "agent",
+        "input": [{"type": "message", "role": "user", "content": [part]}],
+        "stream": False,
+    }
     return (await stage.post("/v1/responses", body)).json["output"][0]["content"][0]["text"]
 
 

@@ -75,7 +75,11 @@ def test_a_run_that_is_stopped_ends_at_once_and_its_session_goes_on(where: str, 
     assert (next_run["status"], next_run["output"]) == ("completed", LAST)
     if where in ("first", "text", "arguments"):
         assert over == "client left"
-        received = {"first": 0, "text": CUT_AT, "arguments": len('{"path":"arguments.txt","content":"Two scr')}[where]
+        received = {
+            "first": 0,
+            "text": CUT_AT,
+            "arguments": len('{"path":"arguments.txt","content":"Two scr'),
+        }[where]
         assert receipt["model_call"] == {"route": "lab", "model": "m", "characters_received": received}
     else:
         assert receipt["model_call"] is None
@@ -123,7 +127,12 @@ def test_a_stop_withdraws_what_was_asked_and_nothing_runs(tmp_path: Path):
         receipt, reader = await stopped_at(stage, "consent")
         name = receipt["approvals_withdrawn"][0]
         answer = await stage.post(f"/v1/runs/{receipt['run']}/approvals/{name}", {"decision": "allow"})
-        return receipt, [frame.event for frame in reader.frames], answer, (await stage.get("/v1/approvals")).json
+        return (
+            receipt,
+            [frame.event for frame in reader.frames],
+            answer,
+            (await stage.get("/v1/approvals")).json,
+        )
 
     receipt, kinds, answer, waiting = played(scene, tmp_path, stages(), tools='approval = { shell = "ask" }')
     assert len(receipt["approvals_withdrawn"]) == 1

@@ -11,7 +11,7 @@ from live_stage import door, played, provider, run, said_in, served
 from server_process import lived
 
 from turnbuckle.journal.sqlite.folder import DATABASE
-from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, Say
 
 FULL = (4096, resource.RLIM_INFINITY)
@@ -37,7 +37,9 @@ def told(reply):
 @pytest.mark.requirement("E10")
 @pytest.mark.process
 @pytest.mark.parametrize("session", ["", "s"])
-def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goes_on_by_itself(session, tmp_path):
+def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goes_on_by_itself(
+    session, tmp_path
+):
     """A limit of the process on the size of files is what a disk without room is for it."""
     headers = {"x_turnbuckle_session": session} if session else {}
 
@@ -83,7 +85,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
 
 
 async def eventually_ready(server):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while (await server.get("/readyz")).status != 200:
             await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.2)
 

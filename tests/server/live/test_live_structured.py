@@ -11,7 +11,7 @@ import pytest
 from live_stage import Model, Stage, played
 
 from turnbuckle.lab.script import Cut, Finish, LabRequest, Say, ScriptItem
-from turnbuckle.vocab.ids import PROTOCOLS, Protocol
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 SCHEMA = {
     "type": "object",
@@ -32,8 +32,8 @@ HONEST = ("completed", "stop")
 
 
 def documents() -> Model:
-    """A model whose first words of each task are cut at a place, and that then goes on, or begins anew. Forced into a
-    form it always begins anew, as providers do."""
+    """A model whose first words of each task are cut at a place, and that then goes on, or starts fresh. Forced into a
+    form it always starts fresh, as providers do."""
     asked: Counter[tuple[str, ...]] = Counter()
 
     def model(request: LabRequest) -> Iterable[ScriptItem]:
@@ -53,7 +53,11 @@ def documents() -> Model:
 async def chat(stage: Stage, model: str, task: str, *, stream: bool) -> tuple[str, str]:
     """The content, and why it ended."""
     form = {"type": "json_schema", "json_schema": FORM}
-    body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": task}], "response_format": form}
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": "user", "content": task}],
+        "response_format": form,
+    }
     if not stream:
         reply = await stage.post("/v1/chat/completions", body)
         (choice,) = reply.json["choices"]
@@ -88,9 +92,9 @@ SURFACES = {"chat": chat, "responses": response}
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "plain"])
 @pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("model", ["agent", "lab"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_a_document_that_was_cut_leaves_as_one_document(
-    protocol: Protocol, model: str, surface: str, stream: bool, tmp_path: Path
+    protocol: ProtocolName, model: str, surface: str, stream: bool, tmp_path: Path
 ):
     async def scene(stage: Stage):
         return [
@@ -99,6 +103,10 @@ def test_a_document_that_was_cut_leaves_as_one_document(
         ]
 
     got = played(scene, tmp_path, documents(), protocol=protocol)
-    wrong = {case: told for case, told in zip(CASES, got, strict=True) if told[0] != DOCUMENT or told[1] not in HONEST}
+    wrong = {
+        case: told
+        for case, told in zip(CASES, got, strict=True)
+        if told[0] != DOCUMENT or told[1] not in HONEST
+    }
     assert not wrong
     assert json.loads(DOCUMENT) == WANTED

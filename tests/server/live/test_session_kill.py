@@ -11,7 +11,7 @@ from live_stage import door, eventually
 from server_process import ServerProcess, lived
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
-from turnbuckle.runtime.holding import LEASE
+from turnbuckle.runtime.lease import LEASE
 
 pytestmark = pytest.mark.process
 PATIENT = 60.0  # longer than any silence here
@@ -41,7 +41,9 @@ async def states(server: ServerProcess, session: str) -> list[str]:
 
 
 @pytest.mark.requirement("D3", "D4", "G1", "G5", "G6")
-def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_that_can_be_used(tmp_path: Path):
+def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_that_can_be_used(
+    tmp_path: Path,
+):
     async def scene(server: ServerProcess):
         await server.start()
         await made(server, "talk")
@@ -62,7 +64,13 @@ def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_
         views.append(await server.ended(text))
         await eventually(lambda: not is_alive(pid))
         found = [frame.json for frame in await server.events(tool) if frame.event == "tool_finished"]
-        return views, await states(server, "talk"), len(server.behind.lab.requests), found, await server.stop()
+        return (
+            views,
+            await states(server, "talk"),
+            len(server.behind.lab.requests),
+            found,
+            await server.stop(),
+        )
 
     views, inbox, asked, found, code = lived(scene, tmp_path, stages(), gap=PATIENT)
     assert [view["status"] for view in views] == ["completed"] * 3

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import Alive, Cut, Ended, Skipped, Started
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.reply import ReplyCall, ReplyOpaque, ReplyText
-from turnbuckle.wire.anthropic.decode import AnthropicDialect
+from turnbuckle.wire.anthropic.decode import AnthropicDecoder
 from turnbuckle.wire.decoder import ReplyDecoder
 
 FOLDER = Path(__file__).parents[2] / "transcripts" / "anthropic"
@@ -25,7 +25,7 @@ def call(call_id, name, arguments, **more):
 
 
 def decode(body, **quirks):
-    decoder = ReplyDecoder(AnthropicDialect(Quirks(**quirks)))
+    decoder = ReplyDecoder(AnthropicDecoder(Quirks(**quirks)))
     return decoder.feed(body) + decoder.close()
 
 
@@ -57,7 +57,7 @@ def test_the_reply_is_named_once():
 def test_every_frame_of_a_stream_is_a_sign_of_life():
     body = (FOLDER / "clean-server-search-with-citations.sse").read_bytes()
     for frame in body.split(b"\n\n")[:-1]:
-        dialect, out = AnthropicDialect(), []
+        dialect, out = AnthropicDecoder(), []
         name, data = frame.removeprefix(b"event: ").split(b"\ndata: ")
         last = dialect.frames([(name, data)], out)
         assert out or last, frame
@@ -90,7 +90,9 @@ def test_input_in_a_start_is_held_back_until_the_block_is_closed():
 
 
 def test_a_call_without_an_id_gets_one_from_its_place():
-    frames = stream({"type": "message_start", "message": {"id": "msg_1"}}, start(0, type="tool_use", name="f"), stop(0))
+    frames = stream(
+        {"type": "message_start", "message": {"id": "msg_1"}}, start(0, type="tool_use", name="f"), stop(0)
+    )
     assert fold(decode(frames)).calls[0].id == "call_msg_1_0"
 
 
@@ -117,13 +119,17 @@ def test_a_start_that_is_repeated_begins_a_block_only_if_it_brings_text(first, s
 def test_a_call_that_starts_twice_is_one_call_and_another_id_is_another_call():
     twice = [start(0, type="tool_use", id="a", name="f", input={})] * 2
     other = start(0, type="tool_use", id="b", name="f", input={})
-    events = decode(stream(*twice, other, delta(0, "input_json_delta", partial_json="{}"), stop(0), stop(0), END))
+    events = decode(
+        stream(*twice, other, delta(0, "input_json_delta", partial_json="{}"), stop(0), stop(0), END)
+    )
     assert check_stream(events) == ()
     assert fold(events).blocks == (call("a", "f", "", closed=False), call("b", "f", "{}"))
 
 
 def test_a_delta_of_the_wrong_kind_is_skipped():
-    events = decode(stream(start(0, type="tool_use", id="a", name="f"), delta(0, "text_delta", text="stray"), END))
+    events = decode(
+        stream(start(0, type="tool_use", id="a", name="f"), delta(0, "text_delta", text="stray"), END)
+    )
     assert check_stream(events) == ()
     assert fold(events).skipped == 1
 
@@ -209,12 +215,16 @@ def test_a_frame_that_can_not_be_read_is_skipped_and_cuts_if_it_may_have_held_co
 
 
 def test_input_in_a_start_with_half_a_character_is_mended():
-    body = stream(start(0, type="tool_use", id="a", name="f", input={"x": "HALF"})).replace(b"HALF", rb"\ud800")
+    body = stream(start(0, type="tool_use", id="a", name="f", input={"x": "HALF"})).replace(
+        b"HALF", rb"\ud800"
+    )
     assert fold(decode(body + stream(stop(0), END))).calls[0].arguments == '{"x":"\ufffd"}'
 
 
 @pytest.mark.requirement("A11")
-@pytest.mark.parametrize("body", [b'{"hello":"world"}', b'{"content":"text"}', b"[]", b'"words"', b"<html>busy</html>"])
+@pytest.mark.parametrize(
+    "body", [b'{"hello":"world"}', b'{"content":"text"}', b"[]", b'"words"', b"<html>busy</html>"]
+)
 def test_a_body_that_is_no_message_is_garbage(body):
     events = decode(body)
     assert [type(event) for event in events] == [Cut]

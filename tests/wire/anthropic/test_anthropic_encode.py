@@ -30,8 +30,8 @@ from turnbuckle.vocab.events import (
     UsageNoted,
 )
 from turnbuckle.vocab.failure import Failure, failure
-from turnbuckle.wire.anthropic.decode import AnthropicDialect
-from turnbuckle.wire.anthropic.encode import StreamEncoder, answer, error_body, finish_word
+from turnbuckle.wire.anthropic.decode import AnthropicDecoder
+from turnbuckle.wire.anthropic.encode import AnthropicEncoder, answer, error_body, finish_word
 from turnbuckle.wire.decoder import ReplyDecoder
 
 FOLDER = Path(__file__).parents[2] / "transcripts" / "anthropic"
@@ -53,7 +53,14 @@ END = Ended("message_stop")
 
 # Streams as other dialects produce them: without starts, closed only at the end, names late, state of any kind.
 EVENTS = {
-    "text": [TextDelta(0, "Hel"), TextDelta(0, 'lo \u2028 "quoted" \n 🌊'), BlockClosed(0), USAGE, FINISH, END],
+    "text": [
+        TextDelta(0, "Hel"),
+        TextDelta(0, 'lo \u2028 "quoted" \n 🌊'),
+        BlockClosed(0),
+        USAGE,
+        FINISH,
+        END,
+    ],
     "reasoning and text side by side": [
         ReasoningDelta(0, "hm"),
         TextDelta(1, "a"),
@@ -142,24 +149,25 @@ EVENTS = {
 
 
 def encode(events, **options):
-    encoder = StreamEncoder("msg_1", "claude", 0, **options)
+    encoder = AnthropicEncoder("msg_1", "claude", 0, **options)
     return encoder.open() + b"".join(encoder.event(event) for event in events)
 
 
 def decode(body):
-    decoder = ReplyDecoder(AnthropicDialect())
+    decoder = ReplyDecoder(AnthropicDecoder())
     return fold(decoder.feed(body) + decoder.close())
 
 
 def recorded(name):
-    decoder = ReplyDecoder(AnthropicDialect())
+    decoder = ReplyDecoder(AnthropicDecoder())
     return decoder.feed((FOLDER / name).read_bytes()) + decoder.close()
 
 
 def essence(reply):
     """What a stream of this wire can carry: state of a call is noted when its start is already out."""
     blocks = [
-        msgspec.structs.replace(block, state=None) if hasattr(block, "arguments") else block for block in reply.blocks
+        msgspec.structs.replace(block, state=None) if hasattr(block, "arguments") else block
+        for block in reply.blocks
     ]
     return blocks, reply.finish, reply.usage, reply.ended
 
@@ -211,7 +219,12 @@ def test_a_reply_as_a_plain_answer_is_read_back_by_us_and_by_the_official_packag
     body = msgspec.json.encode(answer(reply, created=0))
     again, message = decode(body), anthropic_client(body, "application/json").messages.create(**ASKED)
     assert [_comparable(block) for block in again.blocks] == [_comparable(block) for block in reply.blocks]
-    assert (again.id, again.model, again.finish, again.usage) == (reply.id, reply.model, reply.finish, reply.usage)
+    assert (again.id, again.model, again.finish, again.usage) == (
+        reply.id,
+        reply.model,
+        reply.finish,
+        reply.usage,
+    )
     assert "".join(block.text for block in message.content if block.type == "text") == reply.text
     assert message.stop_reason == reply.finish_said
 
@@ -243,11 +256,16 @@ def test_every_frame_is_in_the_safe_subset():
     ],
 )
 def test_a_failure_is_an_error_event_and_never_an_end(broken, kind, type_name):
-    body = encode([TextDelta(0, "half"), CallStarted(1, "a", "f"), CallArgs(1, "{}"), CallClosed(1), Cut(broken)])
+    body = encode(
+        [TextDelta(0, "half"), CallStarted(1, "a", "f"), CallArgs(1, "{}"), CallClosed(1), Cut(broken)]
+    )
     reply = decode(body)
     assert (reply.text, reply.finish, reply.last.failure.kind) == ("half", None, kind)
     assert b"message_stop" not in body
-    with pytest.raises(anthropic.APIStatusError) as raised, anthropic_client(body).messages.stream(**ASKED) as stream:
+    with (
+        pytest.raises(anthropic.APIStatusError) as raised,
+        anthropic_client(body).messages.stream(**ASKED) as stream,
+    ):
         stream.get_final_message()
     assert raised.value.body["error"] == {"type": type_name, "message": broken.message}
 
@@ -267,18 +285,20 @@ def test_a_call_that_was_not_closed_is_not_closed_on_the_wire():
 
 
 def test_a_call_that_never_got_a_name_is_not_written():
-    reply = decode(encode([CallStarted(0, "a", ""), CallArgs(0, "{}"), CallClosed(0), TextDelta(1, "x"), FINISH, END]))
+    reply = decode(
+        encode([CallStarted(0, "a", ""), CallArgs(0, "{}"), CallClosed(0), TextDelta(1, "x"), FINISH, END])
+    )
     assert (reply.calls, reply.text, reply.ended) == ((), "x", True)
 
 
 def test_a_call_is_announced_before_its_arguments_come():
-    encoder = StreamEncoder("msg_1", "claude", 0)
+    encoder = AnthropicEncoder("msg_1", "claude", 0)
     body = encoder.open() + encoder.event(CallStarted(0, "a", "write_file"))
     assert [(call.id, call.name) for call in decode(body).calls] == [("a", "write_file")]
 
 
 def test_arguments_that_were_written_cannot_be_taken_back():
-    encoder = StreamEncoder("msg_1", "claude", 0)
+    encoder = AnthropicEncoder("msg_1", "claude", 0)
     for event in (CallStarted(0, "a", "f"), CallArgs(0, "{")):
         encoder.event(event)
     with pytest.raises(ValueError, match="taken back"):
@@ -317,7 +337,9 @@ def test_the_reason_to_stop_is_a_word_that_clients_know(finish, said, has_calls,
     assert finish_word(finish, said, has_calls) == word
 
 
-@pytest.mark.parametrize("said, finish", [("end_turn", "stop"), ("tool_use", "calls"), ("later_word", "other")])
+@pytest.mark.parametrize(
+    "said, finish", [("end_turn", "stop"), ("tool_use", "calls"), ("later_word", "other")]
+)
 def test_the_lab_may_say_any_reason(said, finish):
     reply = decode(encode([TextDelta(0, "x"), FinishNoted("length", said), END], said_finish=True))
     assert (reply.finish, reply.finish_said) == (finish, said)

@@ -8,7 +8,7 @@ from oracle import anthropic_client
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.reply import ReplyCall, ReplyOpaque, ReplyReasoning
-from turnbuckle.wire.anthropic.decode import AnthropicDialect
+from turnbuckle.wire.anthropic.decode import AnthropicDecoder
 from turnbuckle.wire.decoder import ReplyDecoder
 
 FOLDER = Path(__file__).parents[2] / "transcripts" / "anthropic"
@@ -25,7 +25,7 @@ def theirs(name):
 
 
 def ours(name):
-    decoder = ReplyDecoder(AnthropicDialect())
+    decoder = ReplyDecoder(AnthropicDecoder())
     return fold(decoder.feed((FOLDER / name).read_bytes()) + decoder.close())
 
 
@@ -34,7 +34,13 @@ def as_content(block):
     match block:
         case ReplyCall():
             value = judge(block.arguments).value
-            return {"type": "tool_use", "id": block.id, "name": block.name, "input": value, **(block.state or {})}
+            return {
+                "type": "tool_use",
+                "id": block.id,
+                "name": block.name,
+                "input": value,
+                **(block.state or {}),
+            }
         case ReplyReasoning():
             state = block.state or {}
             return state if "data" in state else {"thinking": block.text, **state}
@@ -62,5 +68,7 @@ def test_a_clean_transcript_reads_as_the_official_package_reads_it(name):
     assert reply.usage.cached == usage.cache_read_input_tokens
     assert reply.usage.cache_written == usage.cache_creation_input_tokens
     assert reply.usage.input == usage.input_tokens + reply.usage.cached + reply.usage.cache_written
-    assert reply.usage.reasoning == (usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0)
+    assert reply.usage.reasoning == (
+        usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else 0
+    )
     assert reply.ended

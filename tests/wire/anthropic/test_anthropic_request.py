@@ -20,9 +20,10 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
-from turnbuckle.wire.anthropic.decode import AnthropicDialect
+from turnbuckle.wire.anthropic.decode import AnthropicDecoder
 from turnbuckle.wire.anthropic.request import build, endpoint, headers
 from turnbuckle.wire.decoder import ReplyDecoder
+from turnbuckle.wire.registry import rules_of
 
 FOLDER = Path(__file__).parents[2] / "transcripts" / "anthropic"
 MODEL = "claude-sonnet-5-5"
@@ -73,14 +74,24 @@ def test_an_answer_in_one_piece_gets_a_smaller_default_cap():
         ({"response_format": {"type": "text"}}, {}, {}),
         ({"response_format": {"type": "json_object"}}, {}, {}),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": {"type": "object"}},
+                }
+            },
             {},
             {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
         ),
         (
             {"response_format": {"type": "json_schema", "schema": {"type": "object"}}, "effort": "max"},
             {},
-            {"output_config": {"effort": "max", "format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            {
+                "output_config": {
+                    "effort": "max",
+                    "format": {"type": "json_schema", "schema": {"type": "object"}},
+                }
+            },
         ),
         ({"extra": {"max_tokens": 1, "speed": "fast"}}, {}, {"max_tokens": 1, "speed": "fast"}),
         ({"tool_choice": "required", "parallel_calls": False}, {}, {}),
@@ -122,9 +133,16 @@ def test_a_strict_tool_without_a_description():
 
 
 def test_system_messages_at_the_beginning_are_the_prompt_and_later_ones_are_told_in_their_place():
-    system, later = Message("system", (TextPart("Be brief."),)), Message("system", (TextPart("Now it is noon."),))
+    system, later = (
+        Message("system", (TextPart("Be brief."),)),
+        Message("system", (TextPart("Now it is noon."),)),
+    )
     made = body(
-        system, Message("system", (TextPart("Be kind."),)), HELLO, Message("assistant", (TextPart("Hi"),)), later
+        system,
+        Message("system", (TextPart("Be kind."),)),
+        HELLO,
+        Message("assistant", (TextPart("Hi"),)),
+        later,
     )
     assert made["system"] == "Be brief.\n\nBe kind."
     assert made["messages"] == [
@@ -231,19 +249,23 @@ def test_state_goes_back_where_it_was_and_only_to_its_own_protocol(part, expecte
     ],
 )
 def test_a_reply_that_is_sent_back_reads_as_the_same_reply(name, expected):
-    decoder = ReplyDecoder(AnthropicDialect())
+    decoder = ReplyDecoder(AnthropicDecoder())
     reply = fold(decoder.feed((FOLDER / f"{name}.sse").read_bytes()))
-    sent = content(message_of(reply, "anthropic", MODEL))
+    sent = content(message_of(reply, rules_of("anthropic"), MODEL))
     again = []
-    AnthropicDialect().answer({"content": sent}, again)
+    AnthropicDecoder().answer({"content": sent}, again)
     assert [block["type"] for block in sent] == expected
-    assert [_comparable(block) for block in fold(again).blocks] == [_comparable(block) for block in reply.blocks]
+    assert [_comparable(block) for block in fold(again).blocks] == [
+        _comparable(block) for block in reply.blocks
+    ]
 
 
 def _comparable(block):
     """Spaces between the tokens of arguments are not kept."""
     return (
-        (block.id, block.name, block.arguments.replace(" ", ""), block.state) if hasattr(block, "arguments") else block
+        (block.id, block.name, block.arguments.replace(" ", ""), block.state)
+        if hasattr(block, "arguments")
+        else block
     )
 
 
@@ -266,7 +288,10 @@ def test_a_result_names_the_toolset_of_its_call():
             ImagePart(url="data:image/gif;base64,QQ=="),
             {"type": "base64", "media_type": "image/gif", "data": "QQ=="},
         ),
-        (FilePart(data="QQ==", media_type="image/png"), {"type": "base64", "media_type": "image/png", "data": "QQ=="}),
+        (
+            FilePart(data="QQ==", media_type="image/png"),
+            {"type": "base64", "media_type": "image/png", "data": "QQ=="},
+        ),
     ],
 )
 def test_images_are_sent_by_address_or_by_content(part, expected):
@@ -276,9 +301,18 @@ def test_images_are_sent_by_address_or_by_content(part, expected):
 @pytest.mark.parametrize(
     "part, expected",
     [
-        (FilePart("a.pdf", file_id="file_1"), {"source": {"type": "file", "file_id": "file_1"}, "title": "a.pdf"}),
-        (FilePart(url="https://x.example/a.pdf"), {"source": {"type": "url", "url": "https://x.example/a.pdf"}}),
-        (FilePart(data="QQ=="), {"source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}}),
+        (
+            FilePart("a.pdf", file_id="file_1"),
+            {"source": {"type": "file", "file_id": "file_1"}, "title": "a.pdf"},
+        ),
+        (
+            FilePart(url="https://x.example/a.pdf"),
+            {"source": {"type": "url", "url": "https://x.example/a.pdf"}},
+        ),
+        (
+            FilePart(data="QQ=="),
+            {"source": {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}},
+        ),
         (
             FilePart(data="w6Q=", media_type="text/markdown"),
             {"source": {"type": "text", "media_type": "text/plain", "data": "ä"}},
@@ -299,7 +333,9 @@ def test_citations_are_not_sent_in_a_user_message():
 
 def test_a_result_may_hold_pictures_and_a_failed_one_always_says_something():
     made = content(
-        Message("tool", (ResultPart("a", (ImagePart(url="u"),)), ResultPart("b", (TextPart(""),), failed=True)))
+        Message(
+            "tool", (ResultPart("a", (ImagePart(url="u"),)), ResultPart("b", (TextPart(""),), failed=True))
+        )
     )
     assert made == [
         {
@@ -318,13 +354,17 @@ def test_a_result_may_hold_pictures_and_a_failed_one_always_says_something():
 
 @pytest.mark.parametrize("arguments", ['{"a": ', "[1]", "nonsense"])
 def test_arguments_that_are_no_object_are_wrapped(arguments):
-    assert content(Message("assistant", (CallPart("a", "f", arguments),)))[0]["input"] == {"_malformed": arguments}
+    assert content(Message("assistant", (CallPart("a", "f", arguments),)))[0]["input"] == {
+        "_malformed": arguments
+    }
 
 
 def test_ids_that_the_api_would_refuse_are_replaced_in_call_and_result_alike():
     made = body(
         HELLO,
-        Message("assistant", (CallPart("functions.now:0", "now", ""), CallPart("functions_now:0", "now", ""))),
+        Message(
+            "assistant", (CallPart("functions.now:0", "now", ""), CallPart("functions_now:0", "now", ""))
+        ),
         Message("tool", (ResultPart("functions.now:0", ()), ResultPart("functions_now:0", ()))),
     )["messages"]
     calls = [block["id"] for block in made[1]["content"]]
@@ -349,7 +389,7 @@ def test_headers_name_the_version_and_one_kind_of_key(auth, expected):
 
 
 def test_the_endpoint_and_the_version_are_the_present_ones():
-    assert endpoint() == "/messages"
+    assert endpoint(ModelRequest("m", ())) == "/messages"
     assert headers("key", Quirks())["anthropic-version"] == "2026-10-21"
 
 
@@ -361,4 +401,6 @@ def test_state_never_replaces_what_a_call_is():
 
 
 def test_a_block_without_a_type_is_not_sent():
-    assert content(Message("assistant", (OpaquePart(own(x=1)), TextPart("a")))) == [{"type": "text", "text": "a"}]
+    assert content(Message("assistant", (OpaquePart(own(x=1)), TextPart("a")))) == [
+        {"type": "text", "text": "a"}
+    ]

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import Ended, Usage
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyText
 from turnbuckle.wire.answer import open_answer
@@ -15,7 +15,10 @@ FOLDER = Path(__file__).parents[2] / "transcripts" / "anthropic"
 SIGNATURE = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds4n+2c7bQf1oXQ=="
 SIGNED = {"type": "thinking", "signature": SIGNATURE}
 DIRECT = {"caller": {"type": "direct"}}
-SECRET = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT2Xlxh0L5L8rLVyIwxtE3rAFBa8cr3qpP"}
+SECRET = {
+    "type": "redacted_thinking",
+    "data": "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT2Xlxh0L5L8rLVyIwxtE3rAFBa8cr3qpP",
+}
 HIGH = {
     "type": "web_search_result_location",
     "cited_text": "High water 14:32",
@@ -59,7 +62,9 @@ def opaque(closed=True, **data):
 
 
 def row(*blocks, usage, said="end_turn", finish="stop", detail="", skipped=0, last="message_stop"):
-    made = Reply(tuple(blocks), finish=finish, finish_said=said, finish_detail=detail, usage=usage, skipped=skipped)
+    made = Reply(
+        tuple(blocks), finish=finish, finish_said=said, finish_detail=detail, usage=usage, skipped=skipped
+    )
     return made, last
 
 
@@ -84,13 +89,17 @@ EXPECTED = {
     ),
     "clean-thinking-omitted-then-call.sse": calls_row(
         thought("", SIGNED),
-        call("toolu_01T1x1fJ34qAmk2tNTrN7Up6", "get_weather", '{"location": "San Francisco, CA"}', state=DIRECT),
+        call(
+            "toolu_01T1x1fJ34qAmk2tNTrN7Up6", "get_weather", '{"location": "San Francisco, CA"}', state=DIRECT
+        ),
         usage=Usage(25, 89),
     ),
     "clean-redacted-thinking.sse": row(
         thought("", SECRET), thought("Now the public part.", SIGNED), text("Here it is."), usage=Usage(25, 40)
     ),
-    "clean-signature-sent-twice.sse": row(thought("Short thought.", SIGNED), text("Done."), usage=Usage(25, 9)),
+    "clean-signature-sent-twice.sse": row(
+        thought("Short thought.", SIGNED), text("Done."), usage=Usage(25, 9)
+    ),
     "clean-text-and-parallel-calls.sse": calls_row(
         text("I will look at both files."),
         call("toolu_01AAA", "read_file", '{"path": "a.txt"}', state=DIRECT),
@@ -123,7 +132,9 @@ EXPECTED = {
         usage=Usage(10682, 510),
     ),
     "clean-pause-turn.sse": row(
-        opaque(type="server_tool_use", id="srvtoolu_01PAUSE", name="web_search", input={"query": "long research"}),
+        opaque(
+            type="server_tool_use", id="srvtoolu_01PAUSE", name="web_search", input={"query": "long research"}
+        ),
         said="pause_turn",
         finish="paused",
         usage=Usage(25, 77),
@@ -135,7 +146,9 @@ EXPECTED = {
         detail="cyber: The request asks for working malware.",
         usage=Usage(25, 6),
     ),
-    "clean-stop-sequence.sse": row(text("one, two, three"), said="stop_sequence", detail="four", usage=Usage(25, 8)),
+    "clean-stop-sequence.sse": row(
+        text("one, two, three"), said="stop_sequence", detail="four", usage=Usage(25, 8)
+    ),
     "clean-max-tokens-in-text.sse": row(
         text("The list begins with"), said="max_tokens", finish="length", usage=Usage(25, 4)
     ),
@@ -182,14 +195,18 @@ EXPECTED = {
         last="incomplete",
     ),
     "cut-before-message-stop.sse": row(text("All said."), usage=Usage(25, 5), last="incomplete"),
-    "error-overloaded-in-the-middle.sse": cut_row(text("The first half of ", closed=False), last="overloaded"),
+    "error-overloaded-in-the-middle.sse": cut_row(
+        text("The first half of ", closed=False), last="overloaded"
+    ),
     "error-bare-object-from-llama-cpp.sse": cut_row(text("Loading", closed=False), last="server"),
     "error-throttling-from-bedrock.sse": cut_row(thought("Reading the", closed=False), last="rate_limited"),
     "error-as-plain-text.sse": cut_row(text("Half", closed=False), last="reset"),
     "answer-that-is-an-error.json": cut_row(usage=None, last="context"),
     "bedrock-chunks-without-type.sse": row(text("From Bedrock."), usage=Usage(25, 6)),
     "bedrock-metrics-as-only-usage.sse": row(text("Counted late."), usage=Usage(310, 4)),
-    "no-event-names.sse": calls_row(text("Only data lines."), call("toolu_01D", "now", "{}"), usage=Usage(25, 20)),
+    "no-event-names.sse": calls_row(
+        text("Only data lines."), call("toolu_01D", "now", "{}"), usage=Usage(25, 20)
+    ),
     "types-only-in-event-names.sse": row(text("Names only."), usage=Usage(25, 6)),
     "blocks-share-index-zero.sse": calls_row(
         thought("Hm."), text("Let me check."), call("toolu_01S", "now", '{"zone":"UTC"}'), usage=Usage(25, 18)
@@ -202,14 +219,34 @@ EXPECTED = {
     "whole-message-behind-its-blocks.sse": calls_row(
         text("Let me look."), call("toolu_2t", "ls", '{"d":"."}'), usage=Usage(25, 18), last="message"
     ),
+    "blocks-told-again.sse": row(
+        thought("They want the tide."),
+        text("Let me look at the tide tables first."),
+        text(" High water is at 14:32."),
+        usage=Usage(25, 18),
+    ),
+    "text-of-a-start-told-again.sse": row(
+        text("Let me look at the tide tables first. Then I answer."), usage=Usage(25, 18)
+    ),
+    "whole-message-in-message-stop.sse": calls_row(
+        text("Let me look at the"),
+        call("toolu_2t", "ls", '{"d":"."}'),
+        text(" tide tables first."),
+        call("toolu_3t", "now", '{"zone":"UTC"}'),
+        usage=Usage(25, 18),
+    ),
     "content-in-the-opening-event.sse": row(text("All at once."), usage=Usage(25, 18)),
     "signature-inside-a-thinking-delta.sse": row(
         thought("Add them. Done.", state={"type": "thinking", "signature": "EqQBCgIYAhIM"}),
         text("It is 4."),
         usage=Usage(25, 18),
     ),
-    "two-reasons-to-stop.sse": row(text("Let me look."), said="max_tokens", finish="length", usage=Usage(25, 18)),
-    "hole-in-the-text.sse": row(text("It is 1", closed=False), usage=Usage(25, 18), skipped=1, last="garbage"),
+    "two-reasons-to-stop.sse": row(
+        text("Let me look."), said="max_tokens", finish="length", usage=Usage(25, 18)
+    ),
+    "hole-in-the-text.sse": row(
+        text("It is 1", closed=False), usage=Usage(25, 18), skipped=1, last="garbage"
+    ),
     "mistyped-side-fields.sse": row(text("Hello."), usage=None),
     "think-never-closed.sse": row(text(""), thought("It is 4."), text("It is 4."), usage=Usage(25, 18)),
     "delta-behind-its-stop.sse": calls_row(
@@ -217,7 +254,7 @@ EXPECTED = {
     ),
     "stop-without-a-reason.sse": row(text("Thin shim."), said="", finish=None, usage=Usage(25, 1)),
     "server-side-fallback.sse": row(
-        text("I can not"),
+        text("I cannot"),
         ReplyOpaque(
             {
                 "type": "fallback",
@@ -231,13 +268,17 @@ EXPECTED = {
         usage=Usage(30, 40),
     ),
     "compaction.sse": row(
-        opaque(type="compaction", content="Summary: the user wants tide times.", encrypted_content="Q29tcGFjdGVk"),
+        opaque(
+            type="compaction", content="Summary: the user wants tide times.", encrypted_content="Q29tcGFjdGVk"
+        ),
         said="compaction",
         finish="compacted",
         usage=Usage(25, 210),
     ),
     "mcp-call-and-result.sse": row(
-        opaque(type="mcp_tool_use", id="mcptoolu_01M", name="search", server_name="tides", input={"q": "today"}),
+        opaque(
+            type="mcp_tool_use", id="mcptoolu_01M", name="search", server_name="tides", input={"q": "today"}
+        ),
         opaque(
             type="mcp_tool_result",
             tool_use_id="mcptoolu_01M",
@@ -263,7 +304,9 @@ EXPECTED = {
     "whole-message-as-one-event.sse": row(
         text("All at once."), usage=Usage(2095 + 512, 503, cached=512, reasoning=120), last="answer"
     ),
-    "think-tags-split.sse": row(text(""), thought("Add a < b now."), text("It is 4, a < b."), usage=Usage(25, 24)),
+    "think-tags-split.sse": row(
+        text(""), thought("Add a < b now."), text("It is 4, a < b."), usage=Usage(25, 24)
+    ),
     "think-then-call.sse": calls_row(
         text(""), thought("List it."), call("toolu_t1", "ls", '{"d":"<think>"}'), usage=Usage(25, 18)
     ),
@@ -278,7 +321,9 @@ EXPECTED = {
         text("<reason>tide</reason> Write `<think>` and `</think>` around it."), usage=Usage(25, 20)
     ),
     "think-tag-begun-at-the-end.sse": row(text("a <thi", closed=False), usage=Usage(25, 4)),
-    "think-cut-in-a-tag.sse": cut_row(text("", closed=False), thought("Add.", closed=False), last="incomplete"),
+    "think-cut-in-a-tag.sse": cut_row(
+        text("", closed=False), thought("Add.", closed=False), last="incomplete"
+    ),
     "think-until-the-cap.sse": row(
         text(""), thought("Well, let me see </thi"), said="max_tokens", finish="length", usage=Usage(25, 64)
     ),

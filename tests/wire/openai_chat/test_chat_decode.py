@@ -12,9 +12,9 @@ from chat_cases.errors import ERRORS
 from chat_cases.framing import FRAMING
 from chat_cases.reasoning import REASONING
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import (
     Alive,
     CallArgs,
@@ -105,7 +105,9 @@ def test_a_stream_folds_to_the_same_reply_as_its_plain_answer(name):
 
 
 def test_each_clean_stream_has_a_plain_twin():
-    assert sorted(_names(CLEAN)) == sorted(f"{name}{suffix}" for name in TWINS for suffix in (".sse", ".json"))
+    assert sorted(_names(CLEAN)) == sorted(
+        f"{name}{suffix}" for name in TWINS for suffix in (".sse", ".json")
+    )
 
 
 # State
@@ -176,7 +178,9 @@ def test_provider_state_is_kept_without_loss(name, expected):
 
 
 @pytest.mark.requirement("A3")
-@pytest.mark.parametrize("field, value", [("extra_content", {"google": {"x": 1}}), ("thoughtSignature", "Ep0B")])
+@pytest.mark.parametrize(
+    "field, value", [("extra_content", {"google": {"x": 1}}), ("thoughtSignature", "Ep0B")]
+)
 def test_a_signature_on_a_later_fragment_is_kept(field, value):
     first = _fragment(index=0, id="c1", function={"name": "f", "arguments": "{"})
     later = _fragment(index=0, function={"arguments": "}"}, **{field: value})
@@ -225,12 +229,16 @@ def test_a_reply_of_calls_alone_shows_no_text(name):
 
 @pytest.mark.requirement("A6")
 def test_text_around_a_call_is_shown_as_it_comes():
-    shown = [event.text for event in read(body("calls-text-around.sse")) if isinstance(event, TextDelta | CallArgs)]
+    shown = [
+        event.text for event in read(body("calls-text-around.sse")) if isinstance(event, TextDelta | CallArgs)
+    ]
     assert shown == ["First ", "this.", '{"x":', "And ", "1}", "that."]
 
 
 @pytest.mark.requirement("A7")
-@pytest.mark.parametrize("case", [case for case in REASONING if "think-tag-in" not in case.name], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "case", [case for case in REASONING if "think-tag-in" not in case.name], ids=lambda c: c.name
+)
 def test_no_piece_of_a_tag_is_ever_shown(case):
     shown = [event.text for event in read(body(case.name), case.quirks) if isinstance(event, TextDelta)]
     assert not [text for text in shown if "think" in text or "◁" in text]
@@ -266,9 +274,13 @@ WORDS = {
 
 
 @pytest.mark.requirement("A12", "C4")
-@pytest.mark.parametrize("finish, said", [(finish, word) for finish, words in WORDS.items() for word in words.split()])
+@pytest.mark.parametrize(
+    "finish, said", [(finish, word) for finish, words in WORDS.items() for word in words.split()]
+)
 def test_each_known_finish_word_has_its_meaning(finish, said):
-    noted = [event for event in read(_stream({"content": "x"}, finish=said)) if isinstance(event, FinishNoted)]
+    noted = [
+        event for event in read(_stream({"content": "x"}, finish=said)) if isinstance(event, FinishNoted)
+    ]
     assert noted == [FinishNoted(finish, said)]
 
 
@@ -297,7 +309,11 @@ def test_a_reply_whose_provider_says_that_it_failed_is_cut(said):
 def test_what_the_upstream_said_beats_a_routers_relabelling(finish, native, expected):
     choice = {"index": 0, "delta": {}, "finish_reason": finish, "native_finish_reason": native}
     chunk = {"id": "gen-1", "model": "m", "choices": [choice]}
-    noted = [event for event in read(b"data: %b\n\n" % json.dumps(chunk).encode()) if isinstance(event, FinishNoted)]
+    noted = [
+        event
+        for event in read(b"data: %b\n\n" % json.dumps(chunk).encode())
+        if isinstance(event, FinishNoted)
+    ]
     assert noted == [FinishNoted(expected, finish or "", native)]
 
 
@@ -338,13 +354,19 @@ def test_a_named_error_event_that_is_no_json_is_an_error():
 
 
 def test_a_chunk_may_call_itself_an_error_without_an_envelope():
-    last = read(b'data: {"object":"error","message":"too many tokens","type":"BadRequestError","code":400}\n\n')[-1]
+    last = read(
+        b'data: {"object":"error","message":"too many tokens","type":"BadRequestError","code":400}\n\n'
+    )[-1]
     assert isinstance(last, Cut)
     assert (last.failure.kind, last.failure.status) == ("context", 400)
 
 
 def test_usage_is_replaced_and_never_summed():
-    noted = [event.usage.output for event in read(body("usage-on-every-chunk.sse")) if isinstance(event, UsageNoted)]
+    noted = [
+        event.usage.output
+        for event in read(body("usage-on-every-chunk.sse"))
+        if isinstance(event, UsageNoted)
+    ]
     assert noted == [0, 1, 2, 2]
 
 
@@ -386,7 +408,12 @@ def test_think_tags_are_left_alone_where_that_is_asked_for():
 def test_state_of_reasoning_is_noted_before_its_block_closes():
     events = read(body("reasoning-details.sse"))
     (noted,) = [at for at, event in enumerate(events) if isinstance(event, StateNoted)]
-    assert [type(event).__name__ for event in events[noted:]] == ["StateNoted", "BlockClosed", "BlockClosed", "Ended"]
+    assert [type(event).__name__ for event in events[noted:]] == [
+        "StateNoted",
+        "BlockClosed",
+        "BlockClosed",
+        "Ended",
+    ]
     assert any(isinstance(event, ReasoningDelta) for event in events[:noted])
 
 
@@ -397,14 +424,19 @@ def test_a_model_that_its_host_stopped_for_circling_is_not_asked_the_same_again(
 
 
 def test_an_error_in_groqs_own_field_is_an_error():
-    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}}], "x_groq": {"error": "the engine is over capacity"}}
+    chunk = {
+        "choices": [{"index": 0, "delta": {"content": "a"}}],
+        "x_groq": {"error": "the engine is over capacity"},
+    }
     last = read(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())[-1]
     assert (type(last), last.failure.message) == (Cut, "the engine is over capacity")
 
 
 @pytest.mark.requirement("A2", "A12")
 def test_a_name_that_is_only_repeated_is_no_further_call():
-    fragments = [_fragment(index=0, function={"name": "f", "arguments": piece}) for piece in ('{"x"', ":1}", "", "")]
+    fragments = [
+        _fragment(index=0, function={"name": "f", "arguments": piece}) for piece in ('{"x"', ":1}", "", "")
+    ]
     reply = fold(read(_stream(*fragments, finish="tool_calls")))
     assert [(call.name, call.arguments) for call in reply.calls] == [("f", '{"x":1}')]
 

@@ -14,8 +14,8 @@ from chat_cases.official import ASKED, by_answer, by_chunks, by_helper, by_us
 from chat_cases.reasoning import REASONING
 from oracle import openai_client
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -39,7 +39,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import Failure, FailureKind, failure
 from turnbuckle.wire.failures import from_error
-from turnbuckle.wire.openai_chat.encode import StreamEncoder, answer, error_body, finish_word
+from turnbuckle.wire.openai_chat.encode import ChatEncoder, answer, error_body, finish_word
 from turnbuckle.wire.sse import SseDecoder
 
 ENDED = [case for case in [*CLEAN, *CALLS, *REASONING, *ENDINGS, *FRAMING] if case.last.startswith("ended")]
@@ -103,7 +103,7 @@ EVENTS = {
 
 
 def _written(events, **how):
-    encoder = StreamEncoder("chatcmpl-1", "agent", 1792000000, **how)
+    encoder = ChatEncoder("chatcmpl-1", "agent", 1792000000, **how)
     return encoder.open() + b"".join(encoder.event(event) for event in events)
 
 
@@ -114,7 +114,9 @@ def _content(reply):
         "text": reply.text,
         "reasoning": reply.reasoning,
         "refusal": reply.refusal,
-        "calls": [(call.id, call.name, call.arguments or "{}", call.closed, call.state) for call in reply.calls],
+        "calls": [
+            (call.id, call.name, call.arguments or "{}", call.closed, call.state) for call in reply.calls
+        ],
         "finish": finish_word(reply.finish, bool(reply.calls)),
         "usage": reply.usage,
     }
@@ -138,7 +140,10 @@ def test_any_events_are_read_by_the_official_package_to_the_same_values(name):
     ours = by_us(fold(read(data)))
     assert by_helper(data) == ours
     assert ours["text"] == fold(EVENTS[name]).text
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in by_chunks(data) if chunk.choices) == ours["text"]
+    assert (
+        "".join(chunk.choices[0].delta.content or "" for chunk in by_chunks(data) if chunk.choices)
+        == ours["text"]
+    )
 
 
 @pytest.mark.requirement("A3")
@@ -235,7 +240,9 @@ def test_the_lab_may_repeat_a_lie_or_say_nothing():
 
 @pytest.mark.requirement("B1")
 def test_a_cut_is_an_error_event_and_never_a_finish():
-    data = _written([TextDelta(0, "Hel"), FinishNoted("stop", "stop"), Cut(failure("reset", "the line broke"))])
+    data = _written(
+        [TextDelta(0, "Hel"), FinishNoted("stop", "stop"), Cut(failure("reset", "the line broke"))]
+    )
     assert b"[DONE]" not in data
     assert not any(choice["finish_reason"] for chunk in _chunks(data) for choice in chunk.get("choices", ()))
     reply = fold(read(data))
@@ -262,7 +269,7 @@ def test_an_error_keeps_the_providers_own_code():
 
 
 def test_arguments_that_were_written_cannot_be_taken_back():
-    encoder = StreamEncoder("r", "m", 1)
+    encoder = ChatEncoder("r", "m", 1)
     encoder.event(CallStarted(0, "c", "f"))
     encoder.event(CallArgs(0, "{"))
     with pytest.raises(ValueError, match="cannot be taken back"):

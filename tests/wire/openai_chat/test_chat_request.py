@@ -20,6 +20,7 @@ from turnbuckle.vocab.messages import (
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_chat.request import build, endpoint, headers
+from turnbuckle.wire.registry import rules_of
 
 USER = Message("user", (TextPart("Hi."),))
 READ = ToolSpec("read", "Reads a file.", {"type": "object", "properties": {"p": {"type": "string"}}})
@@ -63,7 +64,11 @@ def test_a_plain_request_says_only_what_is_asked():
         ({"top_p": 0.5}, Quirks(), {"top_p": 0.5}),
         ({"stop": ("a", "b")}, Quirks(), {"stop": ["a", "b"]}),
         ({"effort": "low"}, Quirks(), {"reasoning_effort": "low"}),
-        ({"response_format": {"type": "json_object"}}, Quirks(), {"response_format": {"type": "json_object"}}),
+        (
+            {"response_format": {"type": "json_object"}},
+            Quirks(),
+            {"response_format": {"type": "json_object"}},
+        ),
         ({"parallel_calls": False}, Quirks(), {}),
         ({"extra": {"seed": 7, "stream_options": None}}, Quirks(), {"seed": 7, "stream_options": None}),
     ],
@@ -135,7 +140,12 @@ def test_the_system_message_has_the_role_that_the_host_knows(role):
         ),
         (
             (FilePart("a.pdf", data="AA==", media_type="application/pdf"),),
-            [{"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}}],
+            [
+                {
+                    "type": "file",
+                    "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="},
+                }
+            ],
         ),
         ((FilePart(file_id="file-1"),), [{"type": "file", "file": {"file_id": "file-1"}}]),
         ((FilePart("a", url="https://x/a"),), [{"type": "text", "text": "a: https://x/a"}]),
@@ -157,7 +167,9 @@ def test_content_is_one_text_unless_it_holds_more(parts, content):
             (CallPart("call_2", "now", " "),),
             {
                 "content": None,
-                "tool_calls": [{"id": "call_2", "type": "function", "function": {"name": "now", "arguments": "{}"}}],
+                "tool_calls": [
+                    {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+                ],
             },
         ),
     ],
@@ -167,7 +179,9 @@ def test_an_assistant_message_is_one_message(parts, expected):
 
 
 def test_each_result_is_its_own_tool_message():
-    results = Message("tool", (ResultPart("call_1", (TextPart("a"), TextPart("b"))), ResultPart("call_2", ())))
+    results = Message(
+        "tool", (ResultPart("call_1", (TextPart("a"), TextPart("b"))), ResultPart("call_2", ()))
+    )
     assert _messages(results) == [
         {"role": "tool", "tool_call_id": "call_1", "content": "ab"},
         {"role": "tool", "tool_call_id": "call_2", "content": ""},
@@ -176,7 +190,9 @@ def test_each_result_is_its_own_tool_message():
 
 def test_pictures_of_results_follow_all_of_them_as_the_users():
     picture = ImagePart(url="https://x/y.png")
-    results = Message("tool", (ResultPart("call_1", (TextPart("a"), picture)), ResultPart("call_2", (TextPart("b"),))))
+    results = Message(
+        "tool", (ResultPart("call_1", (TextPart("a"), picture)), ResultPart("call_2", (TextPart("b"),)))
+    )
     assert _messages(results) == [
         {"role": "tool", "tool_call_id": "call_1", "content": "a"},
         {"role": "tool", "tool_call_id": "call_2", "content": "b"},
@@ -257,7 +273,10 @@ DETAILS = [{"type": "reasoning.text", "text": "Hm.", "signature": "s", "index": 
             id="vLLM's and Ollama's reasoning",
         ),
         pytest.param(
-            (ReasoningPart("Hm."), TextPart("a")), Quirks(), {"content": "a"}, id="a host that does not want reasoning"
+            (ReasoningPart("Hm."), TextPart("a")),
+            Quirks(),
+            {"content": "a"},
+            id="a host that does not want reasoning",
         ),
         pytest.param(
             (
@@ -276,7 +295,9 @@ def test_state_goes_back_to_where_its_provider_wants_it(parts, quirks, expected)
 
 
 def test_reasoning_of_another_protocol_is_dropped_even_where_reasoning_is_wanted():
-    foreign = Message("assistant", (ReasoningPart("Hm.", _state({"signature": "s"}, "anthropic")), TextPart("a")))
+    foreign = Message(
+        "assistant", (ReasoningPart("Hm.", _state({"signature": "s"}, "anthropic")), TextPart("a"))
+    )
     made = _messages(foreign, quirks=Quirks(reasoning_field="reasoning_content"))
     assert made == [{"role": "assistant", "content": "a"}]
 
@@ -304,7 +325,7 @@ def test_a_call_from_elsewhere_gets_a_stand_in_signature_on_the_first_call_only(
 )
 def test_state_of_a_recorded_reply_is_in_the_next_request_exactly(name, place):
     reply = reply_of(name)
-    message = message_of(reply, "openai_chat", reply.model)
+    message = message_of(reply, rules_of("openai_chat"), reply.model)
     assert message is not None
     (made,) = _messages(message)
     (state,) = [block.state for block in reply.blocks if getattr(block, "state", None)]
@@ -336,7 +357,7 @@ def test_building_changes_nothing_that_was_handed_in():
 
 
 def test_the_endpoint_and_its_headers():
-    assert endpoint() == "/chat/completions"
+    assert endpoint(ModelRequest("m", ())) == "/chat/completions"
     made = headers("key", Quirks())
     assert made["authorization"] == "Bearer key"
     assert made["content-type"] == "application/json"

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 import pytest
 
-from turnbuckle.lab.invariants import check_stream
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict
+from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import WORST_FIRST, Cut, Event, Finish, FinishNoted, worse
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.reply import Reply
@@ -30,7 +30,11 @@ def whole(finish: str = "stop", **message: Any) -> dict[str, Any]:
 
 
 def call(arguments: str, call_id: str = "", name: str = "pay", **fields: Any) -> dict[str, Any]:
-    return {**({"id": call_id} if call_id else {}), **fields, "function": {"name": name, "arguments": arguments}}
+    return {
+        **({"id": call_id} if call_id else {}),
+        **fields,
+        "function": {"name": name, "arguments": arguments},
+    }
 
 
 def read(*frames: Any, quirks: Quirks | None = None) -> list[Event]:
@@ -65,7 +69,9 @@ def test_a_call_that_is_told_again_at_any_point_is_one_call(told_id: str) -> Non
 @pytest.mark.requirement("A13")
 def test_a_whole_message_brings_the_calls_that_were_not_streamed() -> None:
     told = [call(ARGUMENTS, "z1"), call("{}", "z2", "now")]
-    reply = fold(read(chunk({"tool_calls": [call(ARGUMENTS, "c1", index=0)]}), whole("tool_calls", tool_calls=told)))
+    reply = fold(
+        read(chunk({"tool_calls": [call(ARGUMENTS, "c1", index=0)]}), whole("tool_calls", tool_calls=told))
+    )
     assert calls_of(reply) == [("pay", ARGUMENTS), ("now", "{}")]
 
 
@@ -92,7 +98,10 @@ def test_a_message_that_is_told_three_times_is_shown_once() -> None:
 
 
 def test_pieces_that_are_called_messages_are_pieces_all_the_same() -> None:
-    frames = [{**chunk({}), "choices": [{"index": 0, "message": {"content": piece}}]} for piece in ("It ", "is ", "4.")]
+    frames = [
+        {**chunk({}), "choices": [{"index": 0, "message": {"content": piece}}]}
+        for piece in ("It ", "is ", "4.")
+    ]
     assert fold(read(*frames, chunk({}, "stop"))).text == "It is 4."
 
 
@@ -107,7 +116,13 @@ def test_every_reason_has_its_place_and_of_any_two_the_worse_one_counts() -> Non
         assert worse(FinishNoted(one, ""), FinishNoted(other, "")).finish == expected
 
 
-SAID = {"stop": "stop", "length": "length", "calls": "tool_calls", "filtered": "content_filter", "failed": "error"}
+SAID = {
+    "stop": "stop",
+    "length": "length",
+    "calls": "tool_calls",
+    "filtered": "content_filter",
+    "failed": "error",
+}
 
 
 @pytest.mark.requirement("A14")
@@ -136,7 +151,9 @@ def test_an_end_mark_alone_ends_text_where_it_is_known_for_it_and_never_calls(
 @pytest.mark.parametrize("sizes", [1, 2, 3, 5])
 def test_one_call_under_a_new_id_and_its_name_in_each_fragment_is_one_call(sizes: int) -> None:
     pieces = [ARGUMENTS[at : at + sizes] for at in range(0, len(ARGUMENTS), sizes)]
-    frames = [chunk({"tool_calls": [call(piece, f"id{at}", index=0)]}) for at, piece in enumerate(["", *pieces])]
+    frames = [
+        chunk({"tool_calls": [call(piece, f"id{at}", index=0)]}) for at, piece in enumerate(["", *pieces])
+    ]
     assert calls_of(fold(read(*frames, chunk({}, "tool_calls")))) == [("pay", ARGUMENTS)]
 
 

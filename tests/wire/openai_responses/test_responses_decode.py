@@ -210,7 +210,9 @@ def test_a_call_whose_item_is_incomplete_is_never_closed():
 
 def test_completed_closes_a_call_whose_item_was_never_done():
     where = {"item_id": "fc_1", "output_index": 0}
-    body = stream(added(CALL), ("response.function_call_arguments.delta", {**where, "delta": '{"a":1}'}), completed())
+    body = stream(
+        added(CALL), ("response.function_call_arguments.delta", {**where, "delta": '{"a":1}'}), completed()
+    )
     assert calls_of(fold(decode(body))) == [("call_1", "add", '{"a":1}', True)]
 
 
@@ -237,7 +239,9 @@ def test_arguments_that_stand_only_in_the_added_item_are_not_lost():
 def test_whole_arguments_settle_their_pieces(pieces, whole, expected):
     where = {"item_id": "fc_1", "output_index": 0}
     deltas = [("response.function_call_arguments.delta", {**where, "delta": piece}) for piece in pieces]
-    body = stream(added(CALL), *deltas, ("response.function_call_arguments.done", {**where, "arguments": whole}))
+    body = stream(
+        added(CALL), *deltas, ("response.function_call_arguments.done", {**where, "arguments": whole})
+    )
     changes = [event for event in decode(body) if isinstance(event, CallArgs | CallRewritten)]
     assert changes[len(pieces) :] == expected
 
@@ -245,7 +249,8 @@ def test_whole_arguments_settle_their_pieces(pieces, whole, expected):
 def test_a_call_that_began_without_a_name_is_named_when_it_is_done():
     where = {"item_id": "fc_1", "output_index": 0}
     body = stream(
-        ("response.function_call_arguments.delta", {**where, "delta": "{}"}), done({**CALL, "arguments": "{}"})
+        ("response.function_call_arguments.delta", {**where, "delta": "{}"}),
+        done({**CALL, "arguments": "{}"}),
     )
     events = [event for event in decode(body) if isinstance(event, CallStarted | CallNamed)]
     assert events == [CallStarted(0, "fc_1", ""), CallNamed(0, "call_1", "add")]
@@ -279,7 +284,9 @@ def test_text_for_an_item_that_was_told_whole_is_skipped_and_said(late):
 def test_text_for_an_item_that_has_none_leaves_a_hole():
     whole = {**MESSAGE, "content": [{"type": "output_text", "text": "Hi"}]}
     lost = text_delta("x", item_id="fc_1", output_index=1)
-    events = decode(stream(added(CALL, 1), added(MESSAGE), text_delta("Hi"), done(whole), lost, completed(whole)))
+    events = decode(
+        stream(added(CALL, 1), added(MESSAGE), text_delta("Hi"), done(whole), lost, completed(whole))
+    )
     assert [type(event) for event in events if isinstance(event, Skipped | Ended | Cut)] == [Skipped, Cut]
 
 
@@ -300,7 +307,9 @@ def test_reasoning_told_in_both_spellings_is_shown_once():
 def test_a_completed_event_whose_response_says_worse_is_not_complete(status):
     (last,) = [
         event
-        for event in decode(stream(("response.completed", {"response": {"id": "r", "status": status, "output": []}})))
+        for event in decode(
+            stream(("response.completed", {"response": {"id": "r", "status": status, "output": []}}))
+        )
         if isinstance(event, FinishNoted | Cut)
     ]
     assert isinstance(last, Cut) if status != "incomplete" else last.finish == "other"
@@ -370,6 +379,8 @@ def test_an_answer_that_is_no_response_is_garbage(document):
 
 def test_a_failed_answer_keeps_the_text_that_it_brings():
     item = {**MESSAGE, "status": "incomplete", "content": [{"type": "output_text", "text": "Half"}]}
-    body = msgspec.json.encode({"id": "r", "status": "failed", "output": [item], "error": {"message": "boom"}})
+    body = msgspec.json.encode(
+        {"id": "r", "status": "failed", "output": [item], "error": {"message": "boom"}}
+    )
     reply = fold(decode(body))
     assert (reply.text, reply.ended) == ("Half", False)

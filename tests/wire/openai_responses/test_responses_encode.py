@@ -6,8 +6,8 @@ import pytest
 from oracle import openai_client
 from recorded import transcripts
 
-from turnbuckle.lab.invariants import content_of
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.stream_invariants import content_of
 from turnbuckle.vocab.events import (
     Alive,
     BlockClosed,
@@ -31,7 +31,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyText
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.openai_responses.encode import StreamEncoder, answer, error_body
+from turnbuckle.wire.openai_responses.encode import ResponsesEncoder, answer, error_body
 
 ENDED = Ended("response.completed")
 USAGE = Usage(input=10, output=5, cached=4, reasoning=2)
@@ -60,7 +60,7 @@ RECORDED = [path for path in transcripts("openai_responses") if path.stem != "no
 
 
 def encode(events, **options):
-    encoder = StreamEncoder("resp_1", "m", 1790000000, **options)
+    encoder = ResponsesEncoder("resp_1", "m", 1790000000, **options)
     return encoder.open() + b"".join([encoder.event(event) for event in events])
 
 
@@ -97,7 +97,11 @@ def test_a_recorded_body_passes_through_the_encoder_unchanged(path):
     again = decode(encode(events))
     after = fold(again)
     assert content_of(again) == content_of(events)
-    assert (after.finish, after.finish_detail, after.usage) == (before.finish, before.finish_detail, before.usage)
+    assert (after.finish, after.finish_detail, after.usage) == (
+        before.finish,
+        before.finish_detail,
+        before.usage,
+    )
     assert type(after.last) is type(before.last)
 
 
@@ -172,10 +176,11 @@ def test_the_terminal_event_tells_every_item_in_its_place():
 
 
 @pytest.mark.parametrize(
-    "event", [Alive("ping"), UsageNoted(USAGE), FinishNoted("stop", "completed"), BlockStarted(0, "reasoning")]
+    "event",
+    [Alive("ping"), UsageNoted(USAGE), FinishNoted("stop", "completed"), BlockStarted(0, "reasoning")],
 )
 def test_what_is_only_remembered_writes_nothing(event):
-    assert StreamEncoder("resp_1", "m", 1).event(event) == b""
+    assert ResponsesEncoder("resp_1", "m", 1).event(event) == b""
 
 
 def test_usage_is_told_even_if_nobody_counted():
@@ -196,7 +201,13 @@ def test_arguments_wait_for_a_late_name():
 
 
 def test_rewritten_arguments_are_the_ones_that_count():
-    events = [CallStarted(0, "call_1", "add"), CallArgs(0, "{,"), CallRewritten(0, '{"a":1}'), CallClosed(0), ENDED]
+    events = [
+        CallStarted(0, "call_1", "add"),
+        CallArgs(0, "{,"),
+        CallRewritten(0, '{"a":1}'),
+        CallClosed(0),
+        ENDED,
+    ]
     assert calls_of(fold(decode(encode(events)))) == [("call_1", "add", '{"a":1}', True)]
     assert final(encode(events)).output[0].arguments == '{"a":1}'
 
@@ -231,18 +242,25 @@ def test_a_capped_reply_never_gives_a_call_out_as_complete():
     for rest in ([FinishNoted("length", "length"), CallClosed(0)], [FinishNoted("length", "length")], []):
         events = [*begun, *rest, ENDED]
         assert calls_of(fold(decode(encode(events)))) == [("call_1", "add", '{"a":', False)]
-        assert msgspec.json.decode(msgspec.json.encode(answer(fold(events), created=1)))["output"][0]["status"] == (
-            "incomplete"
-        )
+        assert msgspec.json.decode(msgspec.json.encode(answer(fold(events), created=1)))["output"][0][
+            "status"
+        ] == ("incomplete")
 
 
 @pytest.mark.requirement("B1")
 def test_a_cut_is_a_failed_response_and_nothing_more():
     cut = Cut(Failure("rate_limited", "Slow down, try again in 2s", True))
     body = encode([TextDelta(0, "Half"), cut])
-    assert frames(body)[-1]["response"]["error"] == {"code": "rate_limit_exceeded", "message": cut.failure.message}
+    assert frames(body)[-1]["response"]["error"] == {
+        "code": "rate_limit_exceeded",
+        "message": cut.failure.message,
+    }
     reply = fold(decode(body))
-    assert (reply.text, reply.last.failure.kind, reply.last.failure.retry_after) == ("Half", "rate_limited", 2.0)
+    assert (reply.text, reply.last.failure.kind, reply.last.failure.retry_after) == (
+        "Half",
+        "rate_limited",
+        2.0,
+    )
     with pytest.raises(RuntimeError, match=r"Didn't receive a `response\.completed` event"):
         final(body)
 
@@ -257,11 +275,19 @@ def test_the_kind_of_a_failure_survives_the_way_through_the_wire(kind):
 
 
 def test_a_whole_item_can_be_written_between_others():
-    encoder = StreamEncoder("resp_1", "m", 1)
-    result = {"type": "function_call_output", "id": "fco_1", "call_id": "call_1", "output": "2", "status": "completed"}
+    encoder = ResponsesEncoder("resp_1", "m", 1)
+    result = {
+        "type": "function_call_output",
+        "id": "fco_1",
+        "call_id": "call_1",
+        "output": "2",
+        "status": "completed",
+    }
     call = [CallStarted(0, "call_1", "add"), CallArgs(0, "{}"), CallClosed(0)]
     text = [TextDelta(1, "Two."), BlockClosed(1), ENDED]
-    body = b"".join([encoder.open(), *map(encoder.event, call), encoder.item(result), *map(encoder.event, text)])
+    body = b"".join(
+        [encoder.open(), *map(encoder.event, call), encoder.item(result), *map(encoder.event, text)]
+    )
     assert [item.type for item in final(body).output] == ["function_call", "function_call_output", "message"]
     reply = fold(decode(body))
     assert (reply.blocks[1].data, reply.finish) == (result, "stop")
@@ -292,11 +318,18 @@ def test_a_plain_answer_is_read_back_by_both():
     assert (again.usage, again.finish, again.id, again.model) == (reply.usage, reply.finish, "resp_1", "m")
     response = openai_client(body, "application/json").responses.create(model="m", input="Hi")
     assert (response.output_text, response.usage.total_tokens) == (reply.text, 15)
-    assert [item.type for item in response.output] == ["reasoning", "message", "function_call", "function_call"]
+    assert [item.type for item in response.output] == [
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call",
+    ]
 
 
 def test_a_cut_reply_as_a_plain_answer_is_a_failed_response():
-    reply = Reply((ReplyText("Half"), ReplyCall("c", "f", "{")), "resp_1", "m", last=Cut(failure("server", "boom")))
+    reply = Reply(
+        (ReplyText("Half"), ReplyCall("c", "f", "{")), "resp_1", "m", last=Cut(failure("server", "boom"))
+    )
     made = answer(reply, created=1)
     assert (made["status"], made["error"]) == ("failed", {"code": "server_error", "message": "boom"})
     assert [item["status"] for item in made["output"]] == ["incomplete", "incomplete"]

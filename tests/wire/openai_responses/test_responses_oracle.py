@@ -40,7 +40,9 @@ def values(response):
         "text": response.output_text,
         "refusal": "".join(part.refusal for part in parts if part.type == "refusal"),
         "reasoning": "".join(thoughts),
-        "calls": [(call.call_id, call.name, getattr(call, "arguments", None) or call.input) for call in calls],
+        "calls": [
+            (call.call_id, call.name, getattr(call, "arguments", None) or call.input) for call in calls
+        ],
         "opaque": [item.to_dict() for item in response.output if item.type not in known],
         "said": response.status,
         "input": response.usage.input_tokens,

@@ -21,6 +21,7 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.answer import open_answer
 from turnbuckle.wire.openai_responses.request import build, endpoint, headers
+from turnbuckle.wire.registry import rules_of
 
 USER = Message("user", (TextPart("Hi"),))
 HI = {"type": "message", "role": "user", "content": "Hi"}
@@ -44,7 +45,7 @@ def said(text):
 
 
 def test_the_endpoint_is_responses():
-    assert endpoint() == "/responses"
+    assert endpoint(ModelRequest("m", ())) == "/responses"
 
 
 def test_the_key_goes_as_a_bearer_token():
@@ -98,7 +99,12 @@ def test_leading_system_messages_are_instructions_and_later_ones_stay_in_place()
         ),
         ({"parallel_calls": False}, {}),
         (
-            {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {}, "strict": True}}},
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "n", "schema": {}, "strict": True},
+                }
+            },
             {"text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}}},
         ),
         ({"response_format": {"type": "json_object"}}, {"text": {"format": {"type": "json_object"}}}),
@@ -126,7 +132,10 @@ def test_a_tool_choice_is_said_beside_the_tools(choice, expected):
 @pytest.mark.parametrize(
     "part, expected",
     [
-        (ImagePart(url="https://x/i.png"), {"type": "input_image", "image_url": "https://x/i.png", "detail": "auto"}),
+        (
+            ImagePart(url="https://x/i.png"),
+            {"type": "input_image", "image_url": "https://x/i.png", "detail": "auto"},
+        ),
         (
             ImagePart(data="QQ==", media_type="image/gif", detail="low"),
             {"type": "input_image", "image_url": "data:image/gif;base64,QQ==", "detail": "low"},
@@ -148,7 +157,9 @@ def test_pictures_and_files_go_as_parts_of_users_and_results(part, expected):
 
 def test_calls_and_results_are_items_of_their_own():
     history = (
-        Message("assistant", (TextPart("Wait."), CallPart("c1", "add", '{"a":1}'), CallPart("c2", "now", " "))),
+        Message(
+            "assistant", (TextPart("Wait."), CallPart("c1", "add", '{"a":1}'), CallPart("c2", "now", " "))
+        ),
         Message("tool", (ResultPart("c1", (TextPart("2"),)), ResultPart("c2", ()))),
     )
     assert items(*history) == [
@@ -206,7 +217,7 @@ def test_a_decoded_reply_goes_back_item_by_item():
     }
     decoder = open_answer("openai_responses")
     reply = fold(decoder.feed(msgspec.json.encode(whole)) + decoder.close())
-    assert items(message_of(reply, "openai_responses", "m")) == whole["output"]
+    assert items(message_of(reply, rules_of("openai_responses"), "m")) == whole["output"]
 
 
 @pytest.mark.requirement("A3")
@@ -239,7 +250,11 @@ def test_a_refusal_joins_the_message_that_it_was_part_of():
     (made,) = items(Message("assistant", (text, RefusalPart("No."))))
     assert made["content"] == [said("Well."), {"type": "refusal", "refusal": "No."}]
     (alone,) = items(Message("assistant", (RefusalPart("No."),)))
-    assert alone == {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}
+    assert alone == {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "No."}],
+    }
 
 
 def test_a_custom_call_and_its_result_keep_their_kind():

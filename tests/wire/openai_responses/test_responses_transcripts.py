@@ -39,9 +39,14 @@ COUNTED = Usage(36, 12)
 ADDED = ("call_w", "add", '{"a":1,"b":2}', True)
 TRANSCRIPTS = {
     "clean-text": Told(text="The tide turns at 6:40 — bring a coat. 🌊", usage=Usage(48, 15, cached=32)),
-    "clean-one-call": Told(calls=(("call_Vh2k", "get_weather", '{"city":"Porto","unit":"c"}', True),), finish=CALLS),
+    "clean-one-call": Told(
+        calls=(("call_Vh2k", "get_weather", '{"city":"Porto","unit":"c"}', True),), finish=CALLS
+    ),
     "clean-parallel-calls-interleaved": Told(
-        calls=(("call_A", "read_file", '{"path":"a.txt"}', True), ("call_B", "read_file", '{"path":"b.txt"}', True)),
+        calls=(
+            ("call_A", "read_file", '{"path":"a.txt"}', True),
+            ("call_B", "read_file", '{"path":"b.txt"}', True),
+        ),
         finish=CALLS,
         usage=Usage(90, 44),
     ),
@@ -53,7 +58,9 @@ TRANSCRIPTS = {
     ),
     "clean-secret-reasoning": Told(text="Done.", usage=Usage(20, 70, reasoning=64)),
     "clean-text-and-call": Told(
-        text="I will look it up.", calls=(("call_1", "search", '{"q":"tide \\u00e9t\\u00e9"}', True),), finish=CALLS
+        text="I will look it up.",
+        calls=(("call_1", "search", '{"q":"tide \\u00e9t\\u00e9"}', True),),
+        finish=CALLS,
     ),
     "clean-refusal": Told(refusal="I can’t help with that."),
     "clean-web-search": Told(text="High tide at 6:40.", opaque=("web_search_call",), usage=Usage(800, 40)),
@@ -127,8 +134,12 @@ TRANSCRIPTS = {
     "no-type-in-the-json": Told(text="Names only."),
     "arguments-rewritten-when-done": Told(calls=(ADDED,), finish=CALLS),
     "last-arguments-only-when-done": Told(calls=(ADDED,), finish=CALLS),
-    "terminal-output-with-other-call-ids": Told(calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED),
-    "item-done-with-another-call-id": Told(calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED),
+    "terminal-output-with-other-call-ids": Told(
+        calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED
+    ),
+    "item-done-with-another-call-id": Told(
+        calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED
+    ),
     "item-done-twice-with-other-ids": Told(
         text="Paid.", calls=(("call_1", "pay", PAID, True),), finish=CALLS, usage=COUNTED
     ),
@@ -139,19 +150,31 @@ TRANSCRIPTS = {
     "think-never-closed": Told(text="It is 4.", reasoning="It is 4.", usage=COUNTED),
     "a-delta-was-lost": Told(text="One three"),
     "a-character-split-over-two-deltas": Told(text="Sea 🌊!"),
-    "nothing-is-announced": Told(text="No starts.", calls=(("call_q", "ping", "{}", True),), finish=CALLS, usage=None),
+    "nothing-is-announced": Told(
+        text="No starts.", calls=(("call_q", "ping", "{}", True),), finish=CALLS, usage=None
+    ),
     "think-tags-split": Told(text="It is 4, a < b.", reasoning="Add a < b now."),
-    "think-then-call": Told(reasoning="List it.", calls=(("call_t1", "ls", '{"d":"<think>"}', True),), finish=CALLS),
+    "think-then-call": Told(
+        reasoning="List it.", calls=(("call_t1", "ls", '{"d":"<think>"}', True),), finish=CALLS
+    ),
     "think-tags-in-the-middle-with-an-annotation": Told(
         text="First, <thinking>which day?</thinking>today. ◁think▷Look it up.◁/think▷ At 6:40. <thi"
     ),
-    "think-words-and-code-stay-text": Told(text="<reason>tide</reason> Write `<think>` and `</think>` around it."),
+    "think-words-and-code-stay-text": Told(
+        text="<reason>tide</reason> Write `<think>` and `</think>` around it."
+    ),
     "think-only-when-done": Told(text="It is 4.", reasoning="Add."),
     "think-last-words-only-in-the-whole": Told(text="It is 4.", reasoning="Add. "),
-    "think-until-the-cap": Told(last="response.incomplete", reasoning="Well, let me see </thi", finish=LENGTH),
+    "think-until-the-cap": Told(
+        last="response.incomplete", reasoning="Well, let me see </thi", finish=LENGTH
+    ),
     "think-failed-in-a-tag": cut("server", reasoning="Add."),
     "think-answer": Told(
-        last="answer", text="Hello.", reasoning="Greet.\n", calls=(("call_t2", "now", "{}", True),), finish=CALLS
+        last="answer",
+        text="Hello.",
+        reasoning="Greet.\n",
+        calls=(("call_t2", "now", "{}", True),),
+        finish=CALLS,
     ),
     "answer-incomplete": Told(last="answer", text="Checking.", finish=LENGTH, usage=PLAIN),
     "answer-failed": cut("server"),

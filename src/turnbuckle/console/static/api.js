@@ -2,7 +2,7 @@
  * Everything the console says to the server goes through here.
  *
  * `ask` is one question and one answer. `follow` reads the events of a run and comes back by itself whenever it is cut
- * off, behind the last event that it has. Both notice when the server can not be reached and when it can again, and
+ * off, behind the last event that it has. Both notice when the server cannot be reached and when it can again, and
  * both notice when a key is needed. The key goes into a header and never into an address.
  *
  * It tells as events: `lost` and `back` (the connection), `login` (a key is needed; detail: the server's sentence),
@@ -138,7 +138,7 @@ export class Api extends EventTarget {
       this.#tell("lost");
     }
     if (!this.#probing) void this.#probe();
-    return new ApiProblem("The server can not be reached.", { code: "connection_lost" });
+    return new ApiProblem("The server cannot be reached.", { code: "connection_lost" });
   }
 
   /** The server answered. */
@@ -263,7 +263,7 @@ class Follower {
     try {
       let response;
       try {
-        const address = `/v1/runs/${encodeURIComponent(this.run)}/events?after=${this.after}`;
+        const address = `/v1/runs/${encodeURIComponent(this.run)}/events?told=true&after=${this.after}`;
         response = await fetch(address, { headers: this.api.headers(), signal: cut.signal, cache: "no-store" });
       } catch {
         return this.#broken(watching);

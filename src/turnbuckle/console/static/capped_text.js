@@ -1,6 +1,6 @@
 // A long text that grows, in a box that scrolls: only its newest part is on the page, all of it if somebody wants that.
 //
-// The box stays at its end as the text grows, also when its lines break anew because the window got narrower. A reader
+// The box stays at its end as the text grows, also when its lines break again because the window got narrower. A reader
 // who has scrolled up is left alone: nothing is taken away from what is on the page, and what is too much waits until
 // the reader comes back to the end.
 
@@ -40,7 +40,7 @@ export class CappedText {
   _follow() {
     this._frame = 0;
     if (!this._follows) return;
-    this._followed = true; // a box that can not be seen yet gets a size when it is opened
+    this._followed = true; // a box that cannot be seen yet gets a size when it is opened
     this.box.scrollTop = this.box.scrollHeight;
     this._top = this.box.scrollTop;
   }

@@ -141,7 +141,7 @@ export class Composer {
 
   #refused(problem) {
     if (problem.lost || problem.status === 401) {
-      const why = problem.lost ? "The server can not be reached" : "You are not logged in";
+      const why = problem.lost ? "The server cannot be reached" : "You are not logged in";
       this.say(`${why}: this is not sent yet. It will be, by itself, and only once.`);
       this.instead.hidden = false;
       return;

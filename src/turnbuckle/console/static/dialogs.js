@@ -79,7 +79,7 @@ function place(menu, button) {
 }
 
 /**
- * Ask before something that can not be undone.
+ * Ask before something that cannot be undone.
  * @param {{title: string, text: string, yes: string}} question @returns {Promise<boolean>}
  */
 export function confirmed({ title, text, yes }) {

@@ -9,6 +9,16 @@ import { storeOf } from "./outbox.js";
 const KEPT = "turnbuckle.key";
 const stores = () => [storeOf("sessionStorage"), storeOf("localStorage")].filter(Boolean);
 
+const GIVEN = "#key=";
+
+/** A server without keys prints an address with one of its own behind the `#`: it is kept for the tab, and is gone from
+ * the address before anything else looks at it. */
+export function takeGivenKey() {
+  if (!location.hash.startsWith(GIVEN)) return;
+  keep(decodeURIComponent(location.hash.slice(GIVEN.length)), false);
+  history.replaceState(null, "", location.pathname + location.search);
+}
+
 export function keptKey() {
   return stores().map((store) => store.getItem(KEPT)).find(Boolean) ?? "";
 }

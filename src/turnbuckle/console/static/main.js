@@ -8,7 +8,7 @@ import { addressOf, placeOf, wantedTask } from "./address.js";
 import { Api, newName } from "./api.js";
 import { ApprovalsPage } from "./approvals_page.js";
 import { el, icon, newId, setText } from "./elements.js";
-import { forgetKey, keptKey, Login, whenKeyChanges } from "./login.js";
+import { forgetKey, keptKey, Login, takeGivenKey, whenKeyChanges } from "./login.js";
 import { Outbox, storeOf } from "./outbox.js";
 import { RunList } from "./run_list.js";
 import { RunPage } from "./run_page.js";
@@ -30,6 +30,7 @@ export class Shell {
   #quiet = 0;
 
   constructor() {
+    takeGivenKey();
     this.api = new Api(keptKey());
     this.watch = new Watch(this.api);
     this.outbox = new Outbox(storeOf("sessionStorage"), newName);

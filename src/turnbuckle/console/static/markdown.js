@@ -7,7 +7,7 @@
 import { inlineOf } from "./markdown_inline.js";
 import { DEEPEST, Units, cellsOf, unitsOf } from "./markdown_blocks.js";
 
-const SHORT = 2000; // characters of an open block that is drawn anew with every piece
+const SHORT = 2000; // characters of an open block that is drawn again with every piece
 const STEP = 1.25; // how much a longer one must have grown
 
 export class MarkdownView {

@@ -1,13 +1,13 @@
 // One run: the user's words, the run in time, what it said and did, and how it ended.
 //
-// Events go into the fold at once. The page follows in the browser's own frames, so a burst of any size is one drawing
-// and a page that nobody looks at draws nothing. What changed is asked of the fold; nothing else is touched.
+// Events go into the model at once. The page follows in the browser's own frames, so a burst of any size is one drawing
+// and a page that nobody looks at draws nothing. What changed is asked of the model; nothing else is touched.
 
 import { el, setText } from "./elements.js";
 import { copied } from "./draft_view.js";
 import { ledgerView, usageWords } from "./ledger_view.js";
 import { receiptView } from "./receipt.js";
-import { ENDED, RunFold } from "./run_fold.js";
+import { ENDED, RunModel } from "./run_model.js";
 import { NoticeSegment, RefusalSegment, SaidSegment, TextSegment, ThoughtSegment } from "./segments.js";
 import { inputWords } from "./steps.js";
 import { Timeline } from "./timeline.js";
@@ -66,7 +66,7 @@ export class RunCard {
 
   /** A new story, from its first event. */
   _begin() {
-    this._fold = new RunFold();
+    this._model = new RunModel();
     this._views = new Map();
     this._text = null;
     this._fresh = false;
@@ -87,10 +87,10 @@ export class RunCard {
   open() {
     if (this._opened) return;
     this._opened = true;
-    if (this.timeline) this.timeline.open(this._fold);
+    if (this.timeline) this.timeline.open(this._model);
     this._visible = () => this._wake();
     document.addEventListener("visibilitychange", this._visible);
-    if (!this._fold.outcome) this._follow();
+    if (!this._model.outcome) this._follow();
     this._schedule();
   }
 
@@ -108,7 +108,7 @@ export class RunCard {
 
   _follow() {
     const told = { event: (name, data) => this._take(data), state: (word, detail) => this._state(word, detail) };
-    this._follower = this._api.follow(this._run, this._fold.last, told);
+    this._follower = this._api.follow(this._run, this._model.last, told);
   }
 
   _unfollow() {
@@ -118,20 +118,20 @@ export class RunCard {
   }
 
   _take(event) {
-    const fold = this._fold;
+    const model = this._model;
     if (typeof event.at === "number") {
       const behind = Date.now() / 1000 - event.at;
       if (event.type === "heartbeat") this._beat = Math.min(this._beat ?? Infinity, behind);
       else this._skew = Math.min(this._skew, behind);
       this._fresh = behind - this._offset < SKEWED; // what is older was read, not watched
     }
-    const first = fold.last === 0;
-    fold.take(event);
-    if (fold.stale) {
+    const first = model.last === 0;
+    model.take(event);
+    if (model.stale) {
       this._startOver();
       return;
     }
-    if (first && fold.last) this._told.started(this._run);
+    if (first && model.last) this._told.started(this._run);
     if (event.type === "run_ended") this._over();
     this._schedule();
   }
@@ -142,21 +142,21 @@ export class RunCard {
     this._begin();
     if (this.timeline) {
       this.timeline.close();
-      this.timeline.open(this._fold);
+      this.timeline.open(this._model);
     }
     this._follow();
   }
 
   _state(word, detail) {
     this._line = word;
-    if (word === "lost") this._lostAt ??= Math.max(this._now(), this._fold.at); // what happens since then is not known
+    if (word === "lost") this._lostAt ??= Math.max(this._now(), this._model.at); // what happens since then is not known
     if (word === "open") this._lostAt = null;
     if (word === "open") {
       clearTimeout(this._looking);
       this._looking = setTimeout(() => void this._look(), SOON);
     }
     this._problem(word === "refused" ? detail : "");
-    const isNone = word === "refused" && !this._fold.last; // it does not connect any more, and has no story
+    const isNone = word === "refused" && !this._model.last; // it does not connect any more, and has no story
     this.status.hidden = isNone;
     if (this.timeline) this.timeline.element.hidden = isNone;
     this._schedule();
@@ -164,12 +164,12 @@ export class RunCard {
 
   /** Events do not tell of a run that waits for its turn, or that nobody drives; the run itself does. */
   async _look() {
-    if (this._fold.outcome || !this._follower) return;
+    if (this._model.outcome || !this._follower) return;
     try {
       const view = await this._api.ask("GET", this._path);
-      if (view.last_event > this._fold.last) return; // there is more to come
-      this._fold.queued = view.status === "queued";
-      this._fold.interrupted = view.status === "interrupted";
+      if (view.last_event > this._model.last) return; // there is more to come
+      this._model.queued = view.status === "queued";
+      this._model.interrupted = view.status === "interrupted";
       this._schedule();
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem; // the banner, the login or the stream say what is wrong
@@ -178,7 +178,7 @@ export class RunCard {
 
   _over() {
     clearTimeout(this._looking);
-    this._told.ended(this._run, this._fold.outcome);
+    this._told.ended(this._run, this._model.outcome);
     void this._askLedger();
   }
 
@@ -197,7 +197,7 @@ export class RunCard {
     this.resume.disabled = true;
     await this._do(async () => {
       await this._api.ask("POST", `${this._path}/resume`);
-      this._fold.interrupted = false;
+      this._model.interrupted = false;
       this._schedule();
     });
     this.resume.disabled = false;
@@ -249,10 +249,10 @@ export class RunCard {
 
   _draw() {
     this._frame = 0;
-    const fold = this._fold;
+    const model = this._model;
     this._showSaid();
-    for (const segment of fold.drain()) this._show(segment);
-    if (fold.outcome && !this._settled) {
+    for (const segment of model.drain()) this._show(segment);
+    if (model.outcome && !this._settled) {
       this._settled = true;
       for (const view of this._views.values()) view.update();
     }
@@ -262,10 +262,10 @@ export class RunCard {
   }
 
   _showSaid() {
-    const fold = this._fold;
-    if (!fold.last || this.said.firstChild) return;
-    this.said.append(new SaidSegment(fold, fold.leftOut).element);
-    this.element.setAttribute("aria-label", `Run: ${inputWords(fold.input) || this._run}`);
+    const model = this._model;
+    if (!model.last || this.said.firstChild) return;
+    this.said.append(new SaidSegment(model, model.leftOut).element);
+    this.element.setAttribute("aria-label", `Run: ${inputWords(model.input) || this._run}`);
   }
 
   _show(segment) {
@@ -282,10 +282,10 @@ export class RunCard {
   }
 
   _viewOf(segment) {
-    const fold = this._fold;
+    const model = this._model;
     switch (segment.kind) {
       case "text":
-        return new TextSegment(segment, (one) => !fold.outcome && fold.isOpen(one));
+        return new TextSegment(segment, (one) => !model.outcome && model.isOpen(one));
       case "reasoning":
         return new ThoughtSegment(segment);
       case "refusal":
@@ -294,7 +294,7 @@ export class RunCard {
         return new ToolCard(segment, {
           answer: (approval, body) => this._answer(approval, body),
           now: this._now,
-          over: () => fold.outcome !== null,
+          over: () => model.outcome !== null,
           fresh: this._fresh,
         });
       case "said":
@@ -305,56 +305,56 @@ export class RunCard {
   }
 
   _showHead() {
-    const fold = this._fold;
-    const { status } = fold;
-    const now = Math.max(this._now(), fold.at);
+    const model = this._model;
+    const { status } = model;
+    const now = Math.max(this._now(), model.at);
     if (this.element.dataset.status !== status) {
       this.element.dataset.status = status;
       setText(this.status, STATUS[status] || status);
       if (status !== "connecting" && this._fresh) this._say(this._statusWords(status));
     }
-    setText(this.elapsed, fold.last ? span((fold.endedAt ?? now) - fold.startedAt) : "");
+    setText(this.elapsed, model.last ? span((model.endedAt ?? now) - model.startedAt) : "");
     setText(this.waiting, this._waitingWords(now));
-    this.resume.hidden = !fold.interrupted;
-    const live = fold.last > 0 && !fold.outcome;
+    this.resume.hidden = !model.interrupted;
+    const live = model.last > 0 && !model.outcome;
     clearTimeout(this._clock);
     this._clock = live && !document.hidden && this._follower ? setTimeout(() => this._showHead(), 1000) : 0;
   }
 
   _statusWords(status) {
-    const [asked] = this._fold.pending;
+    const [asked] = this._model.pending;
     const what = status === "waiting_for_approval" && asked ? `: ${asked.question || asked.tool.name}` : "";
     return `${STATUS[status] || status}${what}`;
   }
 
   _waitingWords(now) {
-    const fold = this._fold;
+    const model = this._model;
     if (this._lostAt !== null) return "Connection lost, coming back…";
-    if (fold.outcome || !fold.last) return "";
-    if (fold.interrupted) return "Nobody drives it. It is kept, and can go on.";
-    const on = fold.waitingOn(now);
+    if (model.outcome || !model.last) return "";
+    if (model.interrupted) return "Nobody drives it. It is kept, and can go on.";
+    const on = model.waitingOn(now);
     if (!on || now - on.since < SILENT) {
-      const broke = fold.attempts.length > 1 ? fold.attempts[fold.attempts.length - 1].after : null;
+      const broke = model.attempts.length > 1 ? model.attempts[model.attempts.length - 1].after : null;
       return broke ? capital(`${brokeWords(broke.event)}, ${didWords(broke.event.decision)}`) : "";
     }
     return capital(`${waitingWords(on)}, ${span(now - on.since)}`);
   }
 
   _showEnd() {
-    const fold = this._fold;
-    setText(this.usage, fold.last ? usageWords(fold) : "");
-    const told = fold.outcome;
+    const model = this._model;
+    setText(this.usage, model.last ? usageWords(model) : "");
+    const told = model.outcome;
     this.outcome.hidden = !told;
     if (!told) return;
     this.outcome.dataset.outcome = told.kind;
     const why = told.why && told.why !== "stopped" ? `: ${told.why}` : "";
-    setText(this.outcome, `${STATUS[told.kind]} after ${span(fold.endedAt - fold.startedAt)}${why}`);
+    setText(this.outcome, `${STATUS[told.kind]} after ${span(model.endedAt - model.startedAt)}${why}`);
   }
 
   async _askLedger() {
-    if (this._ledgerAsked || !ENDED.has(this._fold.status)) return;
+    if (this._ledgerAsked || !ENDED.has(this._model.status)) return;
     this._ledgerAsked = true;
-    if (!this._fold.totals.recoveries && this._fold.outcome.kind === "completed") return; // nothing can be in it
+    if (!this._model.totals.recoveries && this._model.outcome.kind === "completed") return; // nothing can be in it
     try {
       const view = ledgerView(await this._api.ask("GET", `${this._path}/ledger`));
       this.ledger.replaceChildren(...(view ? [view] : []));

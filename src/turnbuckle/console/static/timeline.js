@@ -1,7 +1,7 @@
 // The timeline of a run: draws what `timeline_layout` has placed, and keeps it up to date while the run is under way.
 //
 // It is drawn at most ten times a second, less often when a pixel takes longer than that, and not at all while nobody
-// can see it or nothing is left to come. Shapes are kept and moved, not made anew. One can point at a shape, or go
+// can see it or nothing is left to come. Shapes are kept and moved, not made again. One can point at a shape, or go
 // through them with the arrow keys; the same facts stand in words in the list of steps below.
 
 import { el, newId, setText } from "./elements.js";

@@ -390,7 +390,7 @@ function spread(span) {
   });
 }
 
-/** The words of a shape, for those who can not see it. */
+/** The words of a shape, for those who cannot see it. */
 export function shapeWords(shape, now) {
   if (shape.words) return shape.words;
   if (!shape.phase) return wordsOf(shape.span, now);

@@ -1,18 +1,20 @@
-"""Group commit: many small works become one transaction, and only what must reach the disk waits for the disk.
+"""Group commit: many small works become one transaction, and only what must reach the disk waits for the
+disk.
 
-There is one writing connection and two places that may use it: the event loop's own thread and one thread beside it,
-never both at once. Whoever has it is said to have the turn.
+There is one writing connection and two places that may use it: the event loop's own thread and one thread
+beside it, never both at once. Whoever has it is said to have the turn.
 
-- A commit that need not be synced is a write to memory of the operating system and takes a few microseconds, less than
-  handing it to a thread. So a `SEEN` work that finds the turn free is committed at once, where it stands. If more
-  of them come in the same pass of the loop they are gathered and committed together when the pass ends.
-- A `SURE` work waits for the disk, so it goes to the thread. Everything that comes meanwhile waits in a line and is
-  the next batch: the slower the disk, the larger the batches.
+- A commit that need not be synced is a write to memory of the operating system and takes a few microseconds,
+  less than handing it to a thread. So a `FLUSHED` work that finds the turn free is committed at once, where
+  it stands. If more of them come in the same pass of the loop they are gathered and committed together when
+  the pass ends.
+- A `SYNCED` work waits for the disk, so it goes to the thread. Everything that comes meanwhile waits in a
+  line and is the next batch: the slower the disk, the larger the batches.
 - Checkpoints sync twice, so they too happen in the thread.
 
-Whoever brings a work waits until it is stored, so a writer that outruns the disk is slowed, and the line is never
-longer than what those who wait hold in their hands. If a batch fails, all its works fail, and so do those in the line
-that build upon them.
+Whoever brings a work waits until it is stored, so a writer that outruns the disk is slowed, and the line is
+never longer than what those who wait hold in their hands. If a batch fails, all its works fail, and so do
+those in the line that build upon them.
 """
 
 import asyncio
@@ -39,7 +41,8 @@ def _nothing(*_: object) -> None:
 
 
 class Work:
-    """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether it was."""
+    """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether
+    it was."""
 
     __slots__ = ("done", "grade", "lives", "rows", "settle", "size", "statements")
 
@@ -71,8 +74,8 @@ class Committer:
         check: Callable[[], None] = _nothing,
         told: Callable[[StorageError | None], None] = _nothing,
     ) -> None:
-        """`check` raises what speaks against the file before anything is made sure in it. `told` hears of every batch,
-        on the loop."""
+        """`check` raises what speaks against the file before anything is made sure in it. `told` hears of
+        every batch, on the loop."""
         self._check = check
         self._told = told
         self._connection = connection
@@ -127,7 +130,7 @@ class Committer:
 
     def _free_for(self, work: Work) -> bool:
         return (
-            work.grade is Grade.SEEN
+            work.grade is Grade.FLUSHED
             and work.size <= INLINE_BYTES
             and not (self._turn_taken or self._flush_due or self._line)
         )
@@ -155,7 +158,10 @@ class Committer:
             self._hand_over(lambda: self._store(batch), batch)
 
     def _is_quick(self, batch: list[Work]) -> bool:
-        return all(work.grade is Grade.SEEN for work in batch) and sum(work.size for work in batch) <= INLINE_BYTES
+        return (
+            all(work.grade is Grade.FLUSHED for work in batch)
+            and sum(work.size for work in batch) <= INLINE_BYTES
+        )
 
     def _take_batch(self) -> list[Work]:
         batch: list[Work] = []
@@ -205,11 +211,13 @@ class Committer:
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
                 connection.execute("ROLLBACK")
-            grade = Grade.SURE if any(work.grade is Grade.SURE for work in batch) else Grade.SEEN
-            if grade is Grade.SURE:
+            grade = Grade.SYNCED if any(work.grade is Grade.SYNCED for work in batch) else Grade.FLUSHED
+            if grade is Grade.SYNCED:
                 self._check()
             if grade is not self._level:
-                connection.execute("PRAGMA synchronous=FULL" if grade is Grade.SURE else "PRAGMA synchronous=NORMAL")
+                connection.execute(
+                    "PRAGMA synchronous=FULL" if grade is Grade.SYNCED else "PRAGMA synchronous=NORMAL"
+                )
                 self._level = grade
             if len(batch) == 1 and len(batch[0].rows) == 1 and not batch[0].statements:
                 connection.execute(INSERT_ITEM, batch[0].rows[0])  # a statement alone is a transaction
@@ -249,7 +257,8 @@ class Committer:
                     done.set_exception(error)
 
     def _followers(self, batch: list[Work]) -> list[Work]:
-        """Works in the line that were accepted on the promise that this batch is stored, and what builds on them."""
+        """Works in the line that were accepted on the promise that this batch is stored, and what builds on
+        them."""
         lost = {id(live) for work in batch for live in work.lives}
         following: list[Work] = []
         staying: deque[Work] = deque()

@@ -1,11 +1,12 @@
 """The file's shape, and opening it.
 
-The version of the shape is the database's `user_version`, its kind the `application_id`; both are readable even when
-tables are broken. A newer version is refused, an older one is changed by the steps in `MIGRATIONS`, all in one
-transaction. A file without version is empty or not ours.
+The version of the shape is the database's `user_version`, its kind the `application_id`; both are readable
+even when tables are broken. A newer version is refused, an older one is changed by the steps in `migrations`,
+all in one transaction. A file without version is empty or not ours.
 
-Writing and checkpointing is done by one connection only. Old SQLite has a race that can damage the file when two
-connections do it; and nobody else may hold the log open for long. Readers open read-only and never checkpoint.
+Writing and checkpointing is done by one connection only. Old SQLite has a race that can damage the file when
+two connections do it; and nobody else may hold the log open for long. Readers open read-only and never
+checkpoint.
 """
 
 import errno
@@ -27,18 +28,20 @@ from turnbuckle.journal.port import (
     StorageFailed,
     StorageFull,
 )
+from turnbuckle.journal.sqlite.migrations import CHILDREN_IN_ORDER, MIGRATIONS
 
-FORMAT = 3
+FORMAT = 2
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
-APPLICATION = 0x54424A4C
+APPLICATION = 0x54424A32
+BEFORE = {(0x54424A4C, 3): 1}
+"""Files from before the versions were counted from 1 again, and what they count as now."""
 
 _STREAMS = (
-    """CREATE TABLE stream(
-        id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
-        kind TEXT NOT NULL, parent TEXT NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL,
-        created REAL NOT NULL, updated REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL)""",
+    """CREATE TABLE stream( id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, parent TEXT
+    NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL, created REAL NOT NULL, updated
+    REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL)""",
     "CREATE INDEX stream_list ON stream(kind, updated, name)",
     "CREATE INDEX stream_held ON stream(holder) WHERE holder != ''",
     """CREATE TABLE item(
@@ -49,6 +52,7 @@ _STREAMS = (
 _LISTS = (
     "CREATE INDEX stream_child ON stream(parent, kind, updated, name) WHERE parent != ''",
     "CREATE INDEX stream_user ON stream(user, kind, updated, name) WHERE user != ''",
+    CHILDREN_IN_ORDER,
 )
 # What streams are found by, and its index, which follows the table by itself.
 _WORDS = (
@@ -90,24 +94,6 @@ class Connect(Protocol):
 Migration = Callable[[Connection], None]
 
 
-def _add_words_and_lists(connection: Connection) -> None:
-    """From 1 to 2: streams can be found by words, and those of a parent or a user are listed without a look at all
-    others. Of the old streams only the titles are known."""
-    for statement in ("DROP INDEX stream_child", *_LISTS, *_WORDS):
-        connection.execute(statement)
-    connection.execute(INDEX_TITLES)
-
-
-def _allow_merges(connection: Connection) -> None:
-    """From 2 to 3: an item may stand for several, which an older program would take for damage. Nothing is changed."""
-
-
-INDEX_TITLES = (
-    "INSERT INTO word(stream, is_title, text) SELECT id, 1, title FROM stream WHERE title != '' ORDER BY updated"
-)
-MIGRATIONS: Mapping[int, Migration] = {1: _add_words_and_lists, 2: _allow_merges}  # from this version to the next
-
-
 def connect(file: Path, *, read_only: bool = False) -> Connection:
     """A connection through the standard library. Transactions are begun by hand."""
     address = f"{file.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
@@ -115,7 +101,10 @@ def connect(file: Path, *, read_only: bool = False) -> Connection:
 
 
 def open_to_write(
-    file: Path, connect: Connect = connect, migrations: Mapping[int, Migration] = MIGRATIONS, newest: int = FORMAT
+    file: Path,
+    connect: Connect = connect,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+    newest: int = FORMAT,
 ) -> Connection:
     """The only connection that writes. Makes the file, or brings it to the newest version."""
     with storage_errors():
@@ -125,7 +114,9 @@ def open_to_write(
             version_of(connection, file, newest)  # before anything is changed
             _check_modules(connection)
             connection.execute("PRAGMA journal_mode=WAL").fetchall()
-            connection.execute("PRAGMA wal_autocheckpoint=0").fetchall()  # they happen off the loop, when asked for
+            connection.execute(
+                "PRAGMA wal_autocheckpoint=0"
+            ).fetchall()  # they happen off the loop, when asked for
             connection.execute("PRAGMA synchronous=FULL").fetchall()
             if sys.platform == "darwin":
                 connection.execute("PRAGMA fullfsync=1").fetchall()
@@ -138,8 +129,8 @@ def open_to_write(
 
 
 def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) -> Connection:
-    """A connection that can change nothing, and works beside a living writer. Of a file that is `torn` it gives what is
-    left, which the library refuses otherwise."""
+    """A connection that can change nothing, and works beside a living writer. Of a file that is `torn` it
+    gives what is left, which the library refuses otherwise."""
     if not file.exists():
         raise StorageFailed(f"there is no journal at {file}")
     with storage_errors():
@@ -158,24 +149,31 @@ def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) 
 
 def _check_modules(connection: Connection) -> None:
     if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone() is None:
-        raise StorageFailed("the SQLite of this Python was built without FTS5, which the journal needs for its search")
+        raise StorageFailed(
+            "the SQLite of this Python was built without FTS5, which the journal needs for its search"
+        )
 
 
 def version_of(connection: Connection, file: Path, newest: int = FORMAT) -> int:
-    """The format version of a file; 0 if it is empty. Refuses what this program can not know."""
+    """The format version of a file; 0 if it is empty. Refuses what this program cannot know."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if (application, version) in BEFORE:
+        return BEFORE[application, version]
     if application not in (0, APPLICATION) or (tables and not version):
         raise FormatUnknown(f"{file} is a database, but no journal of this program")
     if version > newest:
         raise FormatUnknown(
-            f"{file} has journal format {version}, and this turnbuckle knows formats up to {newest}; use a newer one"
+            f"{file} has journal format {version}, and this turnbuckle knows formats up to {newest}; use "
+            "a newer one"
         )
     return version
 
 
-def _bring_up_to_date(connection: Connection, file: Path, migrations: Mapping[int, Migration], newest: int) -> None:
+def _bring_up_to_date(
+    connection: Connection, file: Path, migrations: Mapping[int, Migration], newest: int
+) -> None:
     version = version_of(connection, file, newest)
     if version == newest:
         return
@@ -244,11 +242,13 @@ def _translated(error: Exception, stream: str) -> StorageError:
     if primary == sqlite3.SQLITE_FULL or number in _NO_ROOM:
         return StorageFull(f"no room for the journal: {error}")
     if number in _NO_FILES or (primary == sqlite3.SQLITE_CANTOPEN and _no_file_can_be_opened()):
-        return OutOfFiles(f"this process may open no more files, so the journal can not be used: {error}")
+        return OutOfFiles(f"this process may open no more files, so the journal cannot be used: {error}")
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in _NOT_ALLOWED:
-        return ReadOnly(f"the journal can not be written: {error}")
+        return ReadOnly(f"the journal cannot be written: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
-        return FormatUnknown(f"the journal's file is no database ({error}): move it away, or put a backup in its place")
+        return FormatUnknown(
+            f"the journal's file is no database ({error}): move it away, or put a backup in its place"
+        )
     if primary == sqlite3.SQLITE_CORRUPT:
         return Damaged(stream, None, f"the database is damaged: {error}")
     return StorageFailed(f"{error} ({name})")

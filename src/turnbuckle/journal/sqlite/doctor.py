@@ -1,10 +1,10 @@
 """Finding damage, and cutting it out.
 
-`check` reads everything and changes nothing. `mend` writes a new file with all that can be trusted: of every stream
-the items before its first bad one, since later ones may stand on what is missing. The old file is kept beside it, so
-nothing is ever destroyed. One rename decides: before it the old file is the journal, behind it the new one, and whoever
-comes next finishes what is left to do. Both take minutes for very large journals, and only `mend` needs the folder to
-itself, as does `vacuum`.
+`check` reads everything and changes nothing. `mend` writes a new file with all that can be trusted: of every
+stream the items before its first bad one, since later ones may stand on what is missing. The old file is kept
+beside it, so nothing is ever destroyed. One rename decides: before it the old file is the journal, behind it
+the new one, and whoever comes next finishes what is left to do. Both take minutes for very large journals,
+and only `mend` needs the folder to itself, as does `vacuum`.
 """
 
 import os
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.sqlite.database import (
-    INDEX_TITLES,
+    FORMAT,
     Connection,
     open_to_read,
     open_to_write,
@@ -34,6 +34,7 @@ from turnbuckle.journal.sqlite.folder import (
     sync_folder,
 )
 from turnbuckle.journal.sqlite.looking import TORN, torn
+from turnbuckle.journal.sqlite.migrations import MIGRATIONS
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
@@ -46,7 +47,8 @@ _CHUNK = 1000
 
 
 class Problem(Struct, frozen=True):
-    """Damage in one stream: `seq` is the first item that is lost, `lost` how many are, if they can be counted."""
+    """Damage in one stream: `seq` is the first item that is lost, `lost` how many are, if they can be
+    counted."""
 
     stream: str
     seq: int | None
@@ -55,7 +57,8 @@ class Problem(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What was found. `structure` is what the database says about itself. `kept` is where `mend` left the old file."""
+    """What was found. `structure` is what the database says about itself. `kept` is where `mend` left the old
+    file."""
 
     format: int
     streams: int
@@ -71,7 +74,8 @@ class Report(Struct, frozen=True):
 
 
 def check(folder: Path) -> Report:
-    """Look at everything. Works beside a living server. Raises only if there is no journal that could be looked at."""
+    """Look at everything. Works beside a living server. Raises only if there is no journal that could be
+    looked at."""
     finish_mend_if_free(folder)
     connection = _opened(folder / DATABASE)
     try:
@@ -94,7 +98,9 @@ def mend(folder: Path) -> Report:
         try:
             with storage_errors(), transaction(new):
                 report = _examine(old, file, new)
-            new.execute("PRAGMA journal_mode=DELETE").fetchall()  # everything into the one file before it is renamed
+            new.execute(
+                "PRAGMA journal_mode=DELETE"
+            ).fetchall()  # everything into the one file before it is renamed
         finally:
             old.close()
             new.close()
@@ -110,8 +116,8 @@ def mend(folder: Path) -> Report:
 
 
 def largest_begins(folder: Path, over: int) -> list[tuple[str, int]]:
-    """Sessions whose newest runs begin with more than so many bytes, and how many: each begins with all that was said
-    before. Raises StorageError."""
+    """Sessions whose newest runs begin with more than so many bytes, and how many: each begins with all that
+    was said before. Raises StorageError."""
     connection = open_to_read(folder / DATABASE)
     try:
         with storage_errors():
@@ -121,8 +127,8 @@ def largest_begins(folder: Path, over: int) -> list[tuple[str, int]]:
 
 
 def vacuum(folder: Path) -> None:
-    """Give the room of what was deleted back to the disk. Needs about as much free room as the journal has. Raises
-    `InUse` if a server is running."""
+    """Give the room of what was deleted back to the disk. Needs about as much free room as the journal has.
+    Raises `InUse` if a server is running."""
     lock = FolderLock(folder)
     try:
         finish_mend(folder)
@@ -162,23 +168,27 @@ def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> 
             size += sum(len(data) for _, _, _, data in good)
             if copy_to is not None:
                 copy_to.executemany(INSERT_ITEM, good)
-    if version > 1:
-        for word in _safely(connection, _WORDS, (), problems, ""):
-            if copy_to is not None and word[1] in keys:
-                copy_to.execute("INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)", word)
-    elif copy_to is not None:
-        copy_to.execute(INDEX_TITLES)
+    for word in _safely(connection, _WORDS, (), problems, ""):
+        if copy_to is not None and word[1] in keys:
+            copy_to.execute("INSERT INTO word(id, stream, is_title, text) VALUES(?, ?, ?, ?)", word)
+    if copy_to is not None:
+        for step in range(version, FORMAT):
+            MIGRATIONS[step](copy_to)
     return Report(version, len(keys), items, size, tuple(problems), tuple(structure))
 
 
-def _good_rows(connection: Connection, key: int, name: str, problems: list[Problem]) -> Iterator[list[ItemRow]]:
+def _good_rows(
+    connection: Connection, key: int, name: str, problems: list[Problem]
+) -> Iterator[list[ItemRow]]:
     """A stream's items, in portions, up to the first bad one."""
     portion: list[ItemRow] = []
     last = 0
     rows = _safely(connection, _ITEMS, (key,), problems, name)
     for row in rows:
         if why := fault(key, last, row[1], row[2], row[3]):
-            problems.append(Problem(name, row[1] if "checksum" in why else last + 1, 1 + sum(1 for _ in rows), why))
+            problems.append(
+                Problem(name, row[1] if "checksum" in why else last + 1, 1 + sum(1 for _ in rows), why)
+            )
             break
         last = row[1]
         portion.append((row[0], row[1], row[2], row[3]))
@@ -195,7 +205,7 @@ def _safely(
     try:
         yield from connection.execute(sql, values)
     except sqlite3.Error as error:
-        problems.append(Problem(stream, None, 0, f"can not be read further: {error}"))
+        problems.append(Problem(stream, None, 0, f"cannot be read further: {error}"))
 
 
 def _structure(connection: Connection) -> list[str]:

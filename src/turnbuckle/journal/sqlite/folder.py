@@ -1,7 +1,7 @@
 """The data folder: where the journal's file lies, and the lock that keeps it to one writing process.
 
-The lock is the operating system's, so it ends with the process that holds it, however that ends. A process that only
-reads takes no lock; it may look whether somebody holds it.
+The lock is the operating system's, so it ends with the process that holds it, however that ends. A process
+that only reads takes no lock; it may look whether somebody holds it.
 """
 
 import errno
@@ -11,11 +11,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from turnbuckle.journal.port import FolderGone, InUse, OutOfFiles, ReadOnly, StorageError, StorageFailed, StorageFull
+from turnbuckle.journal.port import (
+    FolderGone,
+    InUse,
+    OutOfFiles,
+    ReadOnly,
+    StorageError,
+    StorageFailed,
+    StorageFull,
+)
 
 DATABASE = "journal.db"
 MENDED = "journal.db.mended"
-"""A whole new journal that is to take the place of the damaged one. Who opens the folder to write finishes that."""
+"""A whole new journal that is to take the place of the damaged one. Who opens the folder to write finishes
+that."""
 LOCK = "journal.lock"
 _TRIES = 5
 _PAUSE = 0.02  # somebody who looks holds the lock for a moment
@@ -34,7 +43,9 @@ class FolderLock:
             owner = os.read(self._file, 40).decode("ascii", "replace").strip()
             os.close(self._file)
             who = f"process {owner}" if owner else "another process"
-            raise InUse(f"{who} already writes to the journal in {folder}; stop it, or use another data folder")
+            raise InUse(
+                f"{who} already writes to the journal in {folder}; stop it, or use another data folder"
+            )
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
@@ -43,6 +54,18 @@ class FolderLock:
             os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = -1
+
+
+def make_private(folder: Path) -> None:
+    """Close the journal's files to everybody else, also in a folder that was there before. What SQLite makes
+    beside the file gets the same rights."""
+    with suppress(OSError):  # a folder that cannot be written to says so soon enough, in better words
+        os.close(os.open(folder / DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for ending in ("", "-wal", "-shm"):
+        file = folder / f"{DATABASE}{ending}"
+        with suppress(OSError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 class FolderMark:
@@ -73,12 +96,14 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 def _unusable(folder: Path, error: OSError) -> StorageError:
-    words = f"the folder {folder} can not be used: {error.strerror}"
+    words = f"the folder {folder} cannot be used: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(words)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return OutOfFiles(words)
-    return ReadOnly(words) if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageFailed(words)
+    return (
+        ReadOnly(words) if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageFailed(words)
+    )
 
 
 def holds_journal(folder: Path) -> bool:
@@ -87,15 +112,19 @@ def holds_journal(folder: Path) -> bool:
 
 
 def finish_mend(folder: Path) -> str:
-    """Put a mended journal in its place, also if whoever mended it died in the middle. Where the old one is kept; empty
-    if there was nothing to do. Only for whoever holds the folder's lock."""
+    """Put a mended journal in its place, also if whoever mended it died in the middle. Where the old one is
+    kept; empty if there was nothing to do. Only for whoever holds the folder's lock."""
     mended, file = folder / MENDED, folder / DATABASE
     if not mended.exists():
         return ""
     number = 1
     while (aside := folder / f"{DATABASE}.damaged-{number}").exists():
         number += 1
-    for ending in ("-wal", "-shm", ""):  # the file itself last: as long as it is there, the number is the same
+    for ending in (
+        "-wal",
+        "-shm",
+        "",
+    ):  # the file itself last: as long as it is there, the number is the same
         beside = folder / f"{DATABASE}{ending}"
         if beside.exists():
             os.replace(beside, f"{aside}{ending}")

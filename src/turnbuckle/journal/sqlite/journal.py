@@ -1,14 +1,16 @@
 """The writing body: one process, one file, one connection that writes (`committer`) and one that reads.
 
 The folder's lock says that no other process writes. So who may append and where each stream ends is known in
-this process (`live`), claims need no clock that several machines agree on, and all claims of an earlier process are
-dead. Only epochs and the names of holders are stored: the first so that no number is given twice, the second so
-that the next process sees what was in flight. The disk is waited for with the first items under a claim, not with the
-claim itself: an epoch that never had an item may be given again, since nobody has seen a number of it.
+this process (`live`), claims need no clock that several machines agree on, and all claims of an earlier
+process are dead. Only epochs and the names of holders are stored: the first so that no number is given twice,
+the second so that the next process sees what was in flight. The disk is waited for with the first items under
+a claim, not with the claim itself: an epoch that never had an item may be given again, since nobody has seen
+a number of it.
 
-Reads happen on the loop's thread. What was just committed is still in memory (`hot`), so a reader who follows a run
-costs no query. Readers who want pages of the store take turns, one page for each pass of the loop: however many of them
-replay however much, others wait for one page at a time. `docs/decisions/0011` has what a thread would change.
+Reads happen on the loop's thread. What was just committed is still in memory (`hot`), so a reader who follows
+a run costs no query. Readers who want pages of the store take turns, one page for each pass of the loop:
+however many of them replay however much, others wait for one page at a time. `docs/decisions/0011` has what a
+thread would change.
 """
 
 import asyncio
@@ -30,19 +32,19 @@ from turnbuckle.journal.port import (
     Append,
     Claim,
     Closed,
-    Found,
     Gone,
     Grade,
     Held,
+    IndexUpdate,
     Item,
     JournalError,
     Merge,
-    Note,
+    SearchHit,
     StorageError,
+    StreamQuery,
     StreamRow,
     Trouble,
     TroubleBook,
-    Wanted,
     check_distinct,
     check_size,
     merge_fault,
@@ -50,14 +52,17 @@ from turnbuckle.journal.port import (
 from turnbuckle.journal.sqlite import database, rows
 from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
-from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend
+from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
 from turnbuckle.journal.sqlite.looking import look_at
 from turnbuckle.journal.sqlite.search import Search
 
 _SWEEP_ROWS = 2000
 _SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
 _SWEEP = (
-    f"DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT {_SWEEP_ROWS})",
+    (
+        "DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT "
+        f"{_SWEEP_ROWS})"
+    ),
     f"DELETE FROM word WHERE id IN (SELECT id FROM word WHERE stream = ?1 LIMIT {_SWEEP_WORDS})",
 )
 
@@ -89,6 +94,7 @@ class SqliteJournal:
         try:
             with storage_errors():
                 finish_mend(folder)
+            make_private(folder)
             writing = open_to_write(folder / DATABASE, connect)
             try:
                 with storage_errors():
@@ -141,7 +147,7 @@ class SqliteJournal:
             return 0 if found is None else rows.find_head(self._reading, found[0])
 
     async def streams(
-        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         self._check_open()
         found: list[StreamRow] = []
@@ -154,7 +160,9 @@ class SqliteJournal:
             after = page[-1].place
         return found[:limit]
 
-    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
+    async def search(
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         self._check_open()
         found = await self._search.find(words, wanted, limit)
         if wanted.orphaned:
@@ -174,12 +182,19 @@ class SqliteJournal:
     # Writing
 
     async def append(
-        self, stream: str, items: Sequence[bytes], *, after: int, epoch: int, grade: Grade, note: Note | None = None
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
     ) -> int:
         live = self._known(stream)
         new = _checked(live, items, after, epoch)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
-        await self._commit(live, Grade.SURE if live.unsure else grade, new, statements, size=_size_of(note))
+        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=_size_of(note))
         if new and live.epoch == epoch:
             live.unsure = False
         return new[-1][1] if new else after
@@ -192,7 +207,9 @@ class SqliteJournal:
             return held
         claim = live.take(owner, now + seconds)
         try:
-            await self._commit_row(live, Grade.SEEN, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)])
+            await self._commit_row(
+                live, Grade.FLUSHED, lambda key, wall: [rows.set_claim(key, claim.epoch, owner, wall)]
+            )
         except BaseException:  # a cancelled claim may be stored; it then looks like one whose holder died
             if live.is_newest(claim.epoch):
                 live.let_go()
@@ -213,16 +230,18 @@ class SqliteJournal:
         live = self._live_of(claim)
         if live is not None:
             live.let_go()
-            await self._commit(live, Grade.SEEN, [], [rows.set_released(live.key)])
+            await self._commit(live, Grade.FLUSHED, [], [rows.set_released(live.key)])
 
     def still_mine(self, claim: Claim) -> bool:
         live = self._live_of(claim)
         return not self._closed and live is not None and self._monotonic() < live.until
 
-    async def note(self, stream: str, note: Note) -> None:
+    async def note(self, stream: str, note: IndexUpdate) -> None:
         self._check_open()
         live = self._known(stream)
-        await self._commit_row(live, Grade.SEEN, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note))
+        await self._commit_row(
+            live, Grade.FLUSHED, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note)
+        )
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
         self._check_open()
@@ -240,7 +259,7 @@ class SqliteJournal:
                 statements += rows.set_merged(live.key, first, merge.item)
         live.take("merge", math.inf)  # so that nobody claims it meanwhile
         try:
-            await self._commit(live, Grade.SURE, [], statements, size=IN_THREAD)
+            await self._commit(live, Grade.SYNCED, [], statements, size=IN_THREAD)
         finally:
             live.let_go()
             live.epoch -= 1  # no number was given
@@ -258,18 +277,29 @@ class SqliteJournal:
         return self._book.trouble
 
     async def change_all(
-        self, *, appends: Sequence[Append] = (), notes: Sequence[tuple[str, Note]] = (), drops: Sequence[str] = ()
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
     ) -> bool:
         self._check_open()
         check_distinct(appends, notes, drops)
         going = [live for live in map(self._known, drops) if live.key]
         if any(live.held_by(self._monotonic()) for live in going):
             return False
-        parts = [(live := self._known(one.stream), _checked(live, one.items, one.after, one.epoch)) for one in appends]
-        noted = [(live, note) for live, note in ((self._known(name), note) for name, note in notes) if live.key]
+        parts = [
+            (live := self._known(one.stream), _checked(live, one.items, one.after, one.epoch))
+            for one in appends
+        ]
+        noted = [
+            (live, note) for live, note in ((self._known(name), note) for name, note in notes) if live.key
+        ]
         pairs = [*((live, one.note) for (live, _), one in zip(parts, appends, strict=True)), *noted]
         wall = self._wall()
-        statements = [each for live, note in pairs if note is not None for each in rows.set_note(live.key, note, wall)]
+        statements = [
+            each for live, note in pairs if note is not None for each in rows.set_note(live.key, note, wall)
+        ]
         statements += [each for live in going for each in rows.set_dropped(live.key)]
         await self._commit_all([*parts, *((live, []) for live, _ in noted)], going, statements)
         for (live, new), one in zip(parts, appends, strict=True):
@@ -281,7 +311,10 @@ class SqliteJournal:
         return True
 
     async def _commit_all(
-        self, parts: list[tuple[Live, list[rows.ItemRow]]], going: list[Live], statements: list[rows.Statement]
+        self,
+        parts: list[tuple[Live, list[rows.ItemRow]]],
+        going: list[Live],
+        statements: list[rows.Statement],
     ) -> None:
         """One work of all these streams; those that are `going` do not exist afterwards."""
         parts = [*parts, *((live, list[rows.ItemRow]()) for live in going)]
@@ -301,18 +334,19 @@ class SqliteJournal:
         for live, new in parts:
             self._accept(live, new)
         lives = tuple(live for live, _ in parts)
-        work = Work(lives, Grade.SURE, [row for _, new in parts for row in new], statements, settle)
+        work = Work(lives, Grade.SYNCED, [row for _, new in parts for row in new], statements, settle)
         await self._committer.commit(work)
 
     def _known(self, stream: str) -> Live:
         return self._live.get(stream) or self._load(stream)
 
     async def _sweep(self, live: Live, key: int) -> None:
-        """Delete a dropped stream's items and words, a bounded number at a time, since others want to write too."""
+        """Delete a dropped stream's items and words, a bounded number at a time, since others want to write
+        too."""
         while self._is_left(key):
             statements: list[rows.Statement] = [(sql, (key,)) for sql in _SWEEP]
-            await self._commit(live, Grade.SEEN, [], statements, size=IN_THREAD)
-        await self._commit(live, Grade.SEEN, [], [("DELETE FROM dropped WHERE stream = ?", (key,))])
+            await self._commit(live, Grade.FLUSHED, [], statements, size=IN_THREAD)
+        await self._commit(live, Grade.FLUSHED, [], [("DELETE FROM dropped WHERE stream = ?", (key,))])
 
     def _is_left(self, key: int) -> bool:
         self._check_open()
@@ -379,10 +413,13 @@ class SqliteJournal:
         makes: bool = False,
         size: int = 0,
     ) -> None:
-        """Store, and keep `live` true to what was stored. From here on the stream is known until it is idle."""
+        """Store, and keep `live` true to what was stored. From here on the stream is known until it is
+        idle."""
         self._check_open()
         self._accept(live, new)
-        work = Work((live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes))
+        work = Work(
+            (live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes)
+        )
         work.size = max(work.size, size)
         await self._committer.commit(work)
 
@@ -394,7 +431,9 @@ class SqliteJournal:
         if live.key:
             self._live[live.name] = live
 
-    def _settle(self, live: Live, new: list[rows.ItemRow], error: StorageError | None, *, makes: bool = False) -> None:
+    def _settle(
+        self, live: Live, new: list[rows.ItemRow], error: StorageError | None, *, makes: bool = False
+    ) -> None:
         """They are stored, or not."""
         live.on_its_way -= 1
         if error is not None:
@@ -428,7 +467,8 @@ class SqliteJournal:
         return live if live is not None and live.is_newest(claim.epoch) else None
 
     def _forget_if_idle(self, live: Live) -> None:
-        """A stream that nobody writes is read from the store when it is asked for, so memory does not grow."""
+        """A stream that nobody writes is read from the store when it is asked for, so memory does not
+        grow."""
         if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
             del self._live[live.name]
             self._hot.forget(live.name)
@@ -443,7 +483,7 @@ def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list
     return rows.item_rows(live.key, live.tail, epoch, items)
 
 
-def _size_of(note: Note | None) -> int:
+def _size_of(note: IndexUpdate | None) -> int:
     """Words are put in order in the index, which at times takes long: never on the loop."""
     changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
     return IN_THREAD if changes else 0

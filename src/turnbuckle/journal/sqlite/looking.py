@@ -1,6 +1,8 @@
-"""A quick look at the file as it lies on the disk: what the process itself has in memory may long be something else.
+"""A quick look at the file as it lies on the disk: what the process itself has in memory may long be
+something else.
 
-It costs the same for every size of journal: the beginning of the file, its length, and a few streams by chance.
+It costs the same for every size of journal: the beginning of the file, its length, and a few streams by
+chance.
 """
 
 import os
@@ -20,7 +22,9 @@ _SAMPLES = 4
 _LOOKS = 4
 _PAUSE = 0.1
 _STREAM = "SELECT id, name FROM stream WHERE id >= ? ORDER BY id LIMIT 1"
-_NEWEST = "SELECT seq, sum, data FROM item WHERE stream = ? AND length(data) < 1048576 ORDER BY seq DESC LIMIT 3"
+_NEWEST = (
+    "SELECT seq, sum, data FROM item WHERE stream = ? AND length(data) < 1048576 ORDER BY seq DESC LIMIT 3"
+)
 
 
 def look_at(mark: FolderMark, connect: Connect) -> None:
@@ -38,8 +42,9 @@ def look_at(mark: FolderMark, connect: Connect) -> None:
 
 
 def torn(file: Path) -> str:
-    """What is wrong with the beginning or the length of a file; empty if nothing is. What is only in the log so far is
-    not missed. Beside a process that is just writing its log into the file one look may be too early."""
+    """What is wrong with the beginning or the length of a file; empty if nothing is. What is only in the log
+    so far is not missed. Beside a process that is just writing its log into the file one look may be too
+    early."""
     for _ in range(_LOOKS - 1):
         if not _torn(file):
             return ""
@@ -62,8 +67,8 @@ def _torn(file: Path) -> str:
 
 
 def _has_log(file: Path) -> bool:
-    """Whether a log lies beside it. A loss of power may leave the beginning of the file newer than its end; what is
-    missing then stands in the log."""
+    """Whether a log lies beside it. A loss of power may leave the beginning of the file newer than its end;
+    what is missing then stands in the log."""
     log = file.with_name(f"{file.name}-wal")
     return log.exists() and log.stat().st_size > 0
 

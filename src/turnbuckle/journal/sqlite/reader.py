@@ -1,7 +1,8 @@
 """The reading body: for a command that looks at the journal beside a living server, or when there is none.
 
-It takes no lock and changes nothing. News come from another process, so it can only look again and again; the question
-whether anything changed at all costs a few microseconds, and one asker serves everybody who waits here.
+It takes no lock and changes nothing. News come from another process, so it can only look again and again; the
+question whether anything changed at all costs a few microseconds, and one asker serves everybody who waits
+here.
 """
 
 import asyncio
@@ -14,12 +15,12 @@ from turnbuckle.journal.port import (
     READ_LIMIT,
     SEARCH_LIMIT,
     Closed,
-    Found,
     Gone,
     Item,
     JournalError,
+    SearchHit,
+    StreamQuery,
     StreamRow,
-    Wanted,
 )
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import connect, open_to_read, snapshot, storage_errors
@@ -44,7 +45,10 @@ class SqliteReader:
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         self._check_open()
-        with storage_errors(stream), snapshot(self._reading):  # else a stream might be half deleted in between
+        with (
+            storage_errors(stream),
+            snapshot(self._reading),
+        ):  # else a stream might be half deleted in between
             found = rows.find_stream(self._reading, stream)
             return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
 
@@ -65,7 +69,7 @@ class SqliteReader:
             version = self._version()
 
     async def streams(
-        self, wanted: Wanted = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         """As the port says. Beside a living writer nothing counts as orphaned, since only that one knows."""
         self._check_open()
@@ -74,8 +78,9 @@ class SqliteReader:
         with storage_errors():
             return rows.list_streams(self._reading, wanted, after, limit)
 
-    async def search(self, words: str, wanted: Wanted = EVERY_STREAM, limit: int = SEARCH_LIMIT) -> list[Found]:
-        """As the port says. A journal that no newer version has written to since words are kept has none."""
+    async def search(
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         self._check_open()
         if wanted.orphaned and has_writer(self._folder):
             return []

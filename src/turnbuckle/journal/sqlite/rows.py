@@ -1,19 +1,28 @@
 """Rows and what they mean: items with their checksums, and the index of streams.
 
-A checksum covers an item's bytes, its number and its stream, so a changed byte and a row in the wrong place are both
-found. Numbers have no gaps inside an epoch, so a missing row is found too. Every read checks both.
+A checksum covers an item's bytes, its number and its stream, so a changed byte and a row in the wrong place
+are both found. Numbers have no gaps inside an epoch, so a missing row is found too. Every read checks both.
 
-An item that took the place of others says how many numbers before its own it stands for: in the upper half of the
-column that holds its checksum, which covers that too. So such a gap is known from one that damage made.
+An item that took the place of others says how many numbers before its own it stands for: in the upper half of
+the column that holds its checksum, which covers that too. So such a gap is known from one that damage made.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
-from zlib import crc32
 
 from msgspec import structs
 
-from turnbuckle.journal.port import READ_BYTES, Damaged, Item, Merge, Note, StreamRow, Wanted, next_seq
+from turnbuckle.journal.port import (
+    READ_BYTES,
+    Damaged,
+    IndexUpdate,
+    Item,
+    Merge,
+    StreamQuery,
+    StreamRow,
+    next_seq,
+)
+from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum
 from turnbuckle.journal.sqlite.database import Connection
 from turnbuckle.journal.words import kept, kept_words
 
@@ -24,15 +33,6 @@ INSERT_ITEM = "INSERT INTO item(stream, seq, sum, data) VALUES(?, ?, ?, ?)"
 SELECT_ITEMS = "SELECT seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
 COLUMNS = "name, kind, parent, title, status, user, created, updated, epoch, holder"
 _EPOCH_MASK = (1 << 32) - 1
-_SPREAD = 2654435761  # keeps the sums of equal items in neighbouring streams apart
-_SPANS = 2246822519  # and those of items that stand for so many others
-_SUM_BITS = 32
-_SUM_MASK = 0xFFFFFFFF
-
-
-def checksum(key: int, seq: int, data: bytes, span: int = 0) -> int:
-    """`span` is how many numbers before its own an item stands for."""
-    return crc32(data, (key * _SPREAD + seq + span * _SPANS) & _SUM_MASK) | span << _SUM_BITS
 
 
 def item_rows(key: int, head: int, epoch: int, items: Sequence[bytes]) -> list[ItemRow]:
@@ -41,7 +41,8 @@ def item_rows(key: int, head: int, epoch: int, items: Sequence[bytes]) -> list[I
 
 
 def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, bytes]]) -> list[Item]:
-    """The items of these rows up to the first one that is not what was written. Raises if that is the very first."""
+    """The items of these rows up to the first one that is not what was written. Raises if that is the very
+    first."""
     items: list[Item] = []
     size = 0
     last = after
@@ -61,7 +62,7 @@ def trusted(stream: str, key: int, after: int, rows: Iterable[tuple[int, int, by
 
 def fault(key: int, last: int, seq: int, stored: int, data: object) -> str:
     """What is wrong with a row that follows `last`; empty if nothing is."""
-    first = seq if stored <= _SUM_MASK else seq - (stored >> _SUM_BITS)
+    first = seq if stored <= SUM_MASK else seq - (stored >> SUM_BITS)
     if first > last + 1 and first & _EPOCH_MASK != 1:  # a cursor may stand inside of what was merged
         return f"items are missing after {last}"
     if not isinstance(data, bytes) or checksum(key, seq, data, seq - first) != stored:
@@ -84,25 +85,30 @@ def find_stream(connection: Connection, name: str) -> tuple[int, int] | None:
 
 
 def find_head(connection: Connection, key: int) -> int:
-    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM item WHERE stream = ?", (key,)).fetchone()[0])
+    return int(
+        connection.execute("SELECT coalesce(max(seq), 0) FROM item WHERE stream = ?", (key,)).fetchone()[0]
+    )
 
 
 def has_rows(connection: Connection, key: int) -> bool:
     """Whether anything of a stream is left, whether or not it is still in the index."""
-    sql = "SELECT EXISTS(SELECT 1 FROM item WHERE stream = ?1) OR EXISTS(SELECT 1 FROM word WHERE stream = ?1)"
+    sql = (
+        "SELECT EXISTS(SELECT 1 FROM item WHERE stream = ?1) OR EXISTS(SELECT 1 FROM word WHERE stream = ?1)"
+    )
     return bool(connection.execute(sql, (key,)).fetchone()[0])
 
 
 def highest_key(connection: Connection) -> int:
     return int(
         connection.execute(
-            "SELECT max((SELECT coalesce(max(id), 0) FROM stream), (SELECT coalesce(max(stream), 0) FROM dropped))"
+            "SELECT max((SELECT coalesce(max(id), 0) FROM stream), (SELECT coalesce(max(stream), 0) FROM "
+            "dropped))"
         ).fetchone()[0]
     )
 
 
 def list_streams(
-    connection: Connection, wanted: Wanted, after: tuple[float, str] | None, limit: int
+    connection: Connection, wanted: StreamQuery, after: tuple[float, str] | None, limit: int
 ) -> list[StreamRow]:
     conditions = conditions_of(wanted)
     if after is not None:
@@ -113,13 +119,15 @@ def list_streams(
     return [StreamRow(*row) for row in connection.execute(sql, (*values, limit))]
 
 
-def conditions_of(wanted: Wanted) -> list[Statement]:
+def conditions_of(wanted: StreamQuery) -> list[Statement]:
     """What a row of the index must fulfil. Whether a holder is gone only a writer knows."""
     conditions: list[Statement] = []
     for field, value in wanted.fields():
         conditions.append((f"stream.{field} = ?", (value,)))
         if value and field in ("parent", "user"):
-            conditions.append((f"stream.{field} != ''", ()))  # says that the index with this very condition will do
+            conditions.append(
+                (f"stream.{field} != ''", ())
+            )  # says that the index with this very condition will do
     if wanted.parent and wanted.user:  # a parent has few children, a user may have everything
         conditions = [(text.replace("stream.user", "+stream.user"), values) for text, values in conditions]
     return [*conditions, ("stream.holder != ''", ())] if wanted.orphaned else conditions
@@ -140,12 +148,14 @@ def set_released(key: int) -> Statement:
     return ("UPDATE stream SET holder = '' WHERE id = ?", (key,))
 
 
-def set_note(key: int, note: Note, now: float) -> list[Statement]:
+def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
     given = {name: value for name, value in structs.asdict(note).items() if isinstance(value, str)}
     fields = {name: kept(value) for name, value in given.items()}
     words = fields.pop("words", "")
     columns = ", ".join(f"{name} = ?" for name in (*fields, "updated"))
-    statements: list[Statement] = [(f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), now, key))]
+    statements: list[Statement] = [
+        (f"UPDATE stream SET {columns} WHERE id = ?", (*fields.values(), now, key))
+    ]
     if note.forgotten:
         statements.append(("DELETE FROM word WHERE stream = ?", (key,)))
     if "title" in fields:
@@ -161,7 +171,7 @@ def find_first(connection: Connection, key: int, merge: Merge) -> int | None:
     """The first number that a merge will stand for; None if the stream does not have its items."""
     sql = "SELECT sum FROM item WHERE stream = ? AND seq = ?"
     begin, end = (connection.execute(sql, (key, seq)).fetchone() for seq in (merge.first, merge.item.seq))
-    return None if begin is None or end is None else merge.first - (int(begin[0]) >> _SUM_BITS)
+    return None if begin is None or end is None else merge.first - (int(begin[0]) >> SUM_BITS)
 
 
 def set_merged(key: int, first: int, item: Item) -> list[Statement]:

@@ -1,15 +1,15 @@
-"""Finding streams by words, in a thread and over a connection of its own: nobody else may wait for it. A search that
-nobody waits for any more is broken off.
+"""Finding streams by words, in a thread and over a connection of its own: nobody else may wait for it. A
+search that nobody waits for any more is broken off.
 
-Theory of operation. One word of the question leads: places where it stands are looked at from the newest on, until
-enough streams are found or the most were looked at. So a search costs what it shows, and a word that stands everywhere
-costs no more than a rare one. Whether a stream has all the words is found out from its texts, by the same rules as
-everywhere (`words`); the index only says where to look. Every word goes to it in quotes, so that no sign in it has a
-meaning there.
+Theory of operation. One word of the question leads: places where it stands are looked at from the newest on,
+until enough streams are found or the most were looked at. So a search costs what it shows, and a word that
+stands everywhere costs no more than a rare one. Whether a stream has all the words is found out from its
+texts, by the same rules as everywhere (`words`); the index only says where to look. Every word goes to it in
+quotes, so that no sign in it has a meaning there.
 
-Where the only word may be the beginning of one, the index would first collect all places of all words that begin so.
-So the newest texts are looked through before it is asked. Scripts without spaces have no words in the index; there the
-texts themselves are looked through, as many of the newest as is affordable.
+Where the only word may be the beginning of one, the index would first collect all places of all words that
+begin so. So the newest texts are looked through before it is asked. Scripts without spaces have no words in
+the index; there the texts themselves are looked through, as many of the newest as is affordable.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turnbuckle.journal.port import Closed, Found, StorageError, StreamRow, Wanted
+from turnbuckle.journal.port import Closed, SearchHit, StorageError, StreamQuery, StreamRow
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import Connect, Connection, open_to_read, storage_errors
 from turnbuckle.journal.words import Question, questions, snippet
 
 MOST_LOOKED = 2000
-"""Streams that one search looks at. What stands only in older ones is not found by words that stand everywhere."""
+"""Streams that one search looks at. What stands only in older ones is not found by words that stand
+everywhere."""
 MOST_NEWEST = 4000
 """Texts that are looked through where a word may be the beginning of one."""
 MOST_TEXTS = 50_000
 """The same for scripts without spaces: some 50 MB, a tenth of a second."""
-_HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'word_index'"
 _INDEXED = """
 SELECT word.id, word.stream FROM word_index CROSS JOIN word ON word.id = word_index.rowid
 WHERE word_index MATCH ? ORDER BY word_index.rowid DESC"""
@@ -50,8 +50,9 @@ class Search:
         self._turn = asyncio.Lock()
         self._closed = False
 
-    async def find(self, words: str, wanted: Wanted, limit: int) -> list[Found]:
-        """As the port says, but `orphaned` means only that somebody claimed the stream and never released it."""
+    async def find(self, words: str, wanted: StreamQuery, limit: int) -> list[SearchHit]:
+        """As the port says, but `orphaned` means only that somebody claimed the stream and never released
+        it."""
         asked = questions(words)
         if not asked:
             return []
@@ -75,7 +76,7 @@ class Search:
                 self._connection.close()
                 self._connection = None
 
-    def _find(self, asked: list[Question], wanted: Wanted, limit: int) -> list[Found]:
+    def _find(self, asked: list[Question], wanted: StreamQuery, limit: int) -> list[SearchHit]:
         if self._connection is None:
             self._connection = open_to_read(self._file, self._connect)
         with storage_errors():
@@ -83,7 +84,9 @@ class Search:
 
     async def _break_off(self, job: "asyncio.Future[Any]") -> None:
         self._interrupt()
-        while not job.done():  # the connection is nobody else's before that, however often the caller is cancelled
+        while (
+            not job.done()
+        ):  # the connection is nobody else's before that, however often the caller is cancelled
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([job])
         job.exception()  # nobody is left to hear of it
@@ -97,11 +100,9 @@ class Search:
             raise Closed("the journal is closed")
 
 
-def find(connection: Connection, asked: list[Question], wanted: Wanted, limit: int) -> list[Found]:
-    """The streams that have every word. A journal that was only read since an older version has no words yet."""
-    if connection.execute(_HAS_INDEX).fetchone() is None:
-        return []
-    hits: dict[int, tuple[int, Found]] = {}
+def find(connection: Connection, asked: list[Question], wanted: StreamQuery, limit: int) -> list[SearchHit]:
+    """The streams that have every word."""
+    hits: dict[int, tuple[int, SearchHit]] = {}
     looking = _Looking(connection, asked, wanted)
     for places in _places(connection, asked):
         for stream in places:
@@ -115,7 +116,7 @@ def find(connection: Connection, asked: list[Question], wanted: Wanted, limit: i
 class _Looking:
     """Looks at streams, each once."""
 
-    def __init__(self, connection: Connection, asked: list[Question], wanted: Wanted) -> None:
+    def __init__(self, connection: Connection, asked: list[Question], wanted: StreamQuery) -> None:
         self.count = 0
         self._seen: set[int] = set()
         self._connection = connection
@@ -125,7 +126,7 @@ class _Looking:
         self._sql = f"SELECT {rows.COLUMNS} FROM stream WHERE id = ? AND {where}"
         self._values = [value for _, some in conditions for value in some]
 
-    def at(self, stream: int) -> tuple[int, Found] | None:
+    def at(self, stream: int) -> tuple[int, SearchHit] | None:
         """The newest place of a word in it, and what is shown; None if it does not fit."""
         if stream in self._seen:
             return None
@@ -140,11 +141,12 @@ class _Looking:
         if len(there) < len(places):
             return None
         at, text = max(there)
-        return at, Found(StreamRow(*row), snippet(text, self._asked))
+        return at, SearchHit(StreamRow(*row), snippet(text, self._asked))
 
 
 def _places(connection: Connection, asked: list[Question]) -> Iterator[Iterator[int]]:
-    """Streams in which the leading word may stand, from the newest place on; the cheap ways to look come first."""
+    """Streams in which the leading word may stand, from the newest place on; the cheap ways to look come
+    first."""
     spaced = [one for one in asked if not one.is_unspaced]
     whole = [one for one in spaced if not one.may_begin]
     lead = max(whole or spaced or asked, key=lambda one: len(one.word))

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from turnbuckle.lab.asked import last_role
 from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.received import last_role
 from turnbuckle.lab.script import (
     Case,
     Comments,
@@ -52,7 +52,11 @@ def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...
 BREAKS: tuple[Case, ...] = (
     _case("silent", "accepts the request and never sends a byte", Stall("forever"), scenarios=("P1", "P33")),
     _case(
-        "opens-then-silent", "headers and the opening frame, then nothing", Open(), Stall("forever"), scenarios=("P2",)
+        "opens-then-silent",
+        "headers and the opening frame, then nothing",
+        Open(),
+        Stall("forever"),
+        scenarios=("P2",),
     ),
     _case(
         "stalls-in-text",
@@ -69,7 +73,11 @@ BREAKS: tuple[Case, ...] = (
         scenarios=("P2",),
     ),
     _case(
-        "comments-only", "half an answer, then only comments", Say(_HALF), Comments("forever", 1.0), scenarios=("P5",)
+        "comments-only",
+        "half an answer, then only comments",
+        Say(_HALF),
+        Comments("forever", 1.0),
+        scenarios=("P5",),
     ),
     _case(
         "pings-only",
@@ -105,7 +113,12 @@ BREAKS: tuple[Case, ...] = (
         scenarios=("P23",),
     ),
     _case(
-        "drips-then-reset", "a byte at a time, then a reset", Dribble(1), Say(_HALF), Cut("reset"), scenarios=("P23",)
+        "drips-then-reset",
+        "a byte at a time, then a reset",
+        Dribble(1),
+        Say(_HALF),
+        Cut("reset"),
+        scenarios=("P23",),
     ),
     Case(
         "reset-once-then-works",
@@ -149,5 +162,7 @@ BREAKS: tuple[Case, ...] = (
         again=True,
         scenarios=("P31",),
     ),
-    _case("takes-no-prefill", "goes on, but only if a user asks for it", _takes_no_prefill, scenarios=("P30",)),
+    _case(
+        "takes-no-prefill", "goes on, but only if a user asks for it", _takes_no_prefill, scenarios=("P30",)
+    ),
 )

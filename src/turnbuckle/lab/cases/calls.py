@@ -25,12 +25,16 @@ _OSLO = {"city": "Oslo"}
 _BERGEN = {"city": "Bergen"}
 _CITIES = ("Oslo", "Bergen", "Bodo")
 _BOTH: Script = (Call("get_weather", _OSLO), Call("get_weather", _BERGEN), Finish())
-_FILE = "".join(f"line {number:04}: each turn of the screw takes up a little more slack\n" for number in range(280))
+_FILE = "".join(
+    f"line {number:04}: each turn of the screw takes up a little more slack\n" for number in range(280)
+)
 
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
+    return Frame(
+        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
+    )
 
 
 def _fragment(arguments: str, name: str = "", **fields: Any) -> dict[str, Any]:
@@ -51,8 +55,12 @@ def _chat_only(name: str, summary: str, *frames: ScriptItem, scenarios: tuple[st
     return _case_of(name, summary, frames, _BOTH, scenarios)
 
 
-def _case_of(name: str, summary: str, frames: Script, by_the_book: Script, scenarios: tuple[str, ...]) -> Case:
-    return _case(name, summary, When("openai_chat streaming", (*frames, _DONE), by_the_book), scenarios=scenarios)
+def _case_of(
+    name: str, summary: str, frames: Script, by_the_book: Script, scenarios: tuple[str, ...]
+) -> Case:
+    return _case(
+        name, summary, When("openai_chat streaming", (*frames, _DONE), by_the_book), scenarios=scenarios
+    )
 
 
 _OSLO_TEXT = '{"city":"Oslo"}'
@@ -86,7 +94,13 @@ def _other_ids() -> Script:
     """A call that is announced, done and told in the terminal response, each time under other ids."""
     begun = {**_item("a"), "status": "in_progress", "arguments": ""}
     grown = {"item_id": "fc_a", "output_index": 0, "delta": _OSLO_TEXT}
-    response = {"id": "lab", "object": "response", "status": "completed", "model": "lab", "output": [_item("c")]}
+    response = {
+        "id": "lab",
+        "object": "response",
+        "status": "completed",
+        "model": "lab",
+        "output": [_item("c")],
+    }
     told: tuple[tuple[str, dict[str, Any]], ...] = (
         ("response.output_item.added", {"output_index": 0, "item": begun}),
         ("response.function_call_arguments.delta", grown),
@@ -102,9 +116,17 @@ def _city(name: str, **fields: Any) -> Frame:
 
 CALLS: tuple[Case, ...] = (
     _case("tool", "calls get_weather, then answers from its result", Call("get_weather", _OSLO), Finish()),
-    _case("text-then-tool", "says a sentence, then calls", Say("Let me look."), Call("get_weather", _OSLO), Finish()),
+    _case(
+        "text-then-tool",
+        "says a sentence, then calls",
+        Say("Let me look."),
+        Call("get_weather", _OSLO),
+        Finish(),
+    ),
     _case("parallel-tools", "two calls in one reply", *_BOTH),
-    _case("tool-without-arguments", "a call whose arguments are no text at all", Call("get_time", ""), Finish()),
+    _case(
+        "tool-without-arguments", "a call whose arguments are no text at all", Call("get_time", ""), Finish()
+    ),
     _chat_only(
         "same-index",
         "two calls on index 0, with different ids",
@@ -116,7 +138,10 @@ CALLS: tuple[Case, ...] = (
     _case_of(
         "three-on-one-index",
         "three calls on index 0, with different ids",
-        (*(_city(name, index=0, id=f"call_{name}", type="function") for name in _CITIES), _chunk({}, "tool_calls")),
+        (
+            *(_city(name, index=0, id=f"call_{name}", type="function") for name in _CITIES),
+            _chunk({}, "tool_calls"),
+        ),
         (*(Call("get_weather", {"city": name}) for name in _CITIES), Finish()),
         scenarios=("T6",),
     ),
@@ -150,7 +175,10 @@ CALLS: tuple[Case, ...] = (
         scenarios=("T11",),
     ),
     _case(
-        "same-object-twice", "a call's arguments, twice in one string", Call("get_weather", _OSLO_TEXT * 2), Finish()
+        "same-object-twice",
+        "a call's arguments, twice in one string",
+        Call("get_weather", _OSLO_TEXT * 2),
+        Finish(),
     ),
     _case(
         "empty-object-first",
@@ -192,7 +220,10 @@ CALLS: tuple[Case, ...] = (
     Case(
         "cut-in-shell",
         "cut inside a command that would do harm if run",
-        ((Call("shell", '{"command":"rm -rf notes', 0, closed=False), Cut("reset")), (Say("I leave it."), Finish())),
+        (
+            (Call("shell", '{"command":"rm -rf notes', 0, closed=False), Cut("reset")),
+            (Say("I leave it."), Finish()),
+        ),
         scenarios=("T4",),
     ),
     Case(
@@ -229,7 +260,13 @@ CALLS: tuple[Case, ...] = (
     Case(
         "long-write-killed-every-4000",
         "18 kB to write; reset after 4,000 characters each",
-        ((KillAfter(arguments=4000), Call("write_file", {"path": "long.txt", "content": _FILE}, 40), Finish()),),
+        (
+            (
+                KillAfter(arguments=4000),
+                Call("write_file", {"path": "long.txt", "content": _FILE}, 40),
+                Finish(),
+            ),
+        ),
         after_tools=(Say("The file is written."), Finish()),
         scenarios=("T2",),
     ),

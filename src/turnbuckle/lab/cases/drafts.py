@@ -1,13 +1,13 @@
 """A file of 30,000 characters through a provider that ends every stream after 4,000 characters of arguments.
 
-Three models, and each is a function of the request alone: one that finishes drafts as it is asked to, one that ignores
-drafts but makes smaller calls, and one that does the same thing for ever.
+Three models, and each is a function of the request alone: one that finishes drafts as it is asked to, one
+that ignores drafts but makes smaller calls, and one that does the same thing for ever.
 """
 
 import json
 from collections.abc import Callable, Iterable
 
-from turnbuckle.lab.asked import (
+from turnbuckle.lab.received import (
     asked_reading,
     brings_results,
     last_result,
@@ -28,7 +28,11 @@ _SMALL = 3_000
 _PIECES = 40
 _KILL = KillAfter(arguments=KILLED_AFTER, how="fin")
 _DONE: tuple[ScriptItem, ...] = (Say("The file is written."), Finish())
-_WHOLE: tuple[ScriptItem, ...] = (_KILL, Call("write_file", {"path": PATH, "content": TEXT}, _PIECES), Finish())
+_WHOLE: tuple[ScriptItem, ...] = (
+    _KILL,
+    Call("write_file", {"path": PATH, "content": TEXT}, _PIECES),
+    Finish(),
+)
 
 
 def finishes_drafts(request: LabRequest) -> Iterable[ScriptItem]:
@@ -52,17 +56,27 @@ def makes_smaller_calls(request: LabRequest) -> Iterable[ScriptItem]:
     piece = TEXT[done * _SMALL : (done + 1) * _SMALL]
     if not piece:
         return _DONE
-    return (_KILL, Call("append_file" if done else "write_file", {"path": PATH, "content": piece}, _PIECES), Finish())
+    return (
+        _KILL,
+        Call("append_file" if done else "write_file", {"path": PATH, "content": piece}, _PIECES),
+        Finish(),
+    )
 
 
-NOTE = "The rope is new, the shackle is old, and the turnbuckle between them wants a drop of oil before the wind comes."
+NOTE = (
+    "The rope is new, the shackle is old, and the turnbuckle between them wants a drop of oil before "
+    "the wind comes."
+)
 _NOTE_AT = 70
 _ECHO = 50
 
 
 def _cut_write(text: str, at: int) -> Step:
     def step(request: LabRequest) -> Iterable[ScriptItem]:
-        return (Call("write_file", f'{{"path":"note.md","content":"{text[:at]}', 0, closed=False), Cut("reset"))
+        return (
+            Call("write_file", f'{{"path":"note.md","content":"{text[:at]}', 0, closed=False),
+            Cut("reset"),
+        )
 
     return step
 
@@ -79,7 +93,10 @@ def _finishes(text: str, at: int, rest: str, reading: str) -> Step:
         asked = shown_draft(last_user_text(request))
         if brings_results(request) or asked is None:
             return _DONE
-        return (Call("finish_call", {"draft": asked.id, "after": text[at - 40 : at], "rest": rest}, 0), Finish())
+        return (
+            Call("finish_call", {"draft": asked.id, "after": text[at - 40 : at], "rest": rest}, 0),
+            Finish(),
+        )
 
     return step
 
@@ -97,7 +114,9 @@ _in_a_fence = _finishes(
 _behind_a_preface = _finishes(
     NOTE, _NOTE_AT, f"Continuing: {NOTE[_NOTE_AT:]}", "without the first 12 characters of your rest"
 )
-BLOCK = "The wave lifts the boat, the rope takes up the slack, and nobody on board says a single word about it. "
+BLOCK = (
+    "The wave lifts the boat, the rope takes up the slack, and nobody on board says a single word about it. "
+)
 BLOCKS = BLOCK * 4
 _BLOCKS_AT = 150
 _equal_blocks = _finishes(BLOCKS, _BLOCKS_AT, BLOCKS[_BLOCKS_AT:], "your rest as it is")
@@ -145,7 +164,10 @@ def _writes_instead(content: str) -> Step:
     return step
 
 
-_answers_in_text: tuple[ScriptItem, ...] = (Say(f"Here is the rest:\n```\n{SMALL_FILE[_SMALL_AT:]}\n```"), Finish())
+_answers_in_text: tuple[ScriptItem, ...] = (
+    Say(f"Here is the rest:\n```\n{SMALL_FILE[_SMALL_AT:]}\n```"),
+    Finish(),
+)
 
 DRAFTS: tuple[Case, ...] = (
     Case(

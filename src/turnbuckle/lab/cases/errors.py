@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from turnbuckle.lab.asked import results_brought
 from turnbuckle.lab.cases.whole import ANSWER
+from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import (
     Call,
     Case,
@@ -26,7 +26,9 @@ _DONE = When("openai_chat streaming", (Raw("data: [DONE]\n\n"),))
 _DAMAGED = Raw('data: {"id":"lab","object":"chat.completion.chu\n\n')
 _BAD_EVENT = Raw('event: lab\ndata: {"oops": \n\n')
 _CALLS: Script = (Call("get_weather", {"city": "Oslo"}), Finish())
-_UNPAIRED = Status(400, "messages.1: `tool_use` ids were found without `tool_result` blocks", "invalid_request_error")
+_UNPAIRED = Status(
+    400, "messages.1: `tool_use` ids were found without `tool_result` blocks", "invalid_request_error"
+)
 
 
 def _strict_about_calls(request: LabRequest) -> Iterable[ScriptItem]:
@@ -51,7 +53,9 @@ ERRORS: tuple[Case, ...] = (
         again=True,
         scenarios=("P21",),
     ),
-    Case("fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True),
+    Case(
+        "fails-twice-then-works", "500, 503, then works", ((Status(500),), (Status(503),), _WORKS), again=True
+    ),
     Case(
         "restarts",
         "503 three times, then works",
@@ -69,9 +73,14 @@ ERRORS: tuple[Case, ...] = (
         Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "2"}),
         scenarios=("L12",),
     ),
-    _case("quota-used-up", "429 that no wait will change", Status(429, "quota exceeded", "insufficient_quota")),
     _case(
-        "out-of-money", "402 without a hint when to come back", Status(402, "your balance is empty"), scenarios=("P21",)
+        "quota-used-up", "429 that no wait will change", Status(429, "quota exceeded", "insufficient_quota")
+    ),
+    _case(
+        "out-of-money",
+        "402 without a hint when to come back",
+        Status(402, "your balance is empty"),
+        scenarios=("P21",),
     ),
     Case(
         "payment-due-once",
@@ -147,8 +156,16 @@ ERRORS: tuple[Case, ...] = (
     _case("html-page", "a proxy's page under status 200", Garbage("html")),
     _case("html-page-502", "a proxy's page under status 502", Garbage("html", 502)),
     _case("foreign-json", "JSON that is no answer", Garbage("json")),
-    _case("random-bytes", "bytes of no meaning in the name of a stream", Garbage("bytes", 200, "text/event-stream")),
-    _case("plain-text", "a load balancer's words in the name of a stream", Garbage("text", 200, "text/event-stream")),
+    _case(
+        "random-bytes",
+        "bytes of no meaning in the name of a stream",
+        Garbage("bytes", 200, "text/event-stream"),
+    ),
+    _case(
+        "plain-text",
+        "a load balancer's words in the name of a stream",
+        Garbage("text", 200, "text/event-stream"),
+    ),
     _case("empty-body", "200 and not a byte", Garbage("empty")),
     Case(
         "hole-in-text",

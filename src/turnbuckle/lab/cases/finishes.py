@@ -3,7 +3,20 @@
 from collections.abc import Iterable
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Call, Case, Cut, Error, Finish, Frame, LabRequest, Raw, Reason, Say, ScriptItem, When
+from turnbuckle.lab.script import (
+    Call,
+    Case,
+    Cut,
+    Error,
+    Finish,
+    Frame,
+    LabRequest,
+    Raw,
+    Reason,
+    Say,
+    ScriptItem,
+    When,
+)
 from turnbuckle.vocab.events import Usage
 
 _HALF = ANSWER[:44]
@@ -14,7 +27,12 @@ _NATIVE = {
     "created": 0,
     "model": "lab",
     "choices": [
-        {"index": 0, "delta": {"content": ""}, "finish_reason": "stop", "native_finish_reason": "network_error"}
+        {
+            "index": 0,
+            "delta": {"content": ""},
+            "finish_reason": "stop",
+            "native_finish_reason": "network_error",
+        }
     ],
 }
 _CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
@@ -22,7 +40,9 @@ _CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 
 def _finished(reason: str) -> Frame:
     choice = {"index": 0, "delta": {}, "finish_reason": reason}
-    return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
+    return Frame(
+        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
+    )
 
 
 def _used_up(request: LabRequest) -> Usage:
@@ -52,7 +72,12 @@ def _case(name: str, summary: str, *steps: ScriptItem, scenarios: tuple[str, ...
 
 FINISHES: tuple[Case, ...] = (
     _case("length", "cut by the output cap, and says so", _length),
-    _case("length-in-arguments", "the cap cuts a call, and the reply says so", _length_in_call, scenarios=("T1",)),
+    _case(
+        "length-in-arguments",
+        "the cap cuts a call, and the reply says so",
+        _length_in_call,
+        scenarios=("T1",),
+    ),
     _case(
         "length-called-tool-calls",
         "the cap cuts a call; the reply says: run tools",
@@ -86,7 +111,10 @@ FINISHES: tuple[Case, ...] = (
         "two-reasons",
         "cut by the cap; says length, then stop",
         Say(_HALF),
-        When("openai_chat streaming", (_finished("length"), _finished("stop"), Raw("data: [DONE]\n\n"), Cut("tidy"))),
+        When(
+            "openai_chat streaming",
+            (_finished("length"), _finished("stop"), Raw("data: [DONE]\n\n"), Cut("tidy")),
+        ),
         Finish("length"),
     ),
     _case("unknown-reason", "a reason that nobody knows", Say(ANSWER), Finish("stop", "banana")),
@@ -99,7 +127,11 @@ FINISHES: tuple[Case, ...] = (
     _case(
         "native-network-error",
         "an empty stop that the host calls network_error",
-        When("openai_chat streaming", (Frame(_NATIVE), Raw("data: [DONE]\n\n")), (Error("server", "network_error"),)),
+        When(
+            "openai_chat streaming",
+            (Frame(_NATIVE), Raw("data: [DONE]\n\n")),
+            (Error("server", "network_error"),),
+        ),
         scenarios=("P16",),
     ),
     _case(
@@ -108,7 +140,12 @@ FINISHES: tuple[Case, ...] = (
         Finish("stop", "MALFORMED_FUNCTION_CALL"),
         scenarios=("P18",),
     ),
-    _case("filtered", "a filter stopped it before the first word", Finish("filtered", "filtered"), scenarios=("P19",)),
+    _case(
+        "filtered",
+        "a filter stopped it before the first word",
+        Finish("filtered", "filtered"),
+        scenarios=("P19",),
+    ),
     _case("filtered-in-text", "a filter stopped it in mid-text", Say(_HALF), Finish("filtered", "filtered")),
     _case(
         "context-full",

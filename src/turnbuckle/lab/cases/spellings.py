@@ -11,7 +11,9 @@ _HALF = 40
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> Frame:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return Frame({"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]})
+    return Frame(
+        {"id": "lab", "object": "chat.completion.chunk", "created": 0, "model": "lab", "choices": [choice]}
+    )
 
 
 def _spelt(name: str, summary: str, *deltas: dict[str, Any]) -> Case:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from turnbuckle.lab.asked import last_user_text
+from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import (
     Call,
     Case,
@@ -21,7 +21,9 @@ from turnbuckle.lab.script import (
 
 ANSWER = "A turnbuckle joins two ropes and takes up their slack, so that the line holds when the wind pulls."
 THOUGHT = "The user wants a short answer. A turnbuckle tightens a line; I will say that and no more."
-_PARAGRAPH = "Line {} runs from the mast to the deck, and each turn of the screw takes up a little more slack. "
+_PARAGRAPH = (
+    "Line {} runs from the mast to the deck, and each turn of the screw takes up a little more slack. "
+)
 _LONG = "".join(_PARAGRAPH.format(number) for number in range(1, 206))
 _UNICODE = "Grüße, 漢字, \u2028 a line separator, e\u0301, 👩‍👩‍👧, 🇩🇪 and the end."
 _TABLE = "| part | state |\n|---|---|\n" + "| shackle | in order |\n" * 60
@@ -41,7 +43,11 @@ WHOLE: tuple[Case, ...] = (
     _case("reasoning", "thinks, then answers", Reason(THOUGHT), Say(ANSWER), Finish()),
     _case("long", "an answer of 20,000 characters", Say(_LONG), Finish()),
     _case(
-        "unicode", "many scripts, and U+2028, which ends no line", Say(_UNICODE, pieces=1), Finish(), scenarios=("P24",)
+        "unicode",
+        "many scripts, and U+2028, which ends no line",
+        Say(_UNICODE, pieces=1),
+        Finish(),
+        scenarios=("P24",),
     ),
     _case(
         "emoji-ending",
@@ -69,7 +75,12 @@ WHOLE: tuple[Case, ...] = (
         scenarios=("P3",),
     ),
     _case(
-        "slow-prefill", "three silent minutes, then the answer", Stall(180), Say(ANSWER), Finish(), scenarios=("P3",)
+        "slow-prefill",
+        "three silent minutes, then the answer",
+        Stall(180),
+        Say(ANSWER),
+        Finish(),
+        scenarios=("P3",),
     ),
     _case(
         "thinks-behind-signs-of-life",
@@ -105,7 +116,7 @@ WHOLE: tuple[Case, ...] = (
         scenarios=("P28",),
     ),
     _case("plain-answer", "one JSON document though a stream was asked for", Plain(), Say(ANSWER), Finish()),
-    _case("refusal", "the model declines", Refuse("I can not help with that."), Finish()),
+    _case("refusal", "the model declines", Refuse("I cannot help with that."), Finish()),
     _case(
         "repeats-itself",
         "one sentence 300 times",

@@ -1,29 +1,35 @@
 """Any history becomes a legal one for a protocol.
 
-Theory of operation. Repair is a fold of named passes in a fixed order; each is pure, idempotent, and reports what it
-did. What an earlier request already sent (the first `sealed` messages) is never touched, because providers bind
-reasoning and caches to the exact prefix; so a hole in it that only an edit could close stays, and is listed in `left`.
-Nothing of the user is ever dropped, and no result goes without a note. The judge of the outcome, `reply/rules.py`,
-shares no logic with the passes.
+Theory of operation. Repair is a fold of named passes in a fixed order; each is pure, idempotent, and reports
+what it did. What an earlier request already sent (the first `sealed` messages) is never touched, because
+providers bind reasoning and caches to the exact prefix; so a hole in it that only an edit could close stays,
+and is listed in `left`. Nothing of the user is ever dropped, and no result goes without a note. The judge of
+the outcome, `reply/rules.py`, shares no logic with the passes.
 
-Order matters in four places. Parts find their messages before anything is paired. What belongs to nothing is dropped
-before ids are given: a new id must not be taken for one that a result has, nor depend on a call that goes. Turns are
-joined before results are placed, and again after, since a late result may have stood between two messages of one turn.
-Notes that only keep the order legal come last.
+Order matters in four places. Parts find their messages before anything is paired. What belongs to nothing is
+dropped before ids are given: a new id must not be taken for one that a result has, nor depend on a call that
+goes. Turns are joined before results are placed, and again after, since a late result may have stood between
+two messages of one turn. Notes that only keep the order legal come last.
 
-No pass looks at what was said later than the next turn of the model. So a history that grows is sent growing: each
-request begins with the one before.
+No pass looks at what was said later than the next turn of the model. So a history that grows is sent growing:
+each request begins with the one before.
 """
 
 from msgspec import Struct
 
 from turnbuckle.reply.repair.answers import answers, orphan_results
-from turnbuckle.reply.repair.calls import half_calls, legal_call_arguments, legal_names, nameless_calls, unique_ids
+from turnbuckle.reply.repair.calls import (
+    half_calls,
+    legal_call_arguments,
+    legal_names,
+    nameless_calls,
+    unique_ids,
+)
 from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms
 from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns, no_user_after_tools
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
 from turnbuckle.reply.rules import Violation, violations
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.quirks import Quirks
 
 __all__ = ["PASSES", "RepairNote", "Repaired", "repair"]
@@ -58,7 +64,7 @@ class Repaired(Struct, frozen=True):
 
 def repair(
     messages: History,
-    protocol: Protocol,
+    rules: HistoryRules,
     *,
     model: str = "",
     sealed: int = 0,
@@ -66,15 +72,15 @@ def repair(
     to_ask: bool = False,
     tools: frozenset[str] = frozenset(),
 ) -> Repaired:
-    """Make a history legal for a protocol, changing nothing before message number `sealed`.
+    """Make a history legal by these rules, changing nothing before message number `sealed`.
 
     With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
     assistant's word. The names of `tools`, which are offered with it, stay as they are."""
     quirks = quirks or Quirks()
-    terms = Terms(protocol, model, max(0, min(sealed, len(messages))), quirks, to_ask, tools)
+    terms = Terms(rules, model, max(0, min(sealed, len(messages))), quirks, to_ask, tools)
     notes: list[RepairNote] = []
     for run in PASSES:
         messages, did = run(messages, terms)
         notes += [RepairNote(run.__name__, index, what) for index, what in did]
-    left = violations(messages, protocol, model=model, quirks=quirks, to_ask=to_ask, tools=tools)
+    left = violations(messages, rules, model=model, quirks=quirks, to_ask=to_ask, tools=tools)
     return Repaired(messages, tuple(notes), left)

@@ -1,9 +1,10 @@
 """Passes that pair calls and results.
 
-In the end each turn with calls is followed by one tool message with one result per call, in the order of the calls.
-A result that came late is moved to its place while nothing of that was sent. Once sent, the place is taken (perhaps by
-a stand-in), and providers bind what they made later to it: then the late result is told as a note instead. That it was
-sent is known where it is sealed, and where the model has spoken again: it was asked with what stood before.
+In the end each turn with calls is followed by one tool message with one result per call, in the order of the
+calls. A result that came late is moved to its place while nothing of that was sent. Once sent, the place is
+taken (perhaps by a stand-in), and providers bind what they made later to it: then the late result is told as
+a note instead. That it was sent is known where it is sealed, and where the model has spoken again: it was
+asked with what stood before.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,10 @@ def orphan_results(messages: History, terms: Terms) -> Passed:
     """Drop results that no call before them asked for."""
     gone = {seat for seat in bind(messages, terms).orphans if seat.message >= terms.sealed}
     did = [
-        (seat.message, f"dropped a result of {result_at(messages, seat).call_id or '(no id)'}: nothing called for it")
+        (
+            seat.message,
+            f"dropped a result of {result_at(messages, seat).call_id or '(no id)'}: nothing called for it",
+        )
         for seat in sorted(gone)
     ]
     return Passed(without_seats(messages, gone) if gone else messages, did)
@@ -82,20 +86,21 @@ def _plan(messages: History, terms: Terms) -> _Plan:
 
 def _first_answerable(messages: History, terms: Terms) -> int:
     """From which message on a result at the boundary is a legal answer to a call in the sealed part."""
-    if terms.protocol == "openai_responses":
+    if terms.rules.results == "anywhere":
         return 0  # an output may stand anywhere behind its call
     first = terms.sealed
     while first and messages[first - 1].role == "tool":
         first -= 1
     while first and messages[first - 1].role == "assistant":
         first -= 1
-        if terms.protocol == "openai_chat":
-            break  # only Anthropic joins assistant messages behind each other to one turn
+        if not terms.rules.joins_turns:
+            break
     return first
 
 
 class _Home(NamedTuple):
-    """Where the results of a turn belong: by which key, from which message on, and what to say if there are none."""
+    """Where the results of a turn belong: by which key, from which message on, and what to say if there are
+    none."""
 
     key: int
     behind: int
@@ -103,7 +108,8 @@ class _Home(NamedTuple):
 
 
 def _settle(messages: History, call: CallPart, home: _Home, results: list[Seat], plan: _Plan) -> None:
-    """Choose the one result of a call: the first that is a tool's own word, else the first, else a stand-in."""
+    """Choose the one result of a call: the first that is a tool's own word, else the first, else a
+    stand-in."""
     place = plan.homes.setdefault(home.key, [])
     if not results:
         place.append(stand_in(call.id, home.unknown))

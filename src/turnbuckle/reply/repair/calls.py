@@ -14,11 +14,16 @@ from turnbuckle.reply.repair.history import (
     with_parts,
     without_seats,
 )
-from turnbuckle.reply.stand_in import BAD_ARGUMENTS, legal_arguments, stand_in, state_once_changed, takes_free_text
+from turnbuckle.reply.stand_in import (
+    BAD_ARGUMENTS,
+    legal_arguments,
+    stand_in,
+    state_once_changed,
+    takes_free_text,
+)
 from turnbuckle.vocab.arguments import judge
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
-from turnbuckle.vocab.naming import TOOL_NAMES, takes_call_id
 
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_STEM = 30
@@ -40,7 +45,7 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
         call = call_at(messages, seat)
         if seat.message < terms.sealed:
             continue
-        if call.id not in seen and takes_call_id(call.id, terms.protocol, terms.quirks):
+        if call.id not in seen and terms.rules.takes_call_id(call.id, terms.quirks):
             seen.add(call.id)
             continue
         # The other calls of the reply came together with it; what comes later must not matter.
@@ -53,7 +58,7 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
         return Passed(messages, did)
     touched = {seat.message for seat in renamed}
     out = [
-        _renamed(message, index, renamed, terms.protocol) if index in touched else message
+        _renamed(message, index, renamed, terms.rules) if index in touched else message
         for index, message in enumerate(messages)
     ]
     return Passed(tuple(out), did)
@@ -68,37 +73,39 @@ def nameless_calls(messages: History, terms: Terms) -> Passed:
         if seat.message < terms.sealed or call.name.strip():
             continue
         did.append((seat.message, f"dropped the call {call.id}: it has no name"))
-        did += [(result.message, f"dropped a result of {call.id}: its call has no name") for result in results]
+        did += [
+            (result.message, f"dropped a result of {call.id}: its call has no name") for result in results
+        ]
         gone |= {seat, *results}
     return Passed(without_seats(messages, gone) if gone else messages, did)
 
 
 def legal_names(messages: History, terms: Terms) -> Passed:
-    """Spell names of tools that nobody has so that the provider takes them. Models invent names, and one of them in the
-    history would have every later request refused.
+    """Spell names of tools that nobody has so that the provider takes them. Models invent names, and one of
+    them in the history would have every later request refused.
 
-    A name that is offered stays, since the provider has taken it. Any other gets a digest of what it was, so it
-    always becomes the same one and is never that of a tool."""
+    A name that is offered stays, since the provider has taken it. Any other gets a digest of what it was, so
+    it always becomes the same one and is never that of a tool."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
-    spelling = TOOL_NAMES[terms.protocol]
+    spelling = terms.rules.tool_names
     for index, message in open_messages(messages, terms):
         parts: list[Part] = []
         for part in message.parts:
             if not isinstance(part, CallPart) or part.name in terms.tools or spelling.takes(part.name):
                 parts.append(part)
                 continue
-            name = legal_name(part.name, terms.protocol)
+            name = legal_name(part.name, terms.rules)
             did.append((index, f"spelled the name of the call {part.id} as {name}"))
-            parts.append(CallPart(part.id, name, part.arguments, state_once_changed(part, terms.protocol)))
+            parts.append(CallPart(part.id, name, part.arguments, state_once_changed(part, terms.rules)))
         changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
         out.append(with_parts(message, tuple(parts)) if changed else message)
     return Passed(tuple(out), did)
 
 
-def legal_name(name: str, protocol: Protocol) -> str:
-    """A name that this protocol's providers take in place of one that they do not."""
-    most = TOOL_NAMES[protocol].most or _LONGEST_NAME
+def legal_name(name: str, rules: HistoryRules) -> str:
+    """A name that is legal by these rules in place of one that they do not."""
+    most = rules.tool_names.most or _LONGEST_NAME
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     stem = _NOT_PLAIN.sub("_", name.strip())[: most - len(digest) - 2].strip("_-") or "tool"
     stem = stem if stem[0].isalpha() else f"_{stem}"
@@ -106,7 +113,8 @@ def legal_name(name: str, protocol: Protocol) -> str:
 
 
 def half_calls(messages: History, terms: Terms) -> Passed:
-    """Drop unfinished calls of cut replies. One that somebody answered stays: its arguments are mended next."""
+    """Drop unfinished calls of cut replies. One that somebody answered stays: its arguments are mended
+    next."""
     did: list[tuple[int, str]] = []
     gone: set[Seat] = set()
     bound = bind(messages, terms)
@@ -115,7 +123,7 @@ def half_calls(messages: History, terms: Terms) -> Passed:
             continue
         call = call_at(messages, seat)
         # Free text cannot be told whole from half, so in a cut reply it counts as half.
-        free = takes_free_text(call, terms.protocol)
+        free = takes_free_text(call, terms.rules)
         if free or not call.arguments.strip() or judge(call.arguments).status != "whole":
             did.append((seat.message, f"dropped the half call {call.id} of a cut reply"))
             gone.add(seat)
@@ -132,7 +140,7 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
         parts: list[Part] = []
         failed: list[Part] = []
         for place, part in enumerate(message.parts):
-            if not isinstance(part, CallPart) or takes_free_text(part, terms.protocol):
+            if not isinstance(part, CallPart) or takes_free_text(part, terms.rules):
                 parts.append(part)
                 continue
             mended = legal_arguments(part.arguments)
@@ -140,7 +148,7 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
                 parts.append(part)
                 continue
             did.append((index, f"made the arguments of {part.id} a JSON object"))
-            parts.append(CallPart(part.id, part.name, mended, state_once_changed(part, terms.protocol)))
+            parts.append(CallPart(part.id, part.name, mended, state_once_changed(part, terms.rules)))
             if mended != "{}" and not bound.in_time(Seat(index, place)):
                 failed.append(stand_in(part.id, BAD_ARGUMENTS))
         changed = any(a is not b for a, b in zip(parts, message.parts, strict=True))
@@ -151,8 +159,8 @@ def legal_call_arguments(messages: History, terms: Terms) -> Passed:
 
 
 class _Namer:
-    """New ids that no earlier call has, the same ones for the same history. They never depend on what comes later: a
-    request that is longer begins with the same words."""
+    """New ids that no earlier call has, the same ones for the same history. They never depend on what comes
+    later: a request that is longer begins with the same words."""
 
     def __init__(self, used: set[str]) -> None:
         self._used = used
@@ -167,12 +175,12 @@ class _Namer:
         return name
 
 
-def _renamed(message: Message, index: int, names: dict[Seat, str], protocol: Protocol) -> Message:
+def _renamed(message: Message, index: int, names: dict[Seat, str], rules: HistoryRules) -> Message:
     parts: list[Part] = []
     for place, part in enumerate(message.parts):
         name = names.get(Seat(index, place))
         if name is not None and isinstance(part, CallPart):
-            parts.append(CallPart(name, part.name, part.arguments, state_once_changed(part, protocol)))
+            parts.append(CallPart(name, part.name, part.arguments, state_once_changed(part, rules)))
         elif name is not None and isinstance(part, ResultPart):
             parts.append(ResultPart(name, part.content, part.failed))
         else:

@@ -1,7 +1,7 @@
 """What every pass works with: the history, what may be touched in it, which result belongs to which call.
 
-A pass is a pure function from a history to a history and notes. It leaves the first `sealed` messages alone, and
-run on its own output it changes nothing and notes nothing.
+A pass is a pure function from a history to a history and notes. It leaves the first `sealed` messages alone,
+and run on its own output it changes nothing and notes nothing.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from turnbuckle.vocab.ids import Protocol
+from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
 from turnbuckle.vocab.quirks import Quirks
 
@@ -27,7 +27,7 @@ class RepairNote(Struct, frozen=True):
 class Terms(Struct, frozen=True):
     """For whom the history must be legal, and from which message on it may be changed."""
 
-    protocol: Protocol
+    rules: HistoryRules
     model: str = ""
     sealed: int = 0
     quirks: Quirks = Quirks()
@@ -54,47 +54,53 @@ class Seat(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """Which results belong to which call, in order of arrival, and which belong to none. `takers` are the calls that
-    a further result of an id would belong to. `turns` says how often the model has begun to speak, at each message."""
+    """Which results belong to which call, in order of arrival, and which belong to none. `takers` are the
+    calls that a further result of an id would belong to. `turns` says how often the model has begun to speak,
+    at each message."""
 
     results: dict[Seat, list[Seat]]
     orphans: list[Seat]
-    takers: dict[str, list[Seat]]
+    takers: dict[str, dict[Seat, None]]
     turns: list[int]
 
     def in_time(self, call: Seat) -> list[Seat]:
-        """The results that came before the model spoke again. Those alone it was asked with, so nothing that was sent
-        may depend on the others."""
-        return [result for result in self.results[call] if self.turns[result.message] == self.turns[call.message]]
+        """The results that came before the model spoke again. Those alone it was asked with, so nothing that
+        was sent may depend on the others."""
+        return [
+            result for result in self.results[call] if self.turns[result.message] == self.turns[call.message]
+        ]
 
 
 def bind(messages: History, terms: Terms) -> Bound:
     """A result belongs to the latest turn before it that made a call of its id; in it, to the first such call
     that has none yet, else to the last one.
 
-    Assistant messages behind each other are one turn, except where they were sent to a provider that does not join
-    them. Calls and results in messages of any other role are none."""
+    Assistant messages behind each other are one turn, except where they were sent to a provider that does not
+    join them. Calls and results in messages of any other role are none."""
     bound = Bound({}, [], {}, _turns(messages))
     turns: dict[str, int] = {}
+    free: dict[str, Iterator[Seat]] = {}
     turn = 0
     for index, message in enumerate(messages):
-        stands_alone = message.role != "assistant" or (terms.protocol == "openai_chat" and index < terms.sealed)
+        stands_alone = message.role != "assistant" or (not terms.rules.joins_turns and index < terms.sealed)
         turn += stands_alone
         for place, part in enumerate(message.parts):
             if isinstance(part, CallPart) and message.role == "assistant":
                 if turns.get(part.id) != turn:
                     turns[part.id] = turn
-                    bound.takers[part.id] = []
-                bound.takers[part.id].append(Seat(index, place))
+                    bound.takers[part.id] = {}
+                bound.takers[part.id][Seat(index, place)] = None
+                free.pop(part.id, None)
                 bound.results[Seat(index, place)] = []
             elif isinstance(part, ResultPart) and message.role == "tool":
-                _bind_result(part.call_id, Seat(index, place), bound)
+                _bind_result(part.call_id, Seat(index, place), bound, free)
         turn += message.role != "assistant"
     return bound
 
 
 def _turns(messages: History) -> list[int]:
-    """How often the model has begun to speak, at each message. Its messages behind each other are one turn."""
+    """How often the model has begun to speak, at each message. Its messages behind each other are one
+    turn."""
     counts: list[int] = []
     before = ""
     for message in messages:
@@ -104,13 +110,15 @@ def _turns(messages: History) -> list[int]:
     return counts
 
 
-def _bind_result(call_id: str, seat: Seat, bound: Bound) -> None:
+def _bind_result(call_id: str, seat: Seat, bound: Bound, free: dict[str, Iterator[Seat]]) -> None:
+    """`free` are the calls of an id that have no result yet, each looked at once."""
     takers = bound.takers.get(call_id)
     if not takers:
         bound.orphans.append(seat)
         return
-    owner = next((call for call in takers if not bound.results[call]), takers[-1])
-    bound.results[owner].append(seat)
+    if call_id not in free:
+        free[call_id] = iter([call for call in takers if not bound.results[call]])
+    bound.results[next(free[call_id], next(reversed(takers)))].append(seat)
 
 
 def call_at(messages: History, seat: Seat) -> CallPart:

@@ -9,8 +9,8 @@ GO_ON = "Continue."
 
 
 def joined_turns(messages: History, terms: Terms) -> Passed:
-    """Assistant messages behind each other are one turn and become one message: text and calls of one turn in two
-    messages tear calls from their results."""
+    """Assistant messages behind each other are one turn and become one message: text and calls of one turn in
+    two messages tear calls from their results."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
@@ -23,19 +23,22 @@ def joined_turns(messages: History, terms: Terms) -> Passed:
 
 
 def first_is_user(messages: History, terms: Terms) -> Passed:
-    """Anthropic wants the first word to be the user's. Where it is not, a note says that something is missing."""
+    """Where the first word must be the user's and is not, a note says that something is missing."""
     first = next((index for index, message in enumerate(messages) if message.role != "system"), None)
-    if terms.protocol != "anthropic" or first is None or first < terms.sealed or messages[first].role == "user":
+    if not terms.rules.user_first or first is None or first < terms.sealed or messages[first].role == "user":
         return Passed(messages, [])
     opening = Message("user", (TextPart(OPENING),), note=True)
-    return Passed((*messages[:first], opening, *messages[first:]), [(first, "opened with a note as the user")])
+    return Passed(
+        (*messages[:first], opening, *messages[first:]), [(first, "opened with a note as the user")]
+    )
 
 
 def no_user_after_tools(messages: History, terms: Terms) -> Passed:
-    """Where a host refuses the user's word directly behind results, a short note as the assistant stands between.
+    """Where a host refuses the user's word directly behind results, a short note as the assistant stands
+    between.
 
-    The other ways are worse: before its call the message would answer something that was not yet said, and inside a
-    result it would no longer be the user's."""
+    The other ways are worse: before its call the message would answer something that was not yet said, and
+    inside a result it would no longer be the user's."""
     if terms.quirks.text_after_tools:
         return Passed(messages, [])
     did: list[tuple[int, str]] = []
@@ -49,8 +52,8 @@ def no_user_after_tools(messages: History, terms: Terms) -> Passed:
 
 
 def ends_open(messages: History, terms: Terms) -> Passed:
-    """If the history is to be answered, the assistant may not have had the last word: newer models refuse to go on
-    from their own words. Only when asked for, since a paused turn is sent back exactly as it is."""
+    """If the history is to be answered, the assistant may not have had the last word: newer models refuse to
+    go on from their own words. Only when asked for, since a paused turn is sent back exactly as it is."""
     spoken = [message for message in messages if message.role != "system"]
     if not terms.to_ask or not spoken or spoken[-1].role != "assistant":
         return Passed(messages, [])
@@ -60,8 +63,8 @@ def ends_open(messages: History, terms: Terms) -> Passed:
 
 def _join(one: Message, other: Message, terms: Terms) -> Message:
     between: tuple[Part, ...] = ()
-    if terms.protocol == "openai_chat" and not one.partial and _has_text(one) and _has_text(other):
-        between = (TextPart("\n\n"),)  # chat runs all text of a message together
+    if terms.rules.runs_text_together and not one.partial and _has_text(one) and _has_text(other):
+        between = (TextPart("\n\n"),)
     parts = (*one.parts, *between, *other.parts)
     return Message("assistant", parts, note=one.note and other.note, partial=other.partial)
 

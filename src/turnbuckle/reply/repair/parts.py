@@ -1,4 +1,5 @@
-"""Passes over the parts of single messages: each part in a message that may hold it, none that a provider refuses."""
+"""Passes over the parts of single messages: each part in a message that may hold it, none that a provider
+refuses."""
 
 from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages, with_parts
 from turnbuckle.reply.stand_in import state_once_changed
@@ -21,10 +22,11 @@ _MODELS_CANNOT = (ImagePart, FilePart)
 
 
 def parts_in_place(messages: History, terms: Terms) -> Passed:
-    """Results into tool messages, words of people out of them, calls and reasoning only from the assistant, pictures
-    and files never from it: no protocol takes those back.
+    """Results into tool messages, words of people out of them, calls and reasoning only from the assistant,
+    pictures and files never from it: no protocol takes those back.
 
-    Results stand before the text of the same message: text in front of them teaches models to answer nothing."""
+    Results stand before the text of the same message: text in front of them teaches models to answer
+    nothing."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
@@ -32,7 +34,9 @@ def parts_in_place(messages: History, terms: Terms) -> Passed:
         others = tuple(part for part in message.parts if not isinstance(part, ResultPart))
         cannot = _MODELS_CANNOT if message.role == "assistant" else _PEOPLE_CANNOT
         fitting = tuple(part for part in others if not isinstance(part, cannot))
-        did += [(index, f"dropped {_name(part)} from a {message.role} message") for part in _lost(others, fitting)]
+        did += [
+            (index, f"dropped {_name(part)} from a {message.role} message") for part in _lost(others, fitting)
+        ]
         others = fitting
         if message.role == "tool":
             if others:
@@ -56,23 +60,32 @@ def parts_in_place(messages: History, terms: Terms) -> Passed:
 def foreign_state(messages: History, terms: Terms) -> Passed:
     """Drop reasoning and opaque parts that this provider would refuse; take foreign state off all others.
 
-    A Responses item remembers the reasoning that led to it, so with the reasoning goes that memory."""
+    An item that is known by its id remembers the reasoning that led to it, so with the reasoning goes that
+    memory."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
         parts: list[Part] = []
         bereft = False
         for part in message.parts:
-            if not can_return(part, terms.protocol, terms.model, terms.quirks):
+            if not can_return(part, terms.rules, terms.model, terms.quirks):
                 did.append((index, f"dropped {_name(part)} that this provider would refuse"))
-                bereft = terms.protocol == "openai_responses"
+                bereft = terms.rules.items_have_identity
                 continue
             bereft = bereft and not is_thought(part)
-            bare = _stateless(part) if _has_foreign_state(part, terms) else _unbound(part) if bereft else part
+            bare = (
+                _stateless(part)
+                if _has_foreign_state(part, terms)
+                else _unbound(part, terms)
+                if bereft
+                else part
+            )
             if bare != part:
                 did.append((index, f"took provider state off {_name(part)}"))
             parts.append(part if bare == part else bare)
-        same = len(parts) == len(message.parts) and all(a is b for a, b in zip(parts, message.parts, strict=True))
+        same = len(parts) == len(message.parts) and all(
+            a is b for a, b in zip(parts, message.parts, strict=True)
+        )
         out.append(message if same else with_parts(message, tuple(parts)))
     return Passed(tuple(out), did)
 
@@ -80,13 +93,13 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
 def loose_thoughts(messages: History, terms: Terms) -> Passed:
     """Drop reasoning that nothing follows in its message, and messages that are nothing but reasoning.
 
-    Chat Completions has reasoning beside the text, not in an order with it, so there only the second matters."""
+    Where reasoning stands beside the text, not in an order with it, only the second matters."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
         parts = message.parts
         end = len(parts)
-        while end and is_thought(parts[end - 1]) and terms.protocol != "openai_chat":
+        while end and is_thought(parts[end - 1]) and terms.rules.reasoning_leads:
             end -= 1
         if all(is_thought(part) or _is_blank(part) for part in parts[:end]):
             did.append((index, "dropped a message of nothing but reasoning"))
@@ -99,11 +112,12 @@ def loose_thoughts(messages: History, terms: Terms) -> Passed:
 
 
 def empties(messages: History, terms: Terms) -> Passed:
-    """Drop empty parts and messages that say nothing. Anthropic also refuses texts of nothing but white space."""
+    """Drop empty parts and messages that say nothing. Some providers also refuse texts of nothing but
+    white space."""
     did: list[tuple[int, str]] = []
     out = list(messages[: terms.sealed])
     for index, message in open_messages(messages, terms):
-        blank_too = terms.protocol == "anthropic"
+        blank_too = terms.rules.refuses_blank_text
         parts = tuple(_trimmed(part, blank_too) for part in message.parts if not _is_empty(part, blank_too))
         if all(_is_blank(part) for part in parts):
             did.append((index, f"dropped an empty {message.role} message"))
@@ -123,6 +137,8 @@ def _is_empty(part: Part, blank_too: bool) -> bool:
     if isinstance(part, ReasoningPart):
         return not part.text and part.state is None
     if isinstance(part, TextPart | RefusalPart):
+        if isinstance(part, TextPart) and part.state is not None and not blank_too:
+            return False  # it has no words, but its provider wants it back
         return not (part.text.strip() if blank_too else part.text)
     return False
 
@@ -137,7 +153,7 @@ def _trimmed(part: Part, blank_too: bool) -> Part:
 def _has_foreign_state(part: Part, terms: Terms) -> bool:
     if not isinstance(part, TextPart | CallPart) or part.state is None:
         return False
-    return is_foreign(part.state, terms.protocol, terms.model)
+    return is_foreign(part.state, terms.rules, terms.model)
 
 
 def _stateless(part: Part) -> Part:
@@ -146,14 +162,15 @@ def _stateless(part: Part) -> Part:
     return CallPart(part.id, part.name, part.arguments) if isinstance(part, CallPart) else part
 
 
-def _unbound(part: Part) -> Part:
+def _unbound(part: Part, terms: Terms) -> Part:
     if isinstance(part, CallPart):
-        return CallPart(part.id, part.name, part.arguments, state_once_changed(part, "openai_responses"))
+        return CallPart(part.id, part.name, part.arguments, state_once_changed(part, terms.rules))
     return _stateless(part)
 
 
 def _lost(before: tuple[Part, ...], after: tuple[Part, ...]) -> list[Part]:
-    return [part for part in before if not any(part is kept for kept in after)]
+    kept = {id(part) for part in after}
+    return [part for part in before if id(part) not in kept]
 
 
 def _name(part: Part) -> str:
@@ -163,4 +180,10 @@ def _name(part: Part) -> str:
         return "reasoning"
     if isinstance(part, ImagePart | FilePart):
         return "a picture" if isinstance(part, ImagePart) else "a file"
-    return "a refusal" if isinstance(part, RefusalPart) else "text" if isinstance(part, TextPart) else "an opaque part"
+    return (
+        "a refusal"
+        if isinstance(part, RefusalPart)
+        else "text"
+        if isinstance(part, TextPart)
+        else "an opaque part"
+    )

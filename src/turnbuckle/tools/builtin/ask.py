@@ -9,7 +9,8 @@ A_DAY = 86_400.0
 
 @tool(effect="read", timeout=A_DAY, asks=True)
 async def ask_user(question: Annotated[str, "One clear question."], context: ToolContext) -> str:
-    """Ask the user a question and wait for the answer. Only for what you can not find out or decide yourself."""
+    """Ask the user a question and wait for the answer. Only for what you cannot find out or decide
+    yourself."""
     if context.ask is None:
         raise ToolError("There is nobody to ask in this run. Decide yourself, and say what you assumed.")
     answer = await context.ask(question)

@@ -17,7 +17,9 @@ LINE_SHOWN = 160
 @tool(effect="write", probe=write_was_done, subject="path")
 def edit_file(
     path: Annotated[str, "Relative to the workspace."],
-    old: Annotated[str, "The text to replace, exactly as it stands in the file. It must occur there exactly once."],
+    old: Annotated[
+        str, "The text to replace, exactly as it stands in the file. It must occur there exactly once."
+    ],
     new: Annotated[str, "What to put in its place."],
     context: ToolContext,
 ) -> str:

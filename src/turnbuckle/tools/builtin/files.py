@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from turnbuckle.tools.atomic import Fill, Source, change_file, copy_all, replaced, write_all, write_file_whole
-from turnbuckle.tools.confine import Place, data_identity, open_file, open_folder, place_of
+from turnbuckle.tools.confine import MAX_DEPTH, Place, data_identity, open_file, open_folder, place_of
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError, tool
 
 LARGEST_READ = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ def read_file(
         data = read_bytes(place, LARGEST_READ)
     if b"\0" in data[:SAMPLE]:
         raise ToolError(f"{path} is not a text: {len(data):,} bytes of something else")
-    return _shown(data.decode("utf-8", "replace"), start or 1, lines, context.output_cap)
+    return _shown(context.redact(data.decode("utf-8", "replace")), start or 1, lines, context.output_cap)
 
 
 @tool(effect="idempotent", draftable="content", probe=write_was_done, subject="path")
@@ -45,7 +45,8 @@ def write_file(
     content: Annotated[str, "The whole new content."],
     context: ToolContext,
 ) -> str:
-    """Write a file, in place of what was there. For large files, write a part and add the rest with append_file."""
+    """Write a file, in place of what was there. For large files, write a part and add the rest with
+    append_file."""
     data = content.encode("utf-8", "replace")
     with place_of(context, path, make_folders=True) as place:
         changed = write_file_whole(context, place, data)
@@ -70,13 +71,17 @@ def append_file(
 def list_files(
     context: ToolContext,
     path: Annotated[str | None, "A folder; the workspace if left out."] = None,
-    pattern: Annotated[str | None, "Such as *.py or src/**/*.md: looks into all folders below. Left out: one."] = None,
+    pattern: Annotated[
+        str | None, "Such as *.py or src/**/*.md: looks into all folders below. Left out: one."
+    ] = None,
 ) -> str:
     """List the files of a folder, or all below it whose names fit a pattern."""
     with place_of(context, path or ".", reading=True) as place:
         folder = open_folder(place)
         try:
-            found = _matching(folder, pattern, context) if pattern else _entries(folder, context)
+            inside = "" if place.shown == "." else f"{place.shown}/"
+            walk = _matching if pattern else _entries
+            found = walk(folder, pattern or "", inside, context)
             names = list(_first(found, MOST_NAMES + 1))
         finally:
             os.close(folder)
@@ -107,7 +112,9 @@ def read_open(opened: int, place: Place, largest: int) -> bytes:
     """The content of an open file, from where it stands."""
     size = os.fstat(opened).st_size
     if size > largest:
-        raise ToolError(f"{place.shown} has {size:,} bytes, which is too large; read a part of it with the shell")
+        raise ToolError(
+            f"{place.shown} has {size:,} bytes, which is too large; read a part of it with the shell"
+        )
     with os.fdopen(opened, "rb", closefd=False) as file:
         return file.read(largest + 1)[:largest]
 
@@ -162,7 +169,9 @@ def _shown(text: str, start: int, count: int | None, cap: int) -> str:
         left -= len(line) + 1
     if not shown:
         line = lines[start - 1]
-        return f"{line[:left]}\n[line {start:,} of {len(lines):,} is cut here: it has {len(line):,} characters]"
+        return (
+            f"{line[:left]}\n[line {start:,} of {len(lines):,} is cut here: it has {len(line):,} characters]"
+        )
     end = start - 1 + len(shown)
     if start == 1 and end == len(lines):
         return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
@@ -186,9 +195,11 @@ def _first(names: Iterator[str], count: int) -> Iterator[str]:
         yield name
 
 
-def _entries(folder: int, context: ToolContext) -> Iterator[str]:
+def _entries(folder: int, _: str, inside: str, context: ToolContext) -> Iterator[str]:
     data = data_identity(context)
     for name in os.listdir(folder):
+        if not context.may_read(inside + name):
+            continue
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -196,27 +207,34 @@ def _entries(folder: int, context: ToolContext) -> Iterator[str]:
         if (found.st_dev, found.st_ino) == data:
             continue
         if stat.S_ISDIR(found.st_mode):
-            yield f"{name}/"
+            yield f"{on_one_line(name)}/"
         elif stat.S_ISLNK(found.st_mode):
-            yield f"{name} -> {os.readlink(name, dir_fd=folder)}"
+            yield f"{on_one_line(name)} -> {on_one_line(os.readlink(name, dir_fd=folder))}"
         else:
-            yield f"{name} ({found.st_size:,} bytes)"
+            yield f"{on_one_line(name)} ({found.st_size:,} bytes)"
 
 
-def _matching(folder: int, pattern: str, context: ToolContext) -> Iterator[str]:
+def _matching(folder: int, pattern: str, inside: str, context: ToolContext) -> Iterator[str]:
     data = data_identity(context)
     wanted = ["**", pattern] if "/" not in pattern else pattern.lstrip("/").split("/")
     visited = 0
     for at, folders, names, opened in os.fwalk(".", dir_fd=folder):
         folders[:] = sorted(name for name in folders if wanted_folder(opened, name, data))
         steps = [] if at == "." else at[2:].split("/")
+        if len(steps) >= MAX_DEPTH:
+            folders.clear()
         for name in sorted(names):
             visited += 1
             if visited > MOST_VISITED or context.stopping.is_set():
                 yield f"[the search ended early, after {visited:,} files]"
                 return
-            if _fits([*steps, name], wanted):
-                yield "/".join([*steps, name])
+            if _fits([*steps, name], wanted) and context.may_read(inside + "/".join([*steps, name])):
+                yield on_one_line("/".join([*steps, name]))
+
+
+def on_one_line(name: str) -> str:
+    """A name as it stands in a list: a line break in it begins no other entry."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
 def _fits(steps: list[str], pattern: list[str]) -> bool:

@@ -15,8 +15,12 @@ _LINE = 120  # characters of a command in a list
 async def read_process(
     context: ToolContext,
     id: Annotated[str | None, "The process; all of this session are listed if left out."] = None,
-    after: Annotated[int | None, "Only what it printed behind so many bytes; the last of it if left out."] = None,
-    wait: Annotated[float | None, "Wait up to so many seconds, at most 60, for more output or its end."] = None,
+    after: Annotated[
+        int | None, "Only what it printed behind so many bytes; the last of it if left out."
+    ] = None,
+    wait: Annotated[
+        float | None, "Wait up to so many seconds, at most 60, for more output or its end."
+    ] = None,
 ) -> str:
     """Look at a process that was started in the background: whether it runs, and what it printed."""
     processes, session = Processes(context.data, context.clock), await context.session()
@@ -31,9 +35,17 @@ async def read_process(
         await context.clock.sleep(LOOK)
         process = _known(processes, id, session)
     piece = processes.read(process.id, after, context.output_cap // 2)
-    text = piece.data.decode("utf-8", "replace")
     ends = piece.begins + len(piece.data)
-    left_out = "" if piece.begins == (after or 0) else f"[{piece.begins - (after or 0):,} bytes before this left out]\n"
+    # A secret may begin before what is shown, or end behind it.
+    margin = context.redactor.longest
+    around = processes.read(process.id, max(piece.begins - margin, 0), len(piece.data) + 2 * margin)
+    at = piece.begins - around.begins
+    text = context.redactor.part(around.data, at, at + len(piece.data)).decode("utf-8", "replace")
+    left_out = (
+        ""
+        if piece.begins == (after or 0)
+        else f"[{piece.begins - (after or 0):,} bytes before this left out]\n"
+    )
     more = f" There is more, up to {piece.total}." if ends < piece.total else ""
     return f"{_line(process)}\n{left_out}{text or '(no new output)'}\n[To read on: after={ends}.{more}]"
 
@@ -55,7 +67,9 @@ async def stop_process(id: Annotated[str, "The process."], context: ToolContext)
 def _known(processes: Processes, name: str, session: str) -> Process:
     found = processes.find(name, session)
     if found is None:
-        raise ToolError(f"there is no background process {name[:40]!r} in this session; read_process lists them")
+        raise ToolError(
+            f"there is no background process {name[:40]!r} in this session; read_process lists them"
+        )
     return found
 
 

@@ -1,25 +1,17 @@
-"""Search files by a regular expression, in a process of its own.
+"""Search files by a regular expression, in a process of its own (see `workers`): compiling one can take as
+long as matching it."""
 
-An expression can take for ever, and Python holds its lock all the while: in a thread it would stop the whole server.
-A process can be killed, and limits its own processor time, should nobody be left to kill it.
-"""
-
-import asyncio
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.tools.builtin.files import SKIPPED_FOLDERS
-from turnbuckle.tools.confine import data_identity, open_folder, place_of
+from turnbuckle.tools.builtin.files import SKIPPED_FOLDERS, on_one_line
+from turnbuckle.tools.confine import MAX_DEPTH, data_identity, open_folder, place_of
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
-from turnbuckle.tools.threads import in_thread
-from turnbuckle.vocab.redaction import without_secrets
+from turnbuckle.tools.workers import worked
 
 SECONDS = 20.0
 MOST_FOUND = 200
@@ -27,6 +19,7 @@ LARGEST_SEARCHED = 5 * 1024 * 1024
 MOST_VISITED = 200_000
 LINE_SHOWN = 300
 LONGEST_PATTERN = 1000
+MEMORY = 512 * 1024 * 1024
 
 _WORKER = Path(__file__).with_name("search_worker.py")
 
@@ -34,7 +27,7 @@ _WORKER = Path(__file__).with_name("search_worker.py")
 class Found(Struct, frozen=True):
     """What the worker says."""
 
-    lines: list[str] = []
+    lines: list[tuple[str, int, str]] = []
     more: bool = False
     files: int = 0
     skipped: int = 0
@@ -50,10 +43,6 @@ async def search_files(
     """Search the text of files, in all folders below a path. Shows path, line number and line."""
     if len(pattern) > LONGEST_PATTERN:
         raise ToolError(f"the pattern has more than {LONGEST_PATTERN:,} characters")
-    try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ToolError(f"the pattern is no regular expression: {error}") from error
     with place_of(context, path or ".", reading=True) as place:
         is_folder = place.name == "." or _is_folder(place.folder, place.name)
         folder = open_folder(place) if is_folder else os.dup(place.folder)
@@ -66,11 +55,17 @@ async def search_files(
     finally:
         os.close(folder)
     if found.fault:
-        raise ToolError(f"the search failed: {found.fault}")
+        raise ToolError(found.fault)
+    allowed = [line for line in found.lines if context.may_read(line[0])]
+    lines = [
+        f"{on_one_line(path)}:{number}: {context.redact(text)[:LINE_SHOWN]}" for path, number, text in allowed
+    ]
     notes = [f"[more than {MOST_FOUND} lines fit; narrow the search]"] if found.more else []
+    if left_out := len(found.lines) - len(allowed):
+        notes.append(f"[{left_out:,} lines are left out: the settings do not allow to read these files]")
     if found.skipped:
         notes.append(f"[{found.skipped:,} files were skipped: not text, or too large]")
-    return "\n".join([*(found.lines or [f"No line fits, in {found.files:,} files."]), *notes])
+    return "\n".join([*(lines or [f"No line fits, in {found.files:,} files."]), *notes])
 
 
 def _is_folder(parent: int, name: str) -> bool:
@@ -86,25 +81,20 @@ async def _searched(context: ToolContext, folder: int, wish: dict[str, str]) -> 
         "most": MOST_FOUND,
         "largest": LARGEST_SEARCHED,
         "visited": MOST_VISITED,
-        "shown": LINE_SHOWN,
+        "shown": LINE_SHOWN + context.redactor.longest,
         "seconds": int(SECONDS) + 1,
+        "memory": MEMORY,
+        "deepest": MAX_DEPTH,
         "skip": sorted(SKIPPED_FOLDERS),
         "data": list(data_identity(context) or ()),
     }
-    worker = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_WORKER), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+    answer = await worked(
+        _WORKER,
+        {**wish, **limits},
+        environment=context.child_environment,
+        arguments=(str(folder),),
         pass_fds=(folder,),
-        env=without_secrets(context.environment),
-        start_new_session=True,
     )
-    try:
-        output, _ = await in_thread(lambda: worker.communicate(msgspec.json.encode({**wish, **limits})))
-    except asyncio.CancelledError:
-        worker.kill()  # which ends the thread, too; it reaps the process
-        raise
-    if worker.returncode != 0:
+    if answer is None:
         raise ToolError("the search took too long, or was killed; use a simpler pattern or a smaller folder")
-    return msgspec.json.decode(output, type=Found)
+    return msgspec.json.decode(answer, type=Found)

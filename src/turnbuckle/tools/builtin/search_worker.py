@@ -3,6 +3,7 @@
 It follows no links, so it cannot leave the folder that it was given. It needs only the standard library.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -21,14 +22,19 @@ class Worker:
 
     def __init__(self, wish: dict[str, Any]) -> None:
         self.wish = wish
-        self.pattern = re.compile(wish["pattern"])
-        self.lines: list[str] = []
+        self.pattern = re.compile("")
+        self.lines: list[tuple[str, int, str]] = []
         self.more = False
         self.files = 0
         self.skipped = 0
         self.fault = ""
 
     def run(self, folder: int) -> None:
+        try:
+            self.pattern = re.compile(self.wish["pattern"])
+        except (re.error, RecursionError, OverflowError) as error:
+            self.fault = f"the pattern is no regular expression: {error}"
+            return
         for parent, name, shown in self._candidates(folder):
             if self.more or self.files + self.skipped >= self.wish["visited"]:
                 self.more = True
@@ -42,6 +48,8 @@ class Worker:
         for at, folders, names, opened in os.fwalk(".", dir_fd=folder):
             folders[:] = sorted(name for name in folders if self._wanted(opened, name))
             inside = "" if at == "." else at[2:] + "/"
+            if inside.count("/") >= self.wish["deepest"]:
+                folders.clear()
             for name in sorted(names):
                 yield opened, name, inside + name
 
@@ -60,7 +68,7 @@ class Worker:
         except OSError as error:
             self.skipped += 1
             if self.wish["only"]:
-                self.fault = f"{shown}: {error.strerror}"
+                self.fault = f"the search failed: {shown}: {error.strerror}"
             return
         with os.fdopen(opened, "rb") as file:
             found = os.fstat(opened)
@@ -81,12 +89,14 @@ class Worker:
             if len(self.lines) >= self.wish["most"]:
                 self.more = True
                 return
-            self.lines.append(f"{shown}:{number}: {line.rstrip()[: self.wish['shown']]}")
+            self.lines.append((shown, number, line.rstrip()[: self.wish["shown"]]))
 
 
 def main() -> None:
     wish = json.load(sys.stdin)
     resource.setrlimit(resource.RLIMIT_CPU, (wish["seconds"], wish["seconds"] + 1))
+    with contextlib.suppress(ValueError, OSError):  # some systems cannot limit memory in this way
+        resource.setrlimit(resource.RLIMIT_AS, (wish["memory"], wish["memory"]))
     worker = Worker(wish)
     worker.run(int(sys.argv[1]))
     answer = {"lines": worker.lines, "more": worker.more, "files": worker.files, "skipped": worker.skipped}

@@ -1,4 +1,5 @@
-"""Run a command. The shell is not confined to the workspace: what it may do is for the approval rules to say."""
+"""Run a command. The shell is not confined to the workspace: what it may do is for the approval rules to
+say."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +11,6 @@ from turnbuckle.tools.confine import open_folder, place_of
 from turnbuckle.tools.output import Decoded
 from turnbuckle.tools.process import Ended, run_command
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
-from turnbuckle.vocab.redaction import without_secrets
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, finished
 
 SECONDS = 120.0
@@ -32,19 +32,19 @@ async def shell(
     timeout: Annotated[float | None, "Seconds until it is killed, 120 if left out, at most 3600."] = None,
     background: Annotated[bool, "Start it and come back at once: for servers and other long work."] = False,
 ) -> ToolOutcome:
-    """Run a shell command in the workspace. Whatever it leaves running is killed when it ends. With background=true it
-    goes on by itself, and read_process and stop_process work with it."""
+    """Run a shell command in the workspace. Whatever it leaves running is killed when it ends. With
+    background=true it goes on by itself, and read_process and stop_process work with it."""
     if background and timeout is not None:
         raise ToolError("a background process has no timeout; end it with stop_process")
     if timeout is not None and timeout <= 0:
         raise ToolError("timeout must be more than 0")
     if "\0" in command:
-        raise ToolError("a command can not hold a NUL character")
+        raise ToolError("a command cannot hold a NUL character")
     decoded = Decoded()
     with place_of(context, cwd or ".") as place:
         folder = open_folder(place)
         where = os.path.normpath(os.path.join(os.path.realpath(context.workspace), place.shown))
-    environment = {**without_secrets(context.environment), "PWD": where}
+    environment = {**context.child_environment, "PWD": where}
     try:
         if background:
             return await _started(command, context, folder, where, environment)

@@ -1,31 +1,43 @@
-"""Fetch a page. Only public addresses, unless private ones are allowed, since the server may stand in a network
-whose other machines trust it.
+"""Fetch a page. Only public addresses, unless private ones are allowed, since the server may stand in a
+network whose other machines trust it.
 
-A name is resolved once, its addresses are judged, and the connection goes to one of these: there is no second look-up
-that could give another answer. Redirects are followed by hand, and each hop is judged in the same way. A body is read
-up to a cap, counted after unpacking.
+A name is resolved once, its addresses are judged, and the connection goes to one of these: there is no second
+look-up that could give another answer. When the connection stands, the address at its other end is judged
+again, before anything is sent. Redirects are followed by hand, and each hop is judged in the same way. A body
+is read up to a cap, counted after unpacking, and made into text by a process that can be killed.
 """
 
 import ipaddress
+import re
 import socket
 import zlib
-from html.parser import HTMLParser
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import aiohttp
 import yarl
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import Connection
 from aiohttp.resolver import ThreadedResolver
 
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.tools.workers import worked
 
 SECONDS = 30.0
 MOST_HOPS = 5
+MOST_INTERIM = 16
+"""Answers of the kind "wait, there will be another" (1xx) before the real one."""
 LARGEST_BODY = 5 * 1024 * 1024
+READING_SECONDS = 5
+READING_MEMORY = 512 * 1024 * 1024
 ERROR_SHOWN = 2000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {"User-Agent": "turnbuckle", "Accept": "text/html, text/*, application/json, */*;q=0.5"}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_DIGITS = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)(?:\.(?:0[xX][0-9a-fA-F]*|[0-9]+)){0,3}")
+"""An address in any of the spellings that systems read: `127.1`, `0x7f000001`, `017700000001`."""
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
+_WORKER = Path(__file__).with_name("page_worker.py")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -34,16 +46,16 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 async def fetch_url(url: Annotated[str, "With http:// or https://"], context: ToolContext) -> str:
     """Fetch a web page or a file by its address, as text."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=20)
-    connector = aiohttp.TCPConnector(resolver=PublicResolver(context.allow_private_addresses), use_dns_cache=False)
     async with aiohttp.ClientSession(
-        connector=connector,
+        connector=_Connector(context.allow_private_addresses),
+        response_class=_Answer,
         timeout=timeout,
         headers=_HEADERS,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
     ) as session:
         try:
-            return await _followed(session, url, context.allow_private_addresses)
+            return await _followed(session, url, context)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ToolError(f"{url} could not be fetched: {_cause(error)}") from error
 
@@ -69,10 +81,10 @@ class PublicResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
+        results = await self._resolver.resolve(host, port, family)
         if self._allow_private:
-            return found
-        public = [one for one in found if is_public(ipaddress.ip_address(one["host"].partition("%")[0]))]
+            return results
+        public = [result for result in results if is_public(_address(result["host"]))]
         if not public:
             raise ToolError(f"{host} is at a private address, which is not allowed")
         return public
@@ -81,14 +93,51 @@ class PublicResolver(AbstractResolver):
         await self._resolver.close()
 
 
-async def _followed(session: aiohttp.ClientSession, address: str, allow_private: bool) -> str:
+class _Connector(aiohttp.TCPConnector):
+    """Connections to public addresses. Whoever the other end is, is looked at before anything is sent."""
+
+    def __init__(self, allow_private: bool) -> None:
+        super().__init__(resolver=PublicResolver(allow_private), use_dns_cache=False)
+        self._allow_private = allow_private
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        peer = connection.transport and connection.transport.get_extra_info("peername")
+        if not self._allow_private and not (peer and is_public(_address(peer[0]))):
+            connection.close()
+            raise ToolError(f"{req.url.host} is at a private address, which is not allowed")
+        return connection
+
+
+class _Answer(aiohttp.ClientResponse):
+    """An answer that comes after a few interim ones, and not after any number of them."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        protocol = connection.protocol
+        assert protocol is not None
+        read, count = protocol.read, 0
+
+        async def counted() -> Any:
+            nonlocal count
+            count += 1
+            if count > MOST_INTERIM + 1:
+                raise aiohttp.ClientPayloadError(f"more than {MOST_INTERIM} interim answers")
+            return await read()
+
+        protocol.read = counted  # type: ignore[method-assign]
+        return await super().start(connection)
+
+
+async def _followed(session: aiohttp.ClientSession, address: str, context: ToolContext) -> str:
     url = yarl.URL(address)
     for _ in range(MOST_HOPS + 1):
-        _judge(url, allow_private)
+        _judge(url, context.allow_private_addresses)
         async with session.get(url, allow_redirects=False) as response:
             target = response.headers.get("Location")
             if response.status not in REDIRECTS or target is None:
-                return await _read(response)
+                return await _read(response, context)
         url = url.join(yarl.URL(target))
     raise ToolError(f"{address} redirects more than {MOST_HOPS} times")
 
@@ -99,30 +148,41 @@ def _judge(url: yarl.URL, allow_private: bool) -> None:
     if allow_private:
         return
     try:
-        address = ipaddress.ip_address(url.host.partition("%")[0])
+        address = _address(url.host)
     except ValueError:
         return  # a name: the resolver judges what it stands for
     if not is_public(address):
         raise ToolError(f"{url.host} is a private address, which is not allowed")
 
 
-async def _read(response: aiohttp.ClientResponse) -> str:
+def _address(host: str) -> Address:
+    """The address that a host is, however it is spelled. Raises ValueError for a name."""
+    host = host.partition("%")[0].rstrip(".")
+    if _DIGITS.fullmatch(host):
+        try:
+            return ipaddress.IPv4Address(socket.inet_aton(host))
+        except OSError:
+            raise ToolError(f"{host} is no address") from None
+    return ipaddress.ip_address(host)
+
+
+async def _read(response: aiohttp.ClientResponse, context: ToolContext) -> str:
     unpacked = _Unpacked(response.headers.get("Content-Encoding", ""))
     async for piece in response.content.iter_chunked(64 * 1024):
         unpacked.add(piece)
         if unpacked.full:
             break
-    kind = response.content_type
+    written = response.headers.get("Content-Type", "application/octet-stream")
+    kind = written.partition(";")[0].strip().lower()
     cut = ", cut at the cap" if unpacked.full else ""
     head = f"{response.url} ({response.status}, {kind}, {unpacked.size:,} bytes{cut})"
     body = unpacked.data
     if not _is_text(kind, body):
         text = "[not a text, so it is not shown]"
     else:
-        text = _decoded(body, response.charset)
-        text = text_of_html(text) if kind in ("text/html", "application/xhtml+xml") else text
+        text = await _text_of(body, written, kind in ("text/html", "application/xhtml+xml"), context)
     if response.status >= 400:
-        raise ToolError(f"{head}\n\n{text[:ERROR_SHOWN]}")
+        raise ToolError(f"{head}\n\n{context.redact(text)[:ERROR_SHOWN]}")
     return f"{head}\n\n{text}"
 
 
@@ -133,7 +193,7 @@ class _Unpacked:
         self._encoding = encoding.strip().lower()
         packed = {"gzip": 31, "x-gzip": 31, "deflate": 15}
         if self._encoding not in ("", "identity", *packed):
-            raise ToolError(f"the answer is packed as {encoding}, which can not be read")
+            raise ToolError(f"the answer is packed as {encoding}, which cannot be read")
         bits = packed.get(self._encoding)
         self._unpacker = None if bits is None else zlib.decompressobj(bits)
         self._pieces: list[bytes] = []
@@ -145,7 +205,7 @@ class _Unpacked:
             try:
                 piece = self._unpacker.decompress(piece, room)
             except zlib.error as error:
-                raise ToolError(f"the answer can not be unpacked: {error}") from error
+                raise ToolError(f"the answer cannot be unpacked: {error}") from error
         self._pieces.append(piece[:room])
         self.size += len(self._pieces[-1])
 
@@ -163,52 +223,19 @@ def _is_text(kind: str, body: bytes) -> bool:
     return named or (b"\0" not in body[:8192] and kind in ("", "application/octet-stream"))
 
 
-def _decoded(body: bytes, charset: str | None) -> str:
-    try:
-        return body.decode(charset or "utf-8", "replace")
-    except LookupError:
-        return body.decode("utf-8", "replace")
+async def _text_of(body: bytes, written: str, is_html: bool, context: ToolContext) -> str:
+    charset = _CHARSET.search(written)
+    wish = {
+        "charset": charset[1] if charset else "utf-8",
+        "is_html": is_html,
+        "largest": LARGEST_BODY,
+        "seconds": READING_SECONDS,
+        "memory": READING_MEMORY,
+    }
+    text = await worked(_WORKER, wish, body, environment=context.child_environment)
+    return "[too hard to read: its reader was stopped]" if text is None else text.decode("utf-8", "replace")
 
 
 def _cause(error: BaseException) -> str:
     inner = error.__cause__ or error
     return f"{type(inner).__name__}: {inner}"[:300]
-
-
-_UNSEEN = frozenset("script style noscript template svg".split())
-_BLOCKS = frozenset(
-    "address article aside blockquote br dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr li main"
-    " nav ol option p pre section table td th title tr ul".split()
-)
-
-
-class _Text(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.pieces: list[str] = []
-        self._unseen = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _UNSEEN:
-            self._unseen += 1
-        elif tag in _BLOCKS:
-            self.pieces.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _UNSEEN:
-            self._unseen = max(0, self._unseen - 1)
-        elif tag in _BLOCKS:
-            self.pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._unseen:
-            self.pieces.append(data)
-
-
-def text_of_html(page: str) -> str:
-    """The words of a page, a line for each block, without the tags."""
-    parser = _Text()
-    parser.feed(page)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
-    return "\n".join(line for line in lines if line)

@@ -1,12 +1,19 @@
 """The content blocks of one message: begun, grown and closed, each under a number of our own.
 
-The wire's `index` is the block's place in the final content, and blocks come one after another. Gateways reuse
-indexes, leave out starts and stops, or repeat them, so the index only finds the block that is open there now.
-The three maps (`texts`, `thoughts`, `calls`: index to number) hold what takes plain deltas; the dialect reads
-them itself, because every streamed token passes there. All else comes through `delta`. A text is in `texts` only
-while nothing of it is held back and no tag is open in it, since inline reasoning becomes blocks of its own.
+The wire's `index` is the block's place in the final content, and blocks come one after another. Gateways
+reuse indexes, leave out starts and stops, or repeat them, so the index only finds the block that is open
+there now. The three maps (`texts`, `thoughts`, `calls`: index to number, and where to keep the piece) hold
+what takes plain deltas; the dialect reads them itself, because every streamed token passes there. All else
+comes through `delta`. A text is in `texts` only while nothing of it is held back and no tag is open in it,
+since inline reasoning becomes blocks of its own.
+
+Second tellings. A text or thought that starts again at its index, open or stopped, is held back while it
+says the same (`Echo`): equal is dropped and said so, more is added, anything else is a block of its own. So
+it goes with deltas behind a start that brought text, if that is more than a short word. Equal text under
+another index is kept, since a model may say it twice. Equal calls are put together by the reply.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,7 +25,6 @@ from turnbuckle.vocab.events import (
     BlockStarted,
     CallArgs,
     CallClosed,
-    CallRewritten,
     CallStarted,
     Event,
     OpaqueBlock,
@@ -26,9 +32,11 @@ from turnbuckle.vocab.events import (
     Skipped,
     StateNoted,
 )
-from turnbuckle.wire.anthropic.frames import Delta
+from turnbuckle.wire.anthropic.frames import AnthropicDelta
+from turnbuckle.wire.anthropic.retold import Echo, is_telling
+from turnbuckle.wire.loose_json import whole_number
 from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
-from turnbuckle.wire.spoken import Speech, Spoken
+from turnbuckle.wire.text_blocks import Speech, Spoken
 from turnbuckle.wire.think import Mode
 
 UNPARSED = "_unparsed_input"
@@ -43,20 +51,37 @@ _TAKES = {
 }
 _CONTENT = ("text_delta", "thinking_delta", "input_json_delta")
 _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
+TOLD = {"text": "text", "thinking": "thinking"}  # kinds that are told in words, and the field that has them
+
+Place = tuple[int, Callable[[str], None]]
+"""The number of a block, and what keeps its pieces."""
 
 
 class OpenBlock:
-    """A block between its start and its stop. `data` is what will be its state, or all of it if it is opaque."""
+    """A block between its start and its stop. `data` is what will be its state, or all of it if it is
+    opaque. A negative number: it may be a second telling, and nobody has heard of it yet."""
 
-    __slots__ = ("call_id", "citations", "data", "given", "kind", "number", "pieces", "spoken")
+    __slots__ = (
+        "call_id",
+        "citations",
+        "data",
+        "echo",
+        "given",
+        "kind",
+        "name",
+        "number",
+        "pieces",
+        "spoken",
+    )
 
     def __init__(self, number: int, kind: str, data: dict[str, Any]) -> None:
         self.number = number
         self.kind = kind
         self.data = data
-        self.call_id = ""
+        self.call_id = self.name = ""
         self.given: Any = None  # a call's input that came whole, in its start
-        self.pieces: list[str] = []  # of an opaque block's input
+        self.pieces: list[str] = []  # text, thought or input as it came
+        self.echo: Echo | None = None
         self.citations: list[Any] = []
         self.spoken: Spoken | None = None  # of a text
 
@@ -69,18 +94,19 @@ class Blocks:
         self.called = False  # a call began
         self.begun = 0  # blocks of the provider
         self.lost = False  # something that may have been content: nothing behind it is taken
-        self.texts: dict[int | None, int] = {}
-        self.thoughts: dict[int | None, int] = {}
-        self.calls: dict[int | None, int] = {}
-        self._open: dict[int, OpenBlock] = {}
-        self._closed: set[int] = set()
+        self.texts: dict[int | None, Place] = {}
+        self.thoughts: dict[int | None, Place] = {}
+        self.calls: dict[int | None, Place] = {}
+        self.every: list[OpenBlock] = []
+        self.open: dict[int, OpenBlock] = {}
+        self._closed: dict[int, OpenBlock] = {}  # the last one at each index
         self._speech = Speech(think, self._next_number)
         self._numbers = 0
         self._latest = 0
 
     @property
     def has_open_text(self) -> bool:
-        return any(block.kind == "text" for block in self._open.values())
+        return any(block.kind == "text" for block in self.open.values())
 
     def lose(self, why: str, sample: str, out: list[Event]) -> None:
         """Something could not be read that may have been content."""
@@ -108,12 +134,15 @@ class Blocks:
             else:
                 out.append(Skipped("a content block without a type", "", harmless=True))
             return
-        index = _whole_number(given)
+        index = whole_number(given)
         if index is None:
             index = self._latest + 1 if self._numbers else 0
-        if self._is_repeated(index, kind, found):
+        if self._is_repeated(index, kind, found, out) or self._may_be_retold(index, kind, found, out):
             out.append(_ALIVE)
             return
+        self._start_new(index, kind, found, out)
+
+    def _start_new(self, index: int, kind: str, found: dict[str, Any], out: list[Event]) -> None:
         self._speech.release(out)
         self._forget(index)
         self._latest = index
@@ -133,66 +162,125 @@ class Blocks:
         spoken = block.spoken = Spoken(block.number, self._speech)
         out.append(BlockStarted(block.number, "text"))
         if text := _text(found.get("text")):
-            self._say(index, spoken, text, out)
+            self._say(index, block, spoken, text, out)
+            self._expect_again(index, block, text)
         if isinstance(found.get("citations"), list):
             block.citations.extend(found["citations"])
 
     def _start_thought(self, index: int, kind: str, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "thinking", {name: found[name] for name in found if name != "thinking"})
-        self.thoughts[index] = block.number
+        self.thoughts[index] = block.number, block.pieces.append
         out.append(BlockStarted(block.number, "reasoning"))
         if text := _text(found.get("thinking")):
+            block.pieces.append(text)
             out.append(ReasoningDelta(block.number, text))
+            self._expect_again(index, block, text)
         if kind == "redacted_thinking" or found.get("signature"):
             out.append(StateNoted(block.number, block.data))
 
     def _start_call(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "call", {name: found[name] for name in found if name not in _CALL_FIELDS})
         self.called = True
-        block.call_id = _text(found.get("id"))
+        block.call_id, block.name = _text(found.get("id")), _text(found.get("name"))
         call_id = block.call_id or f"call_{self.reply_id or 'reply'}_{block.number}"
-        out.append(CallStarted(block.number, call_id, _text(found.get("name"))))
+        out.append(CallStarted(block.number, call_id, block.name))
         if block.data:
             out.append(StateNoted(block.number, block.data))
         if found.get("input"):
             block.given = found["input"]  # stands only if no delta comes
         else:
-            self.calls[index] = block.number
+            self.calls[index] = block.number, block.pieces.append
 
     def _begin(self, index: int, kind: str, data: dict[str, Any]) -> OpenBlock:
         self.begun += 1
-        block = self._open[index] = OpenBlock(self._next_number(), kind, data)
-        self._closed.discard(index)
+        block = self.open[index] = OpenBlock(self._next_number(), kind, data)
+        self.every.append(block)
+        self._closed.pop(index, None)
         return block
+
+    def add(self, found: dict[str, Any], out: list[Event]) -> None:
+        """A whole block behind all others."""
+        index = max((*self.open, *self._closed, -1)) + 1
+        self.start(index, found, out)
+        self.stop(index, out)
 
     def _next_number(self) -> int:
         self._numbers += 1
         return self._numbers - 1
 
-    def _is_repeated(self, index: int, kind: str, found: dict[str, Any]) -> bool:
-        """The same start again, while its block is open."""
-        block = self._open.get(index)
+    # Beginning again
+
+    def _is_repeated(self, index: int, kind: str, found: dict[str, Any], out: list[Event]) -> bool:
+        """The same start again, while its block is open. Its deltas may come again from the top."""
+        block = self.open.get(index)
         if block is None:
             return False
         match block.kind:
             case "text" | "thinking":
-                return kind == block.kind and not found.get(kind)
+                if kind != block.kind or block.number < 0:
+                    return False
+                told, known = _text(found.get(kind)), "".join(block.pieces)
+                if not told.startswith(known) and told:
+                    return False
+                block.echo = None
+                if more := told[len(known) :]:
+                    self.tell(index, block, more, out)
+                self._expect_again(index, block, told or known)
+                return True
             case "call":
                 return kind == "tool_use" and bool(block.call_id) and found.get("id") == block.call_id
         return found == block.data
 
+    def _expect_again(self, index: int, block: OpenBlock, text: str) -> None:
+        if is_telling(text):
+            block.echo = Echo(text)
+            self.texts.pop(index, None)
+            self.thoughts.pop(index, None)
+
+    def _may_be_retold(self, index: int, kind: str, found: dict[str, Any], out: list[Event]) -> bool:
+        """A text or thought begins where one has stopped: hold it back while it says the same."""
+        earlier = self._closed.get(index)
+        known = "".join(earlier.pieces) if earlier is not None and earlier.kind == kind in TOLD else ""
+        if not known:
+            return False
+        block = OpenBlock(-1, kind, dict(found))
+        block.echo = Echo(known)
+        self.open[index] = block
+        self._latest = index
+        told = _text(found.get(kind))
+        if told and (more := block.echo.fresh(told)):
+            self._begin_held(index, block, more, out)
+        elif block.echo.heard:
+            block.echo = Echo(known)  # and its deltas may say it once more
+        return True
+
+    def _begin_held(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
+        """It was no second telling, or has more than the first."""
+        self._start_new(index, block.kind, {**block.data, TOLD[block.kind]: ""}, out)
+        self.open[index].citations.extend(block.citations)
+        self.tell(index, self.open[index], text, out)
+
+    def end_echo(self, index: int, block: OpenBlock, out: list[Event]) -> None:
+        """Nothing follows: half an echo is none."""
+        if block.echo is not None and (held := block.echo.held()):
+            block.echo = None
+            if block.number < 0:
+                self._begin_held(index, block, held, out)
+            else:
+                self.tell(index, block, held, out)
+
     # Growing
 
-    def delta(self, given: Any, delta: Delta | None, out: list[Event]) -> None:
+    def delta(self, given: Any, delta: AnthropicDelta | None, out: list[Event]) -> None:
         """A delta that is not plain text, thought or arguments of a block that is open for it."""
         if delta is None or self.lost:
             out.append(_ALIVE)
             return
-        index = _whole_number(given)
+        index = whole_number(given)
         if index is None:
             index = self._latest
         kind = delta.type or _type_of(delta)
-        block = self._open.get(index)
+        block = self.open.get(index)
         if block is None and index not in self._closed:
             block = self._start_unannounced(index, kind, delta, out)
         if block is None or kind not in _TAKES[block.kind]:
@@ -200,19 +288,17 @@ class Blocks:
             return
         before = len(out)
         match kind:
-            case "text_delta" if delta.text and block.spoken is not None:
-                self._say(index, block.spoken, delta.text, out)
+            case "text_delta" if delta.text:
+                self.tell(index, block, delta.text, out)
             case "thinking_delta" if delta.thinking or delta.signature:
                 if delta.thinking:
-                    out.append(ReasoningDelta(block.number, delta.thinking))
+                    self.tell(index, block, delta.thinking, out)
                 if delta.signature:  # some gateways put it here
-                    block.data = {**block.data, "signature": delta.signature}
-                    out.append(StateNoted(block.number, block.data))
+                    self._sign(self.open[index], delta.signature, out)
             case "input_json_delta" if delta.partial_json:
                 self._grow_input(index, block, delta.partial_json, out)
             case "signature_delta" if delta.signature:
-                block.data = {**block.data, "signature": delta.signature}  # the last one counts
-                out.append(StateNoted(block.number, block.data))
+                self._sign(block, delta.signature, out)
             case "citations_delta":
                 block.citations.append(delta.citation)
             case "compaction_delta":
@@ -222,33 +308,63 @@ class Blocks:
         if len(out) == before:
             out.append(_ALIVE)
 
-    def _say(self, index: int, spoken: Spoken, text: str, out: list[Event]) -> None:
+    def tell(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
+        """More of a text or thought, unless it is an echo."""
+        echo = block.echo
+        if echo is not None:
+            text = echo.fresh(text)
+            if echo.heard and block.number >= 0:
+                out.append(Skipped(f"block {index} was told again", "", harmless=True))
+            if text and block.number < 0:
+                self._begin_held(index, block, text, out)
+                return
+            if block.number >= 0 and (text or echo.heard):
+                block.echo = None
+            if not text:
+                return
+        if block.spoken is not None:
+            self._say(index, block, block.spoken, text, out)
+        else:
+            block.pieces.append(text)
+            self.thoughts[index] = block.number, block.pieces.append
+            out.append(ReasoningDelta(block.number, text))
+
+    def _say(self, index: int, block: OpenBlock, spoken: Spoken, text: str, out: list[Event]) -> None:
+        block.pieces.append(text)
         spoken.take(text, out)
         if spoken.plain:
-            self.texts[index] = spoken.text
+            self.texts[index] = spoken.text, block.pieces.append
         else:
             self.texts.pop(index, None)
 
+    def _sign(self, block: OpenBlock, signature: str, out: list[Event]) -> None:
+        block.data = {**block.data, "signature": signature}  # the last one counts
+        if block.number >= 0:
+            out.append(StateNoted(block.number, block.data))
+
     def _grow_input(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
-        if block.kind == "opaque":
-            block.pieces.append(text)
-        else:
+        block.pieces.append(text)
+        if block.kind == "call":
             block.given = None
-            self.calls[index] = block.number
+            self.calls[index] = block.number, block.pieces.append
             out.append(CallArgs(block.number, text))
 
-    def _start_unannounced(self, index: int, kind: str, delta: Delta, out: list[Event]) -> OpenBlock | None:
+    def _start_unannounced(
+        self, index: int, kind: str, delta: AnthropicDelta, out: list[Event]
+    ) -> OpenBlock | None:
         """Text and thoughts can do without their start. A call cannot: its id and name were in it."""
         if kind == "text_delta" and delta.text:
             self.start(index, {"type": "text"}, out)
         elif (kind == "thinking_delta" and delta.thinking) or (kind == "signature_delta" and delta.signature):
             self.start(index, {"type": "thinking"}, out)
-        return self._open.get(index)
+        return self.open.get(index)
 
-    def _refuse(self, index: int, kind: str, delta: Delta, out: list[Event]) -> None:
+    def _refuse(self, index: int, kind: str, delta: AnthropicDelta, out: list[Event]) -> None:
         lost = delta.text or delta.thinking or delta.partial_json
         if lost and kind == "thinking_delta":
-            out.append(Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE], harmless=True))
+            out.append(
+                Skipped(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE], harmless=True)
+            )
         elif lost and kind in _CONTENT:
             self.lose(f"{kind} for block {index}, which is not open for it", lost[:SAMPLE], out)
         else:
@@ -256,33 +372,31 @@ class Blocks:
 
     # Closing
 
-    def close_calls(self, content: list[Any], out: list[Event]) -> None:
-        """A whole message tells the input of calls that were left open."""
-        told = {block.get("id"): block.get("input") for block in content if isinstance(block, dict)}
-        for index, block in list(self._open.items()):
-            if block.kind == "call" and block.call_id and isinstance(told.get(block.call_id), dict):
-                block.given = None
-                out.append(CallRewritten(block.number, _argument_text(told[block.call_id])))
-                self.stop(index, out)
-
     def stop(self, given: Any, out: list[Event]) -> None:
         """A `content_block_stop`, or the end of a block of a plain answer."""
         if self.lost:
             out.append(_ALIVE)
             return
-        index = _whole_number(given)
+        index = whole_number(given)
         if index is None:
             index = self._latest
-        block = self._open.get(index)
+        block = self.open.get(index)
+        if block is not None:
+            self.end_echo(index, block, out)
+            block = self.open[index]
         if block is None:
             out.append(_ALIVE)  # a stop that is repeated, or of a block that never began
             return
         self._forget(index)
-        self._closed.add(index)
+        if block.number < 0:
+            out.append(Skipped(f"block {index} was told again", "", harmless=True))
+            return
+        self._closed[index] = block
         match block.kind:
             case "call":
                 if block.given is not None:
-                    out.append(CallArgs(block.number, _argument_text(block.given)))
+                    block.pieces.append(argument_text(block.given))
+                    out.append(CallArgs(block.number, block.pieces[-1]))
                 out.append(CallClosed(block.number))
                 return
             case "opaque":
@@ -298,38 +412,32 @@ class Blocks:
 
     def release_held(self, out: list[Event]) -> None:
         """The message has ended: what was held back is no tag. The blocks stay open."""
-        for block in self._open.values():
+        for index, block in list(self.open.items()):
+            self.end_echo(index, block, out)
+        for block in self.open.values():
             if block.spoken is not None:
                 block.spoken.release(out)
 
     def _finish_opaque(self, block: OpenBlock, out: list[Event]) -> bool:
-        """Say the block again, now whole. Not so if its input can not be read: then it stays open."""
+        """Say the block again, now whole. Not so if its input cannot be read: then it stays open."""
         data, whole = block.data, True
         if block.pieces:
             text = whole_text("".join(block.pieces))
             judged = judge(text)
             whole = judged.status == "whole"
             data = {**data, "input": judged.value} if whole else {**data, UNPARSED: text}
+        block.data = data
         out.append(OpaqueBlock(block.number, data))
         return whole
 
     def _forget(self, index: int) -> None:
-        self._open.pop(index, None)
+        self.open.pop(index, None)
         self.texts.pop(index, None)
         self.thoughts.pop(index, None)
         self.calls.pop(index, None)
 
 
-def _whole_number(given: Any) -> int | None:
-    """An index, also where it is told as text."""
-    if given.__class__ is int:
-        return int(given)
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 10:
-        return int(given)
-    return int(given) if isinstance(given, float) and given.is_integer() else None
-
-
-def _type_of(delta: Delta) -> str:
+def _type_of(delta: AnthropicDelta) -> str:
     """What a delta without a type must be, by its fields."""
     if delta.text is not None:
         return "text_delta"
@@ -338,7 +446,7 @@ def _type_of(delta: Delta) -> str:
     return "thinking_delta" if delta.thinking is not None else ""
 
 
-def _argument_text(given: Any) -> str:
+def argument_text(given: Any) -> str:
     return given if isinstance(given, str) else msgspec.json.encode(mend_all(given)).decode()
 
 

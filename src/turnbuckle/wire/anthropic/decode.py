@@ -1,17 +1,18 @@
 """Anthropic Messages: frames to events.
 
-The terminal event. A stream has ended at `message_stop` and nowhere else. The reason to stop comes before it, in
-`message_delta`; a body that ends between the two is cut, since more than one `message_delta` is allowed. Of several
-reasons the worse one counts. Blocks without their own stop stay open, whatever the message says.
+The terminal event. A stream has ended at `message_stop` and nowhere else. The reason to stop comes before it,
+in `message_delta`; a body that ends between the two is cut, since more than one `message_delta` is allowed.
+Of several reasons the worse one counts. Blocks without their own stop stay open, whatever the message says.
 
 Holes. An event that cannot be read may have held content: nothing behind it is shown, and the reply is cut.
 
-Second tellings. A whole message behind its blocks adds only what they lack; content in the opening event counts only
-if no block comes.
+Second tellings. A whole message behind its blocks (as an event of its own, or in one of the last two) adds
+only what they lack; content in the opening event counts only if no block comes. Blocks that start again are
+settled in `blocks`.
 
-Which event. The `type` inside the JSON rules, and the name of the SSE event stands in where it is missing; some
-gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know are signs of
-life: the protocol reserves the right to add them.
+Which event. The `type` inside the JSON rules, and the name of the SSE event stands in where it is missing;
+some gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know are
+signs of life: the protocol reserves the right to add them.
 """
 
 from typing import Any
@@ -37,7 +38,8 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.anthropic.blocks import Blocks
-from turnbuckle.wire.anthropic.frames import CONTENT, FINISHES, FRAME, HOLDING, Delta, Frame
+from turnbuckle.wire.anthropic.frames import CONTENT, FINISHES, FRAME, HOLDING, AnthropicDelta, AnthropicEvent
+from turnbuckle.wire.anthropic.whole_message import settle
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
 from turnbuckle.wire.sse import Frame as SseFrame
@@ -62,8 +64,10 @@ _UNKNOWN = Alive("unknown")
 _LIFECYCLE = Alive("lifecycle")
 
 
-class AnthropicDialect:
+class AnthropicDecoder:
     """One stream's state. See the module's text for the rules."""
+
+    reads_arrays = False
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
@@ -91,7 +95,7 @@ class AnthropicDialect:
                 frame_or_last = self._read_again(name, data, problem, out)
                 if frame_or_last is None:
                     continue
-                if not isinstance(frame_or_last, Frame):
+                if not isinstance(frame_or_last, AnthropicEvent):
                     return frame_or_last
                 frame = frame_or_last
             delta = frame.delta
@@ -99,18 +103,30 @@ class AnthropicDialect:
                 # Only the deltas of blocks have a type, so nothing else needs to be asked.
                 kind = delta.type
                 if kind == "text_delta":
-                    block, piece = texts.get(frame.index), delta.text  # type: ignore[arg-type]  # others are not in it
-                    if block is not None and piece and "<" not in piece and "◁" not in piece and "`" not in piece:
+                    place, piece = texts.get(frame.index), delta.text  # type: ignore[arg-type]  # others are not in it
+                    if (
+                        place is not None
+                        and piece
+                        and "<" not in piece
+                        and "◁" not in piece
+                        and "`" not in piece
+                    ):
+                        block, keep = place
+                        keep(piece)
                         append(TextDelta(block, piece))
                         continue
                 elif kind == "input_json_delta":
-                    block, piece = calls.get(frame.index), delta.partial_json  # type: ignore[arg-type]
-                    if block is not None and piece:
+                    place, piece = calls.get(frame.index), delta.partial_json  # type: ignore[arg-type]
+                    if place is not None and piece:
+                        block, keep = place
+                        keep(piece)
                         append(CallArgs(block, piece))
                         continue
                 elif kind == "thinking_delta":
-                    block, piece = thoughts.get(frame.index), delta.thinking  # type: ignore[arg-type]
-                    if block is not None and piece and delta.signature is None:
+                    place, piece = thoughts.get(frame.index), delta.thinking  # type: ignore[arg-type]
+                    if place is not None and piece and delta.signature is None:
+                        block, keep = place
+                        keep(piece)
                         append(ReasoningDelta(block, piece))
                         continue
             last = self._rare(frame, name, data, out)
@@ -127,7 +143,7 @@ class AnthropicDialect:
             return Cut(failure("garbage", "an answer without content", said=_shown(document)))
         self._note_start(document, out)
         self._take_content(content, 0, out)
-        self._note_finish(read_what_fits(Delta, document)[0] or Delta(), out)
+        self._note_finish(read_what_fits(AnthropicDelta, document)[0] or AnthropicDelta(), out)
         return self._over("answer", out)
 
     def end(self, out: list[Event]) -> LastWord:
@@ -140,7 +156,7 @@ class AnthropicDialect:
 
     # All but plain deltas
 
-    def _rare(self, frame: Frame, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
+    def _rare(self, frame: AnthropicEvent, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
         match _type_of(frame, name):
             case "content_block_delta":
                 self._blocks.delta(frame.index, frame.delta, out)
@@ -151,8 +167,10 @@ class AnthropicDialect:
             case "message_start":
                 self._open(frame.message, out)
             case "message_delta":
+                self._settle(frame.message, out)
                 self._note_delta(frame, out)
             case "message_stop":
+                self._settle(frame.message, out)
                 self._note_metrics(frame, out)
                 if not self._blocks.begun:
                     self._take_content(self._opened_with, 0, out)
@@ -174,17 +192,20 @@ class AnthropicDialect:
         except Unreadable as problem:
             self._blocks.lose(str(problem), sample(data), out)
             return None
-        begun = self._blocks.begun
         content = document.get("content") if isinstance(document, dict) else None
-        if not begun or not isinstance(content, list):
+        if not self._blocks.begun or not isinstance(content, list):
             return self.answer(document, out)
-        if self._blocks.has_open_text:
-            return Cut(failures.incomplete("the whole message came before its text was over"))
         self._note_start(document, out)
-        self._blocks.close_calls(content, out)
-        self._take_content(content[begun:], begun, out)
-        self._note_finish(read_what_fits(Delta, document)[0] or Delta(), out)
+        if not self._settle(document, out) and self._blocks.has_open_text:
+            return Cut(failures.incomplete("the whole message came before its text was over"))
+        self._note_finish(read_what_fits(AnthropicDelta, document)[0] or AnthropicDelta(), out)
         return self._over("message", out)
+
+    def _settle(self, message: dict[str, Any] | None, out: list[Event]) -> bool:
+        content = message.get("content") if message else None
+        if not isinstance(content, list) or not content or self._blocks.lost:
+            return True
+        return settle(self._blocks, content, out)
 
     def _take_content(self, content: list[Any], first: int, out: list[Event]) -> None:
         for place, block in enumerate(content, first):
@@ -209,7 +230,10 @@ class AnthropicDialect:
 
     def _note_start(self, message: dict[str, Any], out: list[Event]) -> None:
         blocks = self._blocks
-        reply_id, model = _text(message.get("id")) or blocks.reply_id, _text(message.get("model")) or self._model
+        reply_id, model = (
+            _text(message.get("id")) or blocks.reply_id,
+            _text(message.get("model")) or self._model,
+        )
         if (reply_id, model) != (blocks.reply_id, self._model):
             blocks.reply_id, self._model = reply_id, model
             out.append(Started(reply_id, model))
@@ -217,7 +241,7 @@ class AnthropicDialect:
             out.append(_LIFECYCLE)
         self._note_usage(message.get("usage"), out)
 
-    def _note_delta(self, frame: Frame, out: list[Event]) -> None:
+    def _note_delta(self, frame: AnthropicEvent, out: list[Event]) -> None:
         before = len(out)
         if frame.delta is not None:
             self._note_finish(frame.delta, out)
@@ -225,7 +249,7 @@ class AnthropicDialect:
         if len(out) == before:
             out.append(_LIFECYCLE)
 
-    def _note_finish(self, delta: Delta, out: list[Event]) -> None:
+    def _note_finish(self, delta: AnthropicDelta, out: list[Event]) -> None:
         said = delta.stop_reason
         if isinstance(said, str) and said:
             noted = FinishNoted(FINISHES.get(said, "other"), said, _detail(delta))
@@ -240,19 +264,26 @@ class AnthropicDialect:
                 self._usage.update(fresh)
                 out.append(UsageNoted(usage_from_anthropic(self._usage)))
 
-    def _note_metrics(self, frame: Frame, out: list[Event]) -> None:
+    def _note_metrics(self, frame: AnthropicEvent, out: list[Event]) -> None:
         """Bedrock repeats the counts at the end. They matter only if nothing gave them before."""
         if isinstance(frame.metrics, dict):
             spelled = {"input_tokens": "inputTokenCount", "output_tokens": "outputTokenCount"}
-            missing = {ours: frame.metrics.get(theirs) for ours, theirs in spelled.items() if ours not in self._usage}
+            missing = {
+                ours: frame.metrics.get(theirs) for ours, theirs in spelled.items() if ours not in self._usage
+            }
             self._note_usage(missing, out)
 
-    # What can not be read
+    # What cannot be read
 
-    def _read_again(self, name: bytes, data: bytes, problem: Exception, out: list[Event]) -> Frame | LastWord | None:
-        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
+    def _read_again(
+        self, name: bytes, data: bytes, problem: Exception, out: list[Event]
+    ) -> AnthropicEvent | LastWord | None:
+        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and
+        said so."""
         if data.strip() == b"[DONE]" or name == b"ping":
-            out.append(_PING if name == b"ping" else _UNKNOWN)  # `[DONE]` is other protocols' word and ends nothing
+            out.append(
+                _PING if name == b"ping" else _UNKNOWN
+            )  # `[DONE]` is other protocols' word and ends nothing
             return None
         try:
             found = reread(FRAME, data)
@@ -277,11 +308,11 @@ class AnthropicDialect:
             elif why not in self._left_out:
                 self._left_out.add(why)
                 out.append(Skipped(why, sample(data), harmless=True))
-        frame: Frame | None = found.value
+        frame: AnthropicEvent | None = found.value
         return frame
 
 
-def _type_of(frame: Frame, name: bytes) -> str:
+def _type_of(frame: AnthropicEvent, name: bytes) -> str:
     """The type in the JSON, else the event's name, else what the fields leave no doubt about."""
     found = frame.type or name.decode("ascii", "replace")
     if found in _TYPES:
@@ -296,7 +327,11 @@ def _type_of(frame: Frame, name: bytes) -> str:
     if frame.message is not None:
         return "message_start"
     if frame.delta is not None:
-        return "content_block_delta" if frame.delta.stop_reason is None and frame.usage is None else "message_delta"
+        return (
+            "content_block_delta"
+            if frame.delta.stop_reason is None and frame.usage is None
+            else "message_delta"
+        )
     return ""
 
 
@@ -319,7 +354,7 @@ def _error_document(name: bytes, data: bytes) -> Any:
     return document
 
 
-def _detail(delta: Delta) -> str:
+def _detail(delta: AnthropicDelta) -> str:
     """Why it declined, or which stop sequence it met."""
     details = delta.stop_details if isinstance(delta.stop_details, dict) else {}
     words = [_text(details.get(key)) for key in ("category", "explanation")]

@@ -1,11 +1,11 @@
 """Events to Messages, in the form that no known client trips over.
 
-A call is started as soon as it has a name, since clients show it; state that is noted later has no place on this
-wire. A thought waits for its first delta, state or close, because a secret one begins differently, and a block that
-only its provider understands waits until it is whole; the next block's beginning ends the wait, so that starts are in
-the order of their indexes. A call is stopped only by `CallClosed`; text and thoughts also by the end of the reply. A
-failure is an error event and never a normal end. Refusals go as text: their own word here is the reason to stop.
-`said_finish` is for the lab, which must be able to lie.
+A call is started as soon as it has a name, since clients show it; state that is noted later has no place on
+this wire. A thought waits for its first delta, state or close, because a secret one begins differently, and a
+block that only its provider understands waits until it is whole; the next block's beginning ends the wait, so
+that starts are in the order of their indexes. A call is stopped only by `CallClosed`; text and thoughts also
+by the end of the reply. A failure is an error event and never a normal end. Refusals go as text: their own
+word here is the reason to stop. `said_finish` is for the lab, which must be able to lie.
 """
 
 from typing import Any
@@ -39,6 +39,7 @@ from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyText
 from turnbuckle.wire.anthropic.frames import FINISHES
 from turnbuckle.wire.anthropic.request import object_of
+from turnbuckle.wire.protocol import Encoding
 from turnbuckle.wire.sse import frame
 from turnbuckle.wire.usage import usage_to_anthropic
 
@@ -81,8 +82,9 @@ class _Block:
         self.closed = False
 
 
-class StreamEncoder:
-    """`open` once, then `event` for each event; the bytes are whole frames. The wire has no date for `created`."""
+class AnthropicEncoder:
+    """`open` once, then `event` for each event; the bytes are whole frames. The wire has no date for
+    `created`."""
 
     def __init__(self, reply_id: str, model: str, created: int = 0, *, said_finish: bool = False) -> None:
         self._reply_id = reply_id
@@ -119,7 +121,9 @@ class StreamEncoder:
                 return prefix + _json(text) + b"}}\n\n" if prefix else self._first_delta(block, "call", text)
             case ReasoningDelta(block, text):
                 prefix = self._begun.get(block)
-                return prefix + _json(text) + b"}}\n\n" if prefix else self._first_delta(block, "thinking", text)
+                return (
+                    prefix + _json(text) + b"}}\n\n" if prefix else self._first_delta(block, "thinking", text)
+                )
             case FinishNoted():
                 self._finish = worse(self._finish, event)
             case UsageNoted(usage):
@@ -216,7 +220,9 @@ class StreamEncoder:
                 block.data = data
             case "thinking" if data.get("signature"):
                 written += self._start(number)
-                written += self._rare_delta(block, {"type": "signature_delta", "signature": data["signature"]})
+                written += self._rare_delta(
+                    block, {"type": "signature_delta", "signature": data["signature"]}
+                )
             case "text" if data.get("citations"):
                 written += self._start(number)
                 for citation in data["citations"]:
@@ -247,7 +253,9 @@ class StreamEncoder:
     def _end(self) -> bytes:
         written = self._start_waiting()
         written += b"".join(
-            self._close(number) for number, block in self._blocks.items() if block.kind in ("text", "thinking")
+            self._close(number)
+            for number, block in self._blocks.items()
+            if block.kind in ("text", "thinking")
         )
         has_calls = any(block.kind == "call" for block in self._blocks.values())
         delta: dict[str, Any] = _stop(self._finish, has_calls)
@@ -270,7 +278,11 @@ def finish_word(finish: Finish | None, said: str, has_calls: bool) -> str:
 
 def answer(reply: Reply, *, created: int = 0) -> dict[str, Any]:
     """A whole reply as a plain answer. The wire has no date for `created`."""
-    finish = FinishNoted(reply.finish, reply.finish_said, reply.finish_detail) if reply.finish is not None else None
+    finish = (
+        FinishNoted(reply.finish, reply.finish_said, reply.finish_detail)
+        if reply.finish is not None
+        else None
+    )
     return {
         "id": reply.id,
         "type": "message",
@@ -330,3 +342,18 @@ def _start_of(kind: str) -> dict[str, Any]:
 
 def _event(kind: str, fields: dict[str, Any]) -> bytes:
     return frame(_json({"type": kind, **fields}), kind)
+
+
+def _relabel(document: dict[str, Any], said: str | None) -> None:
+    holder = document.get("delta", document)
+    if "stop_reason" in holder:
+        holder["stop_reason"] = said
+
+
+ENCODING = Encoding(
+    stream=AnthropicEncoder,
+    answer=answer,
+    error_body=error_body,
+    relabel=_relabel,
+    finish_words={**_WORDS, "stop": "end_turn"},
+)

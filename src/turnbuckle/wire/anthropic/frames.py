@@ -1,7 +1,7 @@
 """The fields that we read of a Messages event, in one struct for all event types.
 
-Unknown fields are skipped by the parser without cost. Content blocks stay plain dicts: what is in them goes back
-to the provider as it came, whether we know it or not.
+Unknown fields are skipped by the parser without cost. Content blocks stay plain dicts: what is in them goes
+back to the provider as it came, whether we know it or not.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ FINISHES: dict[str, Finish] = {
 """The reasons to stop that the protocol knows."""
 
 
-class Delta(Struct, gc=False):
+class AnthropicDelta(Struct, gc=False):
     """Of a content block, or of the message: the two share the name but no field."""
 
     type: str | None = None
@@ -40,10 +40,10 @@ class Delta(Struct, gc=False):
     stop_details: Any = None
 
 
-class Frame(Struct, gc=False):
+class AnthropicEvent(Struct, gc=False):
     type: str | None = None
     index: int | str | float | None = None
-    delta: Delta | None = None
+    delta: AnthropicDelta | None = None
     content_block: dict[str, Any] | None = None
     message: dict[str, Any] | None = None
     usage: Any = None
@@ -56,4 +56,4 @@ CONTENT = frozenset({"delta", "content_block", "text", "partial_json"})
 HOLDING = frozenset({b"", b"message", b"content_block_start", b"content_block_delta", b"message_delta"})
 """Names of events that hold content, or the reason to stop."""
 
-FRAME: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
+FRAME: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(AnthropicEvent)

@@ -1,15 +1,17 @@
 """Our request as a Messages body.
 
-The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home. Choices
-that the protocol leaves to us:
+The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
+Choices that the protocol leaves to us:
 
-- System messages at the beginning are the system prompt. Later ones go as the user's text in their place: only the
-  newest models take a system message there, all take this.
+- System messages at the beginning are the system prompt. Later ones go as the user's text in their place:
+  only the newest models take a system message there, all take this.
 - Neighbours of one role become one message, with results first, as the API would join them anyway. So a note
-  behind results stands in their message; whoever writes notes must know that models learn to answer it with nothing.
-- `eager_input_streaming` is set whether this request streams or not, since thinking is bound to the exact tools.
-- `max_tokens` must be given. Where the request leaves it open it is large, and smaller for an answer in one piece,
-  which hosts give up on after ten minutes.
+  behind results stands in their message; whoever writes notes must know that models learn to answer it with
+  nothing.
+- `eager_input_streaming` is set whether this request streams or not, since thinking is bound to the exact
+  tools.
+- `max_tokens` must be given. Where the request leaves it open it is large, and smaller for an answer in one
+  piece, which hosts give up on after ten minutes.
 """
 
 import base64
@@ -47,7 +49,7 @@ _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _NO_ANSWER = "The call failed without a message."
 
 
-def endpoint() -> str:
+def endpoint(request: ModelRequest) -> str:
     return "/messages"
 
 

@@ -1,1 +1,45 @@
-"""OpenAI Chat Completions, as OpenAI and everybody who claims to be compatible speak it."""
+"""Chat Completions, OpenAI's and everybody's."""
+
+from turnbuckle.vocab.history_rules import HistoryRules, NamePattern
+from turnbuckle.wire.openai_chat import request
+from turnbuckle.wire.openai_chat.decode import ChatDecoder
+from turnbuckle.wire.openai_chat.encode import ENCODING
+from turnbuckle.wire.openai_chat.received import read_request
+from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, served_at
+
+OPENAI_CHAT = Protocol(
+    name="openai_chat",
+    provider="openai",
+    path="/v1/chat/completions",
+    serves=served_at("/chat/completions"),
+    endpoint=request.endpoint,
+    headers=request.headers,
+    build=request.build,
+    decoder=ChatDecoder,
+    encoding=ENCODING,
+    read_request=read_request,
+    rules=HistoryRules(
+        protocol="openai_chat",
+        tool_names=NamePattern(r"[a-zA-Z_][a-zA-Z0-9_-]*", 64),  # OpenAI's; Gemini wants a letter first
+        call_ids=NamePattern(r"[!-~]+"),
+        joins_turns=False,
+        runs_text_together=True,
+        takes_plain_reasoning=True,
+        reasoning_leads=False,
+    ),
+    quirks=QUIRKS_OF_ALL
+    | {
+        "think",
+        "bare_done",
+        "finishless",
+        "prefill",
+        "output_cap_field",
+        "stream_usage",
+        "system_role",
+        "reasoning_field",
+        "reasoning_with_calls",
+        "short_call_ids",
+        "longest_call_id",
+        "signature_fallback",
+    },
+)

@@ -1,19 +1,19 @@
 """Joining call fragments, although servers disagree about what names a call.
 
-The book says: merge by `index`; id and name come once, first. In the wild all parallel calls share index 0, or
-have no index, or no id, or a new id in each fragment; names come late, in pieces, or with every fragment. The
-rules here are tried in the order written, and each is somebody's server:
+The book says: merge by `index`; id and name come once, first. In the wild all parallel calls share index 0,
+or have no index, or no id, or a new id in each fragment; names come late, in pieces, or with every fragment.
+The rules here are tried in the order written, and each is somebody's server:
 
 1. a known (index, id), or a known id where no index is given, is that call, however fragments interleave;
-2. a new id at a used index is a new call if it brings a name and does not go on in the middle of the JSON, or if
-   it begins an object when the stored one is whole. The same name again while nothing or only a part of the object is
-   there is a new id for each fragment of one call;
+2. a new id at a used index is a new call if it brings a name and does not go on in the middle of the JSON, or
+   if it begins an object when the stored one is whole. The same name again while nothing or only a part of
+   the object is there is a new id for each fragment of one call;
 3. without an id, the index (or the place in the list) names the call, unless a name arrives when the stored
-   arguments of a named call are already a whole object: then it is the next call. An empty object is no reason to
-   think so, since hosts send one before the real one.
+   arguments of a named call are already a whole object: then it is the next call. An empty object is no
+   reason to think so, since hosts send one before the real one.
 
-Calls that are told again in a whole message at the end are settled against these (`settle`), by id, by what they say,
-then by place.
+Calls that are told again in a whole message at the end are settled against these (`settle`), by id, by what
+they say, then by place.
 """
 
 import re
@@ -24,6 +24,7 @@ import msgspec
 
 from turnbuckle.vocab.arguments import same_arguments, scan_object
 from turnbuckle.vocab.events import CallArgs, CallNamed, CallRewritten, CallStarted, Event, StateNoted
+from turnbuckle.wire.loose_json import whole_number
 from turnbuckle.wire.openai_chat.frames import ToolCall
 
 _IN_STRING = re.compile(r'["\\]')
@@ -36,9 +37,9 @@ _TOLD = 1_000_000  # an index that no fragment has, for calls that only a whole 
 class OpenCall:
     """One call that is being received. Pieces are kept only to tell whether the object is whole.
 
-    Servers that repeat the name make us ask that at every fragment, so braces are counted over what is new since
-    the last question. The text is read from its beginning only when they are even, and never again once it turned
-    out to be no JSON.
+    Servers that repeat the name make us ask that at every fragment, so braces are counted over what is new
+    since the last question. The text is read from its beginning only when they are even, and never again once
+    it turned out to be no JSON.
     """
 
     __slots__ = (
@@ -89,9 +90,12 @@ class OpenCall:
         return len(self.pieces) < _FEW and "".join(self.pieces).strip(_BLANK) in ("", "{}")
 
     def takes_object(self) -> bool:
-        """Whether an object can begin where the arguments stop: outside of a string, behind a colon or in a list."""
+        """Whether an object can begin where the arguments stop: outside of a string, behind a colon or in a
+        list."""
         self.has_whole_object()  # counts what is new
-        return bool(self.pieces) and not self._quoted and self.pieces[-1].rstrip(_BLANK)[-1:] in (":", "[", ",")
+        return (
+            bool(self.pieces) and not self._quoted and self.pieces[-1].rstrip(_BLANK)[-1:] in (":", "[", ",")
+        )
 
     def _count(self, piece: str) -> None:
         at = 1 if self._escaped and piece else 0
@@ -116,7 +120,8 @@ class OpenCall:
 
 
 class CallMerger:
-    """Fragments in, events out. `number` gives a new call its block and, where the server gave none, its id."""
+    """Fragments in, events out. `number` gives a new call its block and, where the server gave none, its
+    id."""
 
     def __init__(self, number: Callable[[str], tuple[int, str]]) -> None:
         self._number = number
@@ -153,7 +158,8 @@ class CallMerger:
         out.append(StateNoted(call.block, state))
 
     def settle(self, told: list[ToolCall], out: list[Event]) -> None:
-        """Calls of a whole message behind the fragments: what is known is not repeated, what is new is added."""
+        """Calls of a whole message behind the fragments: what is known is not repeated, what is new is
+        added."""
         left = list(self.calls)
         for place, found in enumerate(told):
             name, arguments = _said_in(found)
@@ -224,15 +230,6 @@ class CallMerger:
     def _note_id(self, call: OpenCall, index: int, call_id: str) -> None:
         self._by_id[(index, call_id)] = call
         self._by_id[(None, call_id)] = call  # for servers that give no index
-
-
-def whole_number(given: Any) -> int | None:
-    """An index, also where it is told as text."""
-    if given.__class__ is int:
-        return int(given)
-    if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < _FEW:
-        return int(given)
-    return int(given) if isinstance(given, float) and given.is_integer() else None
 
 
 def _same_call(left: list[OpenCall], call_id: str, name: str, arguments: str, place: int) -> OpenCall | None:

@@ -1,8 +1,8 @@
 """Chunks of a Chat Completions stream, written so that no known client trips over them.
 
-One kind of payload for each chunk, `choices` in every one, the same id and time in all, and the same model for as long
-as it is the one that answers. What does not
-change between chunks is made once, so that a piece of text costs little more than its own encoding.
+One kind of payload for each chunk, `choices` in every one, the same id and time in all, and the same model
+for as long as it is the one that answers. What does not change between chunks is made once, so that a piece
+of text costs little more than its own encoding.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,8 @@ class ChunkWriter:
         return self._before + fields + self._after
 
     def empty(self, **extra: Any) -> bytes:
-        """A chunk that changes nothing; what it has to say stands beside the choices, where clients do not look."""
+        """A chunk that changes nothing; what it has to say stands beside the choices, where clients do not
+        look."""
         return self._before + self._after[:-3] + _members(extra) + b"}\n\n"
 
     def finish(self, word: str, **extra: Any) -> bytes:

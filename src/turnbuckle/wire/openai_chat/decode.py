@@ -1,19 +1,21 @@
 """Chat Completions: frames to events.
 
 The terminal event. A stream has ended when a finish reason arrived and the body then ends tidily or says
-`[DONE]`. Of several reasons the worse one counts. `[DONE]` alone is a cut, since relays that lost their upstream send
-exactly that; so is a tidy end of the body with neither. Where a host is known to give no reason (`bare_done`), or
-neither (`finishless`), that ends a reply of text, but never one with calls: nobody could tell half of them from all.
+`[DONE]`. Of several reasons the worse one counts. `[DONE]` alone is a cut, since relays that lost their
+upstream send exactly that; so is a tidy end of the body with neither. Where a host is known to give no reason
+(`bare_done`), or neither (`finishless`), that ends a reply of text, but never one with calls: nobody could
+tell half of them from all.
 
-Holes. A frame that cannot be read may have held content. Nothing behind it is shown, and the reply is cut, unless a
-whole message comes in the end and heals it. Usage and reasons are read on. What had come to its reason has no hole.
+Holes. A frame that cannot be read may have held content. Nothing behind it is shown, and the reply is cut,
+unless a whole message comes in the end and heals it. Usage and reasons are read on. What had come to its
+reason has no hole.
 
-Second tellings. Some hosts end a stream with the whole message. It is settled against what was streamed: what it has
-more is added, what is known is not repeated.
+Second tellings. Some hosts end a stream with the whole message. It is settled against what was streamed: what
+it has more is added, what is known is not repeated.
 
-Blocks. The wire has none, so they are made here: a new block begins when the kind of content changes. Calls are
-closed only at the end, because fragments of parallel calls interleave and some servers send the last of them
-behind the finish reason.
+Blocks. The wire has none, so they are made here: a new block begins when the kind of content changes. Calls
+are closed only at the end, because fragments of parallel calls interleave and some servers send the last of
+them behind the finish reason.
 """
 
 import re
@@ -41,12 +43,14 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.text_end import ends_like_an_end
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
-from turnbuckle.wire.openai_chat.calls import CallMerger, whole_number
+from turnbuckle.wire.openai_chat.calls import CallMerger
+from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
 from turnbuckle.wire.openai_chat.finishes import finish_of
-from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, Choice, Chunk, Delta, ToolCall
+from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, ChatDelta, Choice, Chunk, ToolCall
 from turnbuckle.wire.openai_chat.spellings import Spellings
 from turnbuckle.wire.openai_chat.told import SPELLED, field, says, shown, text_in, thought_in, untold_content
 from turnbuckle.wire.payload import (
@@ -67,8 +71,10 @@ _PING = Alive("ping")
 _LIFECYCLE = Alive("lifecycle")
 
 
-class ChatDialect:
+class ChatDecoder:
     """One stream's state. See the module's text for the rules."""
+
+    reads_arrays = False
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
@@ -90,8 +96,7 @@ class ChatDialect:
         self._thought: list[str] = []
         self._by_delta = False
         self._extra: dict[str, Any] | None = None  # state of the delta itself that has found no call yet
-        self._main = 0  # the choice that is heard
-        self._heard = False
+        self._choices = MainChoice()
         self._hole = False
         self._left_out: set[str] = set()
         self._names: set[bytes] = set()  # under which chunks came
@@ -100,7 +105,7 @@ class ChatDialect:
 
     def frames(self, batch: list[Frame], out: list[Event]) -> LastWord | None:
         decode, append, keep = self._decode, out.append, self._said.append
-        text, main = self._plain_text(), self._main
+        text, main = self._plain_text(), self._choices.number
         for name, data in batch:
             if data is None:
                 append(ALIVE[name])
@@ -150,7 +155,7 @@ class ChatDialect:
             last = self._take_chunk(name, chunk, data, out)
             if last is not None:
                 return last
-            text, main = self._plain_text(), self._main
+            text, main = self._plain_text(), self._choices.number
         return None
 
     def _plain_text(self) -> int:
@@ -158,7 +163,7 @@ class ChatDialect:
         plain = self._reasoning < 0 and self._think.plain and self._model and not self._hole
         return self._text if plain else -1
 
-    def _take_argument_piece(self, delta: Delta, calls: list[ToolCall], out: list[Event]) -> bool:
+    def _take_argument_piece(self, delta: ChatDelta, calls: list[ToolCall], out: list[Event]) -> bool:
         """The usual fragment: more arguments of the call at a known index. False if it is anything else."""
         if len(calls) != 1 or delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             return False
@@ -185,12 +190,12 @@ class ChatDialect:
             self._note_start(chunk, out)
         if choices:
             self._names.add(name)
-            for choice in self._main_choices(choices):
+            for choice in self._choices.heard(choices):
                 self._take_choice(choice, data, out)
         if chunk.usage or chunk.x_groq:
             self._note_usage(chunk, out)
         if chunk.error or chunk.base_resp or chunk.x_groq or choices is None or name == b"error":
-            last = self._error(name, chunk, data)
+            last = error_of(name, chunk, data)
             if last is not None:
                 return last
         if len(out) == before:
@@ -201,12 +206,16 @@ class ChatDialect:
         error = failures.error_in(document)
         if error is not None:
             return Cut(failures.from_error(error))
-        if isinstance(document, dict) and not document.get("choices") and isinstance(document.get("provider"), dict):
+        if (
+            isinstance(document, dict)
+            and not document.get("choices")
+            and isinstance(document.get("provider"), dict)
+        ):
             document = document["provider"]  # a router's envelope around the real completion
         answer, left_out = read_what_fits(Chunk, document)
         if answer is None or lost(left_out, CONTENT):
             return Cut(failure("garbage", "not a chat completion", said=shown(document)))
-        choice = next(iter(self._main_choices(answer.choices or [])), None)
+        choice = next(iter(self._choices.heard(answer.choices or [])), None)
         message = (choice.message or choice.delta) if choice is not None else None
         if choice is None or message is None:
             return Cut(failure("garbage", "an answer without choices", said=shown(document)))
@@ -242,7 +251,7 @@ class ChatDialect:
         if choice.finish_reason or choice.native_finish_reason:
             self._note_finish(choice, out)
 
-    def _take_delta(self, delta: Delta, out: list[Event]) -> None:
+    def _take_delta(self, delta: ChatDelta, out: list[Event]) -> None:
         if delta.role == "tool" or self._hole:
             return  # what a provider's own tool found (MiniMax's search); not the model's words
         content = delta.content
@@ -300,7 +309,7 @@ class ChatDialect:
                 thought = "".join(text for text in texts if isinstance(text, str))
                 self._take_thought(self._spellings.fresh("parts", thought), out, False)
 
-    def _take_reasoning(self, delta: Delta, out: list[Event]) -> None:
+    def _take_reasoning(self, delta: ChatDelta, out: list[Event]) -> None:
         told = {name: text for name in SPELLED if (text := thought_in(getattr(delta, name)))}
         if delta.reasoning_details and (text := self._details.add(delta.reasoning_details)):
             told["reasoning_details"] = text
@@ -336,7 +345,8 @@ class ChatDialect:
         self._take_split(self._think.end(), out, beside=False)
 
     def _sign(self, found: Any, out: list[Event]) -> None:
-        """Gemini's signature on the delta itself: it belongs to the first call that has none, now or later."""
+        """Gemini's signature on the delta itself: it belongs to the first call that has none, now or
+        later."""
         if isinstance(found, dict) and found:
             self._extra = {**(self._extra or {}), **found}
         call = next((call for call in self._merger.calls if not call.signed), None)
@@ -346,7 +356,7 @@ class ChatDialect:
 
     # A second telling
 
-    def _settle(self, message: Delta, out: list[Event]) -> None:
+    def _settle(self, message: ChatDelta, out: list[Event]) -> None:
         """The whole message, behind what was streamed of it or instead of that."""
         if not (self._said or self._thought or self._merger.calls or self._refusal >= 0):
             self._hole = False
@@ -362,7 +372,7 @@ class ChatDialect:
             told = sample(text_in(message.content).encode("utf-8", "replace"))
             out.append(Skipped("the whole message differs from its pieces", told, harmless=True))
         self._hole = had_hole and rest is None
-        untold = Delta(
+        untold = ChatDelta(
             content=rest,
             reasoning_content=more if len(more) < len(reasoning) or not self._thought else None,
             reasoning_details=None if self._details else message.reasoning_details,
@@ -408,9 +418,9 @@ class ChatDialect:
         if by == "[DONE]" and finish is None:
             known = self._quirks.bare_done or self._quirks.finishless
             if not self._merger.calls and not self._hole:
-                self.end_kind = "bare" if self._said else "blank"
+                self.end_kind = self._bare_end()
             if self._merger.calls or not known:
-                return Cut(failures.incomplete("the stream ended by [DONE] alone, without a finish reason"))
+                return Cut(failure("no_reason", "the stream ended by [DONE] alone, without a finish reason"))
         elif finish is not None:
             self.end_kind = "reason"
         if self._hole:
@@ -425,22 +435,21 @@ class ChatDialect:
         if self._details:
             out.append(StateNoted(self._details_block, {"reasoning_details": self._details.whole()}))
         out.extend(BlockClosed(block) for block in self._closable)
-        # A reason to stop does not close an open object: it may lie, and some servers send the rest behind it.
+        # A reason to stop does not close an open object: it may lie, and some servers send the rest behind
+        # it.
         out.extend(CallClosed(call.block) for call in self._merger.calls if not call.is_cut())
         return Ended(by)
 
-    def _error(self, name: bytes, chunk: Chunk, data: bytes) -> LastWord | None:
-        try:
-            document = read_any(data)
-        except Unreadable:
-            document = {"error": chunk.error}
-        error = failures.error_in(document) or field(chunk.x_groq, "error")
-        if error is None and name == b"error" and not chunk.choices:
-            error = document  # the bare error object, under its event's name
-        return None if error is None else Cut(failures.from_error(error))
+    def _bare_end(self) -> EndKind:
+        if not self._said:
+            return "blank"
+        return "bare" if ends_like_an_end("".join(self._said)) else ""
 
-    def _read_again(self, name: bytes, data: bytes, problem: Exception, out: list[Event]) -> Chunk | LastWord | None:
-        """Not a chunk at first sight: the end mark, an error in an unknown shape, or something to skip and say so."""
+    def _read_again(
+        self, name: bytes, data: bytes, problem: Exception, out: list[Event]
+    ) -> Chunk | LastWord | None:
+        """Not a chunk at first sight: the end mark, an error in an unknown shape, or something to skip and
+        say so."""
         if data.strip() == b"[DONE]":
             return self._ended(out, "[DONE]")
         try:
@@ -448,7 +457,9 @@ class ChatDialect:
         except Unreadable as again:
             if name == b"error":
                 return Cut(failures.from_error(sample(data)))
-            self._skip(str(again) or type(again).__name__, data, out, harmless=self._holds_nothing(name, data))
+            self._skip(
+                str(again) or type(again).__name__, data, out, harmless=self._holds_nothing(name, data)
+            )
             return None
         self.loose = self.loose or found.loose
         if found.left_out:
@@ -470,18 +481,9 @@ class ChatDialect:
             self._merger.at_index.clear()  # so that no fragment takes the short way
 
     def _holds_nothing(self, name: bytes, data: bytes) -> bool:
-        """Whether what can not be read is surely none of our chunks: a keepalive, or an event of another name."""
+        """Whether what cannot be read is surely none of our chunks: a keepalive, or an event of another
+        name."""
         return is_keepalive(data) or name not in (b"", b"message", *self._names)
-
-    def _main_choices(self, choices: list[Choice]) -> list[Choice]:
-        """Requests ask for one choice; a server that sends more has its first one heard, whatever its number. It may
-        stand in one chunk more than once."""
-        given = (whole_number(choice.index) for choice in choices)
-        numbers = [self._main if number is None else number for number in given]
-        if not self._heard and numbers:
-            self._heard = True
-            self._main = min(numbers)
-        return [choice for choice, number in zip(choices, numbers, strict=True) if number == self._main]
 
     def _next_text_block(self) -> int:
         self._closable.append(self._blocks)

@@ -1,4 +1,5 @@
-"""`reasoning_details`, OpenRouter's list of reasoning pieces: merged so that they can be sent back as they were."""
+"""`reasoning_details`, OpenRouter's list of reasoning pieces: merged so that they can be sent back as they
+were."""
 
 from typing import Any
 

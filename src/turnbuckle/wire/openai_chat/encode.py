@@ -1,7 +1,8 @@
 """Events to Chat Completions, in the form that no known client trips over.
 
-One kind of payload per chunk; role, id and name exactly once; finish reasons only from the five known words; a
-failure is an error event and never a normal finish. `said_finish` is for the lab, which must be able to lie.
+One kind of payload per chunk; role, id and name exactly once; finish reasons only from the five known words;
+a failure is an error event and never a normal finish. `said_finish` is for the lab, which must be able to
+lie.
 """
 
 from typing import Any
@@ -30,6 +31,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyCall, ReplyReasoning
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
+from turnbuckle.wire.protocol import Encoding
 from turnbuckle.wire.sse import DONE, frame
 from turnbuckle.wire.usage import usage_to_chat
 
@@ -67,7 +69,7 @@ class _OpenCall:
         self.written = False
 
 
-class StreamEncoder:
+class ChatEncoder:
     """`open` once, then `event` for each event; the bytes are whole frames."""
 
     def __init__(
@@ -171,7 +173,11 @@ def finish_word(finish: Finish | None, has_calls: bool) -> str:
 
 def answer(reply: Reply, *, created: int) -> dict[str, Any]:
     """A whole reply as a plain answer. Usage is always there: some clients fall over without it."""
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": reply.refusal or None}
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": reply.text or None,
+        "refusal": reply.refusal or None,
+    }
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     details = [
@@ -221,3 +227,23 @@ def error_body(failure: Failure) -> dict[str, Any]:
             "code": failure.code or failure.kind,
         }
     }
+
+
+def _relabel(document: dict[str, Any], said: str | None) -> None:
+    for choice in document.get("choices") or ():
+        if choice.get("finish_reason") is not None:
+            choice["finish_reason"] = said
+
+
+ENCODING = Encoding(
+    stream=ChatEncoder,
+    answer=answer,
+    error_body=error_body,
+    relabel=_relabel,
+    finish_words={
+        "calls": "tool_calls",
+        "filtered": "content_filter",
+        "window": "length",
+        "failed": "error",
+    },
+)

@@ -1,4 +1,5 @@
-"""Why a host says that it stopped, in our words. Hosts use those of several protocols, and some of their own."""
+"""Why a host says that it stopped, in our words. Hosts use those of several protocols, and some of their
+own."""
 
 from turnbuckle.vocab.events import Finish, FinishNoted, worse
 from turnbuckle.wire.openai_chat.frames import Choice
@@ -20,12 +21,15 @@ _NATIVE = ("failed", "malformed")
 
 
 def finish_of(choice: Choice, native: str) -> tuple[FinishNoted | None, str]:
-    """What a choice says about its end, if anything, and the upstream's own word for it as far as it is known."""
+    """What a choice says about its end, if anything, and the upstream's own word for it as far as it is
+    known."""
     said = choice.finish_reason.strip() if isinstance(choice.finish_reason, str) else ""
     given = choice.native_finish_reason
     native = given if isinstance(given, str) and given else native
     noted = FinishNoted(_FINISHES.get(said.lower(), "other"), said, native) if said else None
     meant = _FINISHES.get(native.lower(), "other")
     if meant != "other" and (said or meant in _NATIVE):
-        noted = worse(noted, FinishNoted(meant, said, native))  # a router relabels what its upstream could not say
+        noted = worse(
+            noted, FinishNoted(meant, said, native)
+        )  # a router relabels what its upstream could not say
     return noted, native

@@ -1,7 +1,8 @@
 """The fields that we read of a Chat Completions chunk or answer, as loosely typed as servers are.
 
-Unknown fields are skipped by the parser without cost. Unions list what was met in the wild: content as text or
-as a list (Mistral), arguments as text or as an object, ids as numbers. `Any` stands where a wrong type means nothing.
+Unknown fields are skipped by the parser without cost. Unions list what was met in the wild: content as text
+or as a list (Mistral), arguments as text or as an object, ids as numbers. `Any` stands where a wrong type
+means nothing.
 """
 
 from typing import Any
@@ -24,7 +25,7 @@ class ToolCall(Struct, gc=False):
     thoughtSignature: str | None = None
 
 
-class Delta(Struct, gc=False):
+class ChatDelta(Struct, gc=False):
     role: Any = None
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
@@ -38,8 +39,8 @@ class Delta(Struct, gc=False):
 
 
 class Choice(Struct, gc=False):
-    delta: Delta | None = None
-    message: Delta | None = None
+    delta: ChatDelta | None = None
+    message: ChatDelta | None = None
     finish_reason: Any = None
     native_finish_reason: Any = None
     index: Any = None
@@ -55,7 +56,9 @@ class Chunk(Struct, gc=False):
     x_groq: Any = None
 
 
-CONTENT = frozenset("choices delta message content refusal tool_calls function_call function arguments custom".split())
+CONTENT = frozenset(
+    "choices delta message content refusal tool_calls function_call function arguments custom".split()
+)
 """Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 
 CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)

@@ -1,11 +1,12 @@
 """A client's messages as a history: the other direction of `request.py`.
 
-All that a client may send of earlier turns is kept: reasoning under any of its names, the state that a host put beside
-a call, the name of who speaks. Tool messages behind each other are one message of results, as histories have them here.
-Whether each result has its call is not judged: the call may stand in a session that this request goes on with, and
-`reply.repair` makes any history legal before it is sent.
+All that a client may send of earlier turns is kept: reasoning under any of its names, the state that a host
+put beside a call, the name of who speaks. Tool messages behind each other are one message of results, as
+histories have them here. Whether each result has its call is not judged: the call may stand in a session that
+this request goes on with, and `reply.repair` makes any history legal before it is sent.
 
-State has no model in it, since the client does not say which one made it; so it goes to any model of this protocol.
+State has no model in it, since the client does not say which one made it; so it goes to any model of this
+protocol.
 """
 
 from collections.abc import Iterator
@@ -61,7 +62,9 @@ class _History:
         self.made: list[Message] = []
         self._room = Room()
         self._results: list[ResultPart] = []
-        self._functions: dict[str, list[str]] = {}  # calls of the old kind without a result, by name: ids that we gave
+        self._functions: dict[
+            str, list[str]
+        ] = {}  # calls of the old kind without a result, by name: ids that we gave
 
     def take(self, fields: Fields, place: int) -> None:
         role = fields.need_text("role")
@@ -92,8 +95,13 @@ class _History:
 
     def _assistant_parts(self, fields: Fields, place: int) -> tuple[Part, ...]:
         if fields.has("audio"):
-            raise fields.refused("audio", "is not supported; send the transcript as content.", "unsupported_parameter")
-        parts: list[Part] = [*_reasoning(fields), *_named(tuple(_assistant_content(fields, self._room)), fields)]
+            raise fields.refused(
+                "audio", "is not supported; send the transcript as content.", "unsupported_parameter"
+            )
+        parts: list[Part] = [
+            *_reasoning(fields),
+            *_named(tuple(_assistant_content(fields, self._room)), fields),
+        ]
         if refusal := fields.text("refusal"):
             parts.append(RefusalPart(refusal))
         parts += [_call(call) for call in fields.objects("tool_calls", MOST_CALLS)]
@@ -108,7 +116,9 @@ class _History:
         name = fields.need_text("name", most=_LONGEST_NAME)
         waiting = self._functions.get(name)
         if not waiting:
-            raise fields.refused("name", f"is {name!r}, but no function_call of that name without a result is before.")
+            raise fields.refused(
+                "name", f"is {name!r}, but no function_call of that name without a result is before."
+            )
         return waiting.pop()
 
 
@@ -210,7 +220,9 @@ def _reasoning(fields: Fields) -> Iterator[ReasoningPart]:
 def _call(call: Fields) -> CallPart:
     kind = call.text("type") or "function"
     if kind != "function":
-        raise call.refused("type", f"is {kind[:64]!r}; only calls of functions are supported.", "unsupported_value")
+        raise call.refused(
+            "type", f"is {kind[:64]!r}; only calls of functions are supported.", "unsupported_value"
+        )
     call_id = call.need_text("id", most=_LONGEST_ID)
     function = call.need_inner("function")
     state = call.whole(*_NOT_STATE)
@@ -230,4 +242,8 @@ def _state(data: dict[str, Any]) -> ProviderState:
 
 
 def _says(part: Part) -> bool:
-    return bool(part.text.strip()) if isinstance(part, TextPart | RefusalPart) else not isinstance(part, ReasoningPart)
+    return (
+        bool(part.text.strip())
+        if isinstance(part, TextPart | RefusalPart)
+        else not isinstance(part, ReasoningPart)
+    )

@@ -1,7 +1,7 @@
 """Our request as a Chat Completions body.
 
-The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home. Content
-that is only text goes as one string, because some servers split a list into several messages.
+The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
+Content that is only text goes as one string, because some servers split a list into several messages.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _RESULTS_SEEN = "I have the results; their pictures follow."
 _NO_SIGNATURE = "skip_thought_signature_validator"
 
 
-def endpoint() -> str:
+def endpoint(request: ModelRequest) -> str:
     return "/chat/completions"
 
 
@@ -163,7 +163,9 @@ def _content_part(part: Part) -> dict[str, Any] | None:
         case FilePart(name, url, data, media_type, file_id):
             if file_id:
                 return {"type": "file", "file": {"file_id": file_id}}
-            if url and not data:  # this wire takes no file by its address, but the model may have a tool for it
+            if (
+                url and not data
+            ):  # this wire takes no file by its address, but the model may have a tool for it
                 return {"type": "text", "text": f"{name}: {url}" if name else url}
             address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
             return {"type": "file", "file": {"filename": name, "file_data": address}}
@@ -172,7 +174,11 @@ def _content_part(part: Part) -> dict[str, Any] | None:
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    function: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters,
+    }
     if tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}

@@ -1,9 +1,10 @@
 """Reasoning that a host tells under several names is told once.
 
-The name that came first leads, and what it tells is shown. Another name is compared with what the first one told and
-has not been repeated yet: where it says the same it is silent, where it is ahead it leads from there on. Where it says
-something else it is another reasoning and is shown too, unless it always stood beside the leading one: then it is only
-told otherwise there (a summary, or all of it again in each chunk). Work is linear in the text, whoever is ahead.
+The name that came first leads, and what it tells is shown. Another name is compared with what the first one
+told and has not been repeated yet: where it says the same it is silent, where it is ahead it leads from there
+on. Where it says something else it is another reasoning and is shown too, unless it always stood beside the
+leading one: then it is only told otherwise there (a summary, or all of it again in each chunk). Work is
+linear in the text, whoever is ahead.
 """
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.wire.openai_chat.frames import Delta
+from turnbuckle.wire.openai_chat.frames import ChatDelta
 from turnbuckle.wire.payload import sample, whole_text
 from turnbuckle.wire.think import Mode, ThinkSplitter
 
@@ -12,7 +12,7 @@ SPELLED = ("reasoning_content", "reasoning", "thinking")
 """The fields of a delta that hold reasoning as text."""
 
 
-def says(delta: Delta) -> bool:
+def says(delta: ChatDelta) -> bool:
     """Whether a delta has content of any kind."""
     return bool(
         delta.content
@@ -57,7 +57,10 @@ def untold_content(content: str | list[Any] | None, said: str, think: Mode) -> s
     told = text_in(content)
     if told.startswith(said):
         return told[len(said) :]
-    told, said = whole_text(told), whole_text(said)  # halves of a character in two pieces are one in the whole
+    told, said = (
+        whole_text(told),
+        whole_text(said),
+    )  # halves of a character in two pieces are one in the whole
     if told.startswith(said):
         return told[len(said) :]
     told, said = _visible(told, think), _visible(said, think)

@@ -1,17 +1,20 @@
 """Responses: frames to events.
 
-The terminal event is `response.completed` or `response.incomplete`; the second is a clean end of a reply that is
-not whole, and its reason says why. `response.failed`, `response.cancelled` and an `error` event (flat, or with the
-error nested inside) are cuts. So is the end of the body without any of these. Nothing else ends a stream: there is no
-`[DONE]` here, and a gateway that adds one says nothing by it.
+The terminal event is `response.completed` or `response.incomplete`; the second is a clean end of a reply that
+is not whole, and its reason says why. `response.failed`, `response.cancelled` and an `error` event (flat, or
+with the error nested inside) are cuts. So is the end of the body without any of these. Nothing else ends a
+stream: there is no `[DONE]` here, and a gateway that adds one says nothing by it.
 
-`type` in the JSON names the event; the SSE name stands in where it is missing. Progress of what the provider runs
-itself (searches, shell, pictures) is a sign of life; such items become opaque blocks when they are whole.
+`type` in the JSON names the event; the SSE name stands in where it is missing. Progress of what the provider
+runs itself (searches, shell, pictures) is a sign of life; such items become opaque blocks when they are
+whole.
 
-Holes. An event that cannot be read may have held content. No delta behind it is shown; but items are told again, whole,
-when they are done and in the terminal response, and that heals it. Without that the reply is cut.
+Holes. An event that cannot be read may have held content. No delta behind it is shown; but items are told
+again, whole, when they are done and in the terminal response, and that heals it. Without that the reply is
+cut.
 
-A response that somebody cancelled at the provider is not asked for again: the failure is `cancelled`, not retryable.
+A response that somebody cancelled at the provider is not asked for again: the failure is `cancelled`, not
+retryable.
 """
 
 from collections.abc import Callable
@@ -83,9 +86,11 @@ _nowhere: list[str] = []
 _NOTHING = _HotPart("", None, None, None, _nowhere.append, TextDelta, -1)
 
 
-class ResponsesDialect:
-    """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison. A text is hot
-    only while nothing of it is held back and no tag is open in it."""
+class ResponsesDecoder:
+    """One stream's state. `_hot` is the part that grew last, so that its next delta is one comparison. A text
+    is hot only while nothing of it is held back and no tag is open in it."""
+
+    reads_arrays = False
 
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
@@ -125,7 +130,9 @@ class ResponsesDialect:
                 if (
                     delta.__class__ is str
                     and delta
-                    and (make is not TextDelta or ("<" not in delta and "◁" not in delta and "`" not in delta))
+                    and (
+                        make is not TextDelta or ("<" not in delta and "◁" not in delta and "`" not in delta)
+                    )
                 ):
                     grow(delta)
                     append(make(block, delta))
@@ -208,7 +215,13 @@ class ResponsesDialect:
         self._hot = _NOTHING
         if event.item_id is not None and part.plain:
             self._hot = _HotPart(
-                kind, event.item_id, event.content_index, event.summary_index, part.pieces.append, part.make, part.block
+                kind,
+                event.item_id,
+                event.content_index,
+                event.summary_index,
+                part.pieces.append,
+                part.make,
+                part.block,
             )
 
     def _lose(self, why: str, data: bytes, out: list[Event]) -> None:
@@ -220,7 +233,8 @@ class ResponsesDialect:
     def _read_again(
         self, name: bytes, data: bytes, problem: Exception, out: list[Event]
     ) -> StreamEvent | LastWord | None:
-        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and said so."""
+        """Not an event at first sight. An error in an unknown shape still is one; else it is skipped, and
+        said so."""
         if data.strip() == b"[DONE]":
             out.append(_UNKNOWN)
             return None

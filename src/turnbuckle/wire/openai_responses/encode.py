@@ -1,11 +1,13 @@
 """Events to Responses, in the order that the strictest known client demands (`output.py`).
 
-The terminal event tells the whole output once more, because some clients read nothing else. After a failure nothing
-follows. `said_finish` is for the lab, which must be able to lie.
+The terminal event tells the whole output once more, because some clients read nothing else. After a failure
+nothing follows. `said_finish` is for the lab, which must be able to lie.
 """
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from turnbuckle.vocab.events import (
     BlockClosed,
@@ -28,6 +30,7 @@ from turnbuckle.vocab.events import (
     UsageNoted,
     worse,
 )
+from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyRefusal
 from turnbuckle.wire.openai_chat import encode as chat
 from turnbuckle.wire.openai_responses.frames import TERMINAL
@@ -43,13 +46,18 @@ from turnbuckle.wire.openai_responses.shapes import (
     status_of,
     text_content,
 )
+from turnbuckle.wire.protocol import Encoding
+from turnbuckle.wire.sse import frame
+
+_STATUSES = ("completed", "failed", "in_progress", "cancelled", "queued", "incomplete")
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 error_body = chat.error_body  # both of OpenAI's wires answer with one error shape
 
 
-class StreamEncoder:
-    """`open` once, then `event` for each event; the bytes are whole frames. `echo` are fields of the request that
-    the response object repeats."""
+class ResponsesEncoder:
+    """`open` once, then `event` for each event; the bytes are whole frames. `echo` are fields of the request
+    that the response object repeats."""
 
     def __init__(
         self,
@@ -137,7 +145,9 @@ class StreamEncoder:
     def _state(self, block: int, data: dict[str, Any]) -> bytes:
         known = self._blocks.get(block)
         if known is None:
-            known = self._blocks[block] = OpenItem("reasoning")  # only reasoning may consist of nothing but state
+            known = self._blocks[block] = OpenItem(
+                "reasoning"
+            )  # only reasoning may consist of nothing but state
         known.state.update(data)
         return self._writer.add(known) if known.kind == "reasoning" else b""
 
@@ -177,7 +187,11 @@ class StreamEncoder:
 def answer(reply: Reply, *, created: int) -> dict[str, Any]:
     """A whole reply as a plain answer. A cut one is a response that failed, with what it has."""
     stem = reply.id.removeprefix("resp_")
-    finish = FinishNoted(reply.finish, reply.finish_said, reply.finish_detail) if reply.finish is not None else None
+    finish = (
+        FinishNoted(reply.finish, reply.finish_said, reply.finish_detail)
+        if reply.finish is not None
+        else None
+    )
     failure = reply.last.failure if isinstance(reply.last, Cut) else None
     status, reason = status_of(finish) if failure is None else ("failed", "")
     base = {"id": reply.id, "object": "response", "created_at": created, "model": reply.model}
@@ -205,3 +219,42 @@ def _plain_item(block: ReplyBlock, stem: str, status: str) -> dict[str, Any] | N
         case _:
             state = block.state or {}
             return message_item(f"msg_{stem}", finished, [text_content(block.text, state)], state)
+
+
+def _relabel(document: dict[str, Any], said: str | None) -> None:
+    response = document.get("response", document)
+    if "output" not in response:
+        return
+    if said is None or said in _STATUSES:
+        response["status"] = said
+        response["incomplete_details"] = None
+    else:
+        response["status"] = "incomplete"
+        response["incomplete_details"] = {"reason": said}
+    if document.get("type") in _ENDS and said is not None:
+        document["type"] = f"response.{response['status']}"
+
+
+def _error_frame(said: Failure, shape: str, number: int) -> bytes:
+    """The two shapes of an error in a stream that are not a failed response: `flat` and `nested`."""
+    error: dict[str, Any] = {"code": said.code or None, "message": said.message, "param": None}
+    if shape == "flat":
+        event: dict[str, Any] = {"type": "error", **error, "sequence_number": number}
+    else:
+        event = {"type": "error", "sequence_number": number, "error": {"type": said.kind, **error}}
+    return frame(msgspec.json.encode(event), "error")
+
+
+ENCODING = Encoding(
+    stream=ResponsesEncoder,
+    answer=answer,
+    error_body=error_body,
+    relabel=_relabel,
+    finish_words={
+        "stop": "completed",
+        "calls": "completed",
+        "length": "max_output_tokens",
+        "filtered": "content_filter",
+    },
+    error_frame=_error_frame,
+)

@@ -1,7 +1,8 @@
 """The fields that we read of a Responses stream event or answer, as loosely typed as servers are.
 
-One struct serves all event types, so a frame is decoded in one pass. What belongs to one item type only stays a
-plain mapping: items go back to the provider as they came. Unknown fields are skipped by the parser without cost.
+One struct serves all event types, so a frame is decoded in one pass. What belongs to one item type only stays
+a plain mapping: items go back to the provider as they came. Unknown fields are skipped by the parser without
+cost.
 """
 
 from collections.abc import Callable
@@ -48,7 +49,8 @@ STREAM_EVENT: msgspec.json.Decoder[StreamEvent] = msgspec.json.Decoder(StreamEve
 
 
 class Spelling(Struct, frozen=True):
-    """How one kind of growing text is spelled: in which item, which event it becomes, where its whole stands."""
+    """How one kind of growing text is spelled: in which item, which event it becomes, where its whole
+    stands."""
 
     item: str
     make: Callable[[int, str], Event]
@@ -67,17 +69,22 @@ _SPELLINGS = {
 }
 DELTAS = {f"response.{name}.delta": spelling for name, spelling in _SPELLINGS.items()}
 WHOLES = {f"response.{name}.done": spelling for name, spelling in _SPELLINGS.items()}
-PARTS = {"output_text": _SPELLINGS["output_text"], "text": _SPELLINGS["output_text"], "refusal": _SPELLINGS["refusal"]}
+PARTS = {
+    "output_text": _SPELLINGS["output_text"],
+    "text": _SPELLINGS["output_text"],
+    "refusal": _SPELLINGS["refusal"],
+}
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Item types that are calls for us to run, and where each keeps its arguments."""
 
 # Progress of what arrives whole with its item, or is no content at all: the stem, then its stages.
 _STAGES = {
-    "added delta done": """content_part output_item reasoning_summary_part output_text.annotation audio audio.transcript
-        mcp_call_arguments code_interpreter_call_code shell_call_command shell_call_output_content
+    "added delta done": """content_part output_item reasoning_summary_part output_text.annotation audio
+        audio.transcript mcp_call_arguments code_interpreter_call_code shell_call_command
+        shell_call_output_content
         apply_patch_call_operation_diff""",
-    "in_progress completed failed": """mcp_call mcp_list_tools web_search_call file_search_call code_interpreter_call
-        image_generation_call""",
+    "in_progress completed failed": """mcp_call mcp_list_tools web_search_call file_search_call
+        code_interpreter_call image_generation_call""",
     "searching": "web_search_call file_search_call",
     "interpreting": "code_interpreter_call",
     "generating partial_image": "image_generation_call",

@@ -1,14 +1,16 @@
-"""A client's input items as a history: the other direction of `request.py`, and as items that can be listed again.
+"""A client's input items as a history: the other direction of `request.py`, and as items that can be listed
+again.
 
-Items of one side that stand behind each other are one message, as a reply of this protocol is: reasoning, text and
-calls of an assistant, or results. What a provider put beside an item (its id, its encrypted form) becomes state in the
-shape in which the decoder notes it, so it goes back exactly as it came. Items that nobody here understands are kept
-whole and in their place, and only providers of this protocol get them back.
+Items of one side that stand behind each other are one message, as a reply of this protocol is: reasoning,
+text and calls of an assistant, or results. What a provider put beside an item (its id, its encrypted form)
+becomes state in the shape in which the decoder notes it, so it goes back exactly as it came. Items that
+nobody here understands are kept whole and in their place, and only providers of this protocol get them back.
 
-A message item of an assistant begins a new message if text stands before it, because protocols without items would
-run the two together. Not behind reasoning: all that one reasoning led to stays with it.
+A message item of an assistant begins a new message if text stands before it, because protocols without items
+would run the two together. Not behind reasoning: all that one reasoning led to stays with it.
 
-State has no model in it, since the client does not say which one made it; so it goes to any model of this protocol.
+State has no model in it, since the client does not say which one made it; so it goes to any model of this
+protocol.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +50,12 @@ Stored = Mapping[str, dict[str, Any]]
 
 _LONGEST_ID = 8_192  # some hosts put a signature into the id of a call
 _LONGEST_NAME = 256
-_ROLES: dict[str, Role] = {"user": "user", "system": "system", "developer": "system", "assistant": "assistant"}
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "system": "system",
+    "developer": "system",
+    "assistant": "assistant",
+}
 _TEXTS = ("input_text", "output_text", "text")
 _KNOWN_PARTS: dict[Role, tuple[str, ...]] = {
     "user": ("input_text", "input_image", "input_file"),
@@ -79,7 +86,8 @@ _REFERENCES = msgspec.json.Decoder(_References)
 
 
 def references(body: bytes) -> tuple[str, ...]:
-    """The ids of earlier items that an input only names. Whoever reads the request must look them up before."""
+    """The ids of earlier items that an input only names. Whoever reads the request must look them up
+    before."""
     try:
         found = _REFERENCES.decode(body).input
     except Unreadable:
@@ -226,7 +234,9 @@ def _content(item: Fields, name: str, role: Role, room: Room) -> list[Fields]:
     if isinstance(given, str):
         return [Fields({"type": _KNOWN_PARTS[role][0], "text": given}, item.at(name))]
     if not isinstance(given, list):
-        raise Refused(item.at(name), f"{item.at(name)} must be a string or an array of parts.", "invalid_type")
+        raise Refused(
+            item.at(name), f"{item.at(name)} must be a string or an array of parts.", "invalid_type"
+        )
     if not given and role in ("user", "system"):
         raise item.refused(name, "is empty; at least one part is needed.", "array_below_min_length")
     return room.objects(item, name)
@@ -238,7 +248,9 @@ def _shown(part: Fields, role: Role) -> TextPart | ImagePart | FilePart:
         return TextPart(_text(part))
     if kind == "input_image" and kind in _KNOWN_PARTS[role]:
         if part.has("file_id"):
-            raise part.refused("file_id", "is not supported for pictures; send image_url.", "unsupported_parameter")
+            raise part.refused(
+                "file_id", "is not supported for pictures; send image_url.", "unsupported_parameter"
+            )
         return picture(part, "image_url", part.text("detail", most=_LONGEST_NAME))
     if kind == "input_file" and kind in _KNOWN_PARTS[role]:
         return document(part, url="file_url")

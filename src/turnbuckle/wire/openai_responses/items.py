@@ -1,16 +1,19 @@
 """The output items of one response, and the blocks that their parts become.
 
-An item is told three times: it is added, its parts grow by deltas, and it is given whole, in `output_item.done`
-and once more in the terminal response. Servers leave out any of the three. So each telling is settled against
-what is known: what is new is emitted, what is known is not repeated, and what contradicts is said to.
+An item is told three times: it is added, its parts grow by deltas, and it is given whole, in
+`output_item.done` and once more in the terminal response. Servers leave out any of the three. So each telling
+is settled against what is known: what is new is emitted, what is known is not repeated, and what contradicts
+is said to.
 
 Which item is meant. `output_index` names it. Some gateways send 0 for every item, or new ids with every
-event, so an id that is known beats the index, and an item that was added under a used index replaces it there. An item
-that is told as done is the one at its index, whatever its ids, if it can be: nothing of it contradicts what was
-streamed. Items of the terminal response are matched by id, then by what they say, by place, and by order among those
-of their type. Only what is left over then is new, so that no call runs again because it got another id.
+event, so an id that is known beats the index, and an item that was added under a used index replaces it
+there. An item that is told as done is the one at its index, whatever its ids, if it can be: nothing of it
+contradicts what was streamed. Items of the terminal response are matched by id, then by what they say, by
+place, and by order among those of their type. Only what is left over then is new, so that no call runs again
+because it got another id.
 
-Tellings are compared as they were received. Reasoning between tags is taken out of a text only as it is emitted.
+Tellings are compared as they were received. Reasoning between tags is taken out of a text only as it is
+emitted.
 """
 
 from collections.abc import Iterator
@@ -46,7 +49,7 @@ from turnbuckle.wire.openai_responses.parts import (
     word,
 )
 from turnbuckle.wire.payload import SAMPLE, whole_text
-from turnbuckle.wire.spoken import Speech, Spoken
+from turnbuckle.wire.text_blocks import Speech, Spoken
 from turnbuckle.wire.think import Mode
 
 _UNFINISHED = ("incomplete", "in_progress")
@@ -117,7 +120,9 @@ class Output:
         item = self._by_id.get(word(event.item_id)) or self._at.get(event.output_index)
         return item is not None and item.done
 
-    def _growing_thought(self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Part | None:
+    def _growing_thought(
+        self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]
+    ) -> Part | None:
         item.spelled = item.spelled or spelling.part
         part = item.parts.get(0)
         if part is None or part.closed or item.spelled != spelling.part:
@@ -136,7 +141,12 @@ class Output:
         item = self._by_id.get(item_id) if item_id else None
         if item is None:
             item = self._at.get(event.output_index)
-            if item is None and event.output_index is None and self.items and self.items[-1].kind == spelling.item:
+            if (
+                item is None
+                and event.output_index is None
+                and self.items
+                and self.items[-1].kind == spelling.item
+            ):
                 item = self.items[-1]
         if item is None:
             self._speech.release(out)
@@ -168,7 +178,9 @@ class Output:
         for told, item in self._matched(found, out):
             if not item.done:
                 status = told.get("status")
-                self._finish(item, told, status == "completed" or (completed and status not in _UNFINISHED), out)
+                self._finish(
+                    item, told, status == "completed" or (completed and status not in _UNFINISHED), out
+                )
         if found and all(item.done for item in self.items):
             self.hole = False  # all of it was told whole
         if completed and not self.hole:
@@ -186,8 +198,11 @@ class Output:
             for part in item.parts.values():
                 part.release(out)
 
-    def _matched(self, output: list[dict[str, Any]], out: list[Event]) -> Iterator[tuple[dict[str, Any], Item]]:
-        """Each item that is told with the one that it is. One that is new begins only when its turn has come."""
+    def _matched(
+        self, output: list[dict[str, Any]], out: list[Event]
+    ) -> Iterator[tuple[dict[str, Any], Item]]:
+        """Each item that is told with the one that it is. One that is new begins only when its turn has
+        come."""
         known = self._known(output)
         for told, named in zip(output, known, strict=True):
             kind, item = word(told.get("type")), named
@@ -238,7 +253,9 @@ class Output:
                 continue
             part = item.parts.get(index) or self._begin_part(item, spelling, index, out)
             if part.make is not spelling.make:
-                out.append(Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE], harmless=True))
+                out.append(
+                    Skipped("a part of a message changed its kind", json_text(given)[:SAMPLE], harmless=True)
+                )
                 continue
             self._settle(part, text_of(given.get(spelling.whole)), out)
             if whole:

@@ -61,7 +61,9 @@ class OpenItem:
         if self.kind == "call":
             arguments = text if empty or text else "{}"
             # An item keeps the type under which it was added.
-            return call_item(self.item_id, status, self.call_id, self.name, arguments, {**state, "type": self.type})
+            return call_item(
+                self.item_id, status, self.call_id, self.name, arguments, {**state, "type": self.type}
+            )
         if self.kind == "ran":
             return hosted_call_item(self.item_id, status, self.name, text if empty else text or "{}", state)
         if self.kind == "reasoning":

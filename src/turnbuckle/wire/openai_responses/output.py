@@ -1,8 +1,10 @@
-"""The output of one response as it is written: items in their places, events in their order and numbered from 0.
+"""The output of one response as it is written: items in their places, events in their order and numbered from
+0.
 
-Every item is added before it grows and done before the response is; a content part is added before its text. Whoever
-writes decides what an item is and when it ends; here is only how that is said. `after` leaves out the events up to a
-number, for a client that has them already: they are counted all the same, so the rest is what it would have been.
+Every item is added before it grows and done before the response is; a content part is added before its text.
+Whoever writes decides what an item is and when it ends; here is only how that is said. `after` leaves out the
+events up to a number, for a client that has them already: they are counted all the same, so the rest is what
+it would have been.
 """
 
 from collections.abc import Mapping
@@ -31,7 +33,9 @@ class OutputWriter:
 
     def open(self) -> bytes:
         body = response_body(self.base, "in_progress", [])
-        return self.write("response.created", response=body) + self.write("response.in_progress", response=body)
+        return self.write("response.created", response=body) + self.write(
+            "response.in_progress", response=body
+        )
 
     @property
     def last_number(self) -> int:

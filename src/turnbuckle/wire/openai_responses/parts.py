@@ -8,7 +8,7 @@ from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import BlockClosed, Event
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.payload import Unreadable, mend_all
-from turnbuckle.wire.spoken import Spoken
+from turnbuckle.wire.text_blocks import Spoken
 
 APART = "\n\n"
 """What stands between the parts of one reasoning."""
@@ -17,7 +17,8 @@ APART = "\n\n"
 class Part:
     """One part that grows. Pieces are kept as received, to be settled against the whole when it comes.
 
-    It is one block, or, if it is text with reasoning inside, several: then `block` is the last one of text."""
+    It is one block, or, if it is text with reasoning inside, several: then `block` is the last one of
+    text."""
 
     __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces", "spoken")
 
@@ -91,7 +92,8 @@ def may_be(item: Item, told: dict[str, Any]) -> bool:
 
 
 def fits(item: Item, told: dict[str, Any]) -> bool:
-    """Whether a call that is told whole can be this one: the same name, and arguments that go on where it stands."""
+    """Whether a call that is told whole can be this one: the same name, and arguments that go on where it
+    stands."""
     if item.kind not in CALLS:
         return False
     name, have = word(told.get("name")), item.parts[0].text() if item.parts else ""
@@ -104,12 +106,16 @@ def says_the_same(item: Item, told: dict[str, Any], _: int) -> bool:
     """Whether an item of the same type says what this one has said."""
     if item.kind in CALLS:
         have = item.parts[0].text() if item.parts else ""
-        return word(told.get("name")) == item.name and same_arguments(text_of(told.get(CALLS[item.kind])), have)
+        return word(told.get("name")) == item.name and same_arguments(
+            text_of(told.get(CALLS[item.kind])), have
+        )
     if item.kind == "message":
         have = "".join(part.text() for part in item.parts.values())
         content = told.get("content")
         parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-        return bool(have) and have == "".join(text_of(part.get("text", part.get("refusal"))) for part in parts)
+        return bool(have) and have == "".join(
+            text_of(part.get("text", part.get("refusal"))) for part in parts
+        )
     if item.kind == "reasoning":
         have = item.parts[0].text() if item.parts else ""
         return bool(have) and have in (thoughts(told, "summary"), thoughts(told, "content"))

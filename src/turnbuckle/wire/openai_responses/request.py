@@ -1,11 +1,12 @@
 """Our request as a Responses body.
 
-The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home. Items that
-this provider made go back as they came: reasoning whole and in its place, messages and calls with their ids. Ids are
-left out where another model made the item, because the provider would look for the reasoning that belongs to it.
+The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
+Items that this provider made go back as they came: reasoning whole and in its place, messages and calls with
+their ids. Ids are left out where another model made the item, because the provider would look for the
+reasoning that belongs to it.
 
-Reasoning summaries are not asked for: accounts that may not see them have the whole request refused. A route that
-wants them says so in `extra`.
+Reasoning summaries are not asked for: accounts that may not see them have the whole request refused. A route
+that wants them says so in `extra`.
 """
 
 from typing import Any
@@ -31,7 +32,7 @@ from turnbuckle.wire.openai_responses.frames import CALLS
 _CUSTOM = "custom_tool_call"
 
 
-def endpoint() -> str:
+def endpoint(request: ModelRequest) -> str:
     return "/responses"
 
 
@@ -125,7 +126,11 @@ class _Items:
         else:
             state = self._item_state(part.state)
             item_id = str(state.get("id") or "")
-            content = {"type": "output_text", "text": part.text, "annotations": state.get("annotations") or []}
+            content = {
+                "type": "output_text",
+                "text": part.text,
+                "annotations": state.get("annotations") or [],
+            }
         if open_id is not None and open_id == item_id:
             self.made[-1]["content"].append(content)
             return item_id

@@ -70,7 +70,9 @@ def refusal_content(text: str) -> dict[str, Any]:
     return {"type": "refusal", "refusal": text}
 
 
-def message_item(item_id: str, status: str, content: list[dict[str, Any]], state: Mapping[str, Any]) -> dict[str, Any]:
+def message_item(
+    item_id: str, status: str, content: list[dict[str, Any]], state: Mapping[str, Any]
+) -> dict[str, Any]:
     made = {"type": "message", "id": item_id, "status": status, "role": "assistant", "content": content}
     if state.get("type") == "message" and state.get("phase"):
         made["phase"] = state["phase"]
@@ -83,13 +85,22 @@ def call_item(
     kind = state.get("type") if state.get("type") in CALLS else None
     own = state if kind else {}
     kind = kind or "function_call"
-    made = {"type": kind, "id": item_id, "status": status, "call_id": call_id, "name": name, CALLS[kind]: arguments}
+    made = {
+        "type": kind,
+        "id": item_id,
+        "status": status,
+        "call_id": call_id,
+        "name": name,
+        CALLS[kind]: arguments,
+    }
     return {**made, **{key: value for key, value in own.items() if key not in made}}
 
 
-def hosted_call_item(item_id: str, status: str, name: str, arguments: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """A call that is run where the response is made, with its result. This is the one shape that every known client
-    shows, or leaves alone, and none runs: the API's own for tools that it calls by itself."""
+def hosted_call_item(
+    item_id: str, status: str, name: str, arguments: str, result: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A call that is run where the response is made, with its result. This is the one shape that every known
+    client shows, or leaves alone, and none runs: the API's own for tools that it calls by itself."""
     return {
         "type": "mcp_call",
         "id": item_id,
@@ -104,7 +115,8 @@ def hosted_call_item(item_id: str, status: str, name: str, arguments: str, resul
 
 
 def reasoning_item(item_id: str, status: str, text: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Reasoning as a summary. What its provider said of it (its parts, its encrypted form) is told as it was."""
+    """Reasoning as a summary. What its provider said of it (its parts, its encrypted form) is told as it
+    was."""
     own = state if state.get("type") == "reasoning" else {}
     made: dict[str, Any] = {"type": "reasoning", "id": item_id, "status": status}
     made["summary"] = own.get("summary") or ([{"type": "summary_text", "text": text}] if text else [])
@@ -141,7 +153,10 @@ def response_body(
 
 def error_of(failure: Failure) -> dict[str, Any]:
     """The error inside a response that failed."""
-    return {"code": failure.code or _ERROR_CODES.get(failure.kind, "server_error"), "message": failure.message}
+    return {
+        "code": failure.code or _ERROR_CODES.get(failure.kind, "server_error"),
+        "message": failure.message,
+    }
 
 
 def status_of(finish: FinishNoted | None) -> tuple[str, str]:

@@ -1,0 +1,253 @@
+"""`turnbuckle chat`: a conversation in the terminal, with the sessions of this folder or of a running
+server."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+from msgspec import Struct
+
+from turnbuckle.app import new_name, open_app
+from turnbuckle.cli.backend import Lost, Refused, SessionBackend
+from turnbuckle.cli.chat.controller import ChatController
+from turnbuckle.cli.chat.plain import PlainFront
+from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
+from turnbuckle.cli.listener import serves
+from turnbuckle.cli.local_backend import JournalTaken, LocalBackend
+from turnbuckle.cli.remote import Remote, ServerRefused
+from turnbuckle.cli.remote_backend import RemoteBackend
+from turnbuckle.cli.run import guarded
+from turnbuckle.cli.screen import Screen
+from turnbuckle.config import Loaded
+from turnbuckle.errors import BadSessionName, ConfigError
+from turnbuckle.journal.port import InUse
+from turnbuckle.service.owners import LOCAL, session_id
+
+if TYPE_CHECKING:
+    from turnbuckle.cli.chat.terminal import TerminalFront
+
+PIPE_PATIENCE = 60.0
+"""Seconds for which a chat in a pipe tries to come back to its server. A person decides that for
+themselves."""
+Flag = Parameter(negative="", show_default=False)
+Word = Parameter(show_default=False)
+
+EPILOGUE = """Ctrl-C stops what runs, Ctrl-D leaves, Alt-Enter begins another line, Ctrl-R searches what was typed
+before. `/help` lists the commands.
+
+In a pipe each line is a message, and the exit code is that of the last turn: echo "list files" | turnbuckle chat"""  # noqa: E501
+
+app = App(name="chat", help_epilogue=EPILOGUE)
+
+
+class Wish(Struct, frozen=True):
+    """What the command line says."""
+
+    session: str
+    go_on: bool
+    server: str
+    key: str
+    reasoning: bool
+    color: bool
+
+
+@app.default
+def chat(
+    *,
+    session: Annotated[str, Word] = "",
+    go_on: Annotated[bool, Parameter(name="--continue", negative="", show_default=False)] = False,
+    server: Annotated[str, Word] = "",
+    key: Annotated[str, Word] = "",
+    config: Path | None = None,
+    workspace: Path | None = None,
+    route: str | None = None,
+    model: str | None = None,
+    reasoning: Annotated[bool, Flag] = False,
+    no_color: Annotated[bool, Flag] = False,
+) -> int:
+    """Talk with the model in this terminal.
+
+    Parameters
+    ----------
+    session
+        Go on in this session, or begin it under this name; a new one if left out.
+    go_on
+        Go on in the latest session.
+    server
+        Use the sessions of the server at this address.
+    key
+        The key for that server; else TURNBUCKLE_KEY in the environment.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    workspace
+        The folder in which file and shell tools act.
+    route
+        The configured route to begin with; the others stay as fallbacks.
+    model
+        Another model on that route.
+    reasoning
+        Show the model's reasoning too, dimmed.
+    no_color
+        No colours.
+    """
+    if go_on and session:
+        return fail(
+            "--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR
+        )
+    if server and (route or model or workspace):
+        return fail(
+            "a server has its own routes, models and workspace: leave those out with --server", USAGE_ERROR
+        )
+    color = not no_color and not os.environ.get("NO_COLOR")
+    wish = Wish(session, go_on, server, key or os.environ.get("TURNBUCKLE_KEY", ""), reasoning, color)
+    try:
+        loaded = load_for(config, workspace=workspace, route=route, model=model)
+        if session:
+            session_id(LOCAL, session, param="the name of a session")
+    except (ConfigError, BadSessionName) as error:
+        return fail(error, USAGE_ERROR)
+    return guarded(_chat(loaded, wish))
+
+
+def has_screen() -> bool:
+    """Whether there is a terminal on both sides that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+async def _chat(loaded: Loaded, wish: Wish) -> int:
+    attended = sys.stdin.isatty() and sys.stderr.isatty()
+    async with _place(loaded, wish, attended=attended) as place:
+        session = wish.session
+        if wish.go_on:
+            session = await place.latest() or ""
+            if not session:
+                return fail("there is no session to go on with", USAGE_ERROR)
+        session = session or new_name("s")
+        return await (_on_screen if has_screen() else _in_lines)(loaded, place, session, wish, attended)
+
+
+@asynccontextmanager
+async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator[SessionBackend]:
+    """Where the sessions are. A journal that a running server has is used through that server."""
+    async with AsyncExitStack() as stack:
+        if not wish.server:
+            try:
+                opened = await stack.enter_async_context(open_app(loaded, attended=attended))
+            except InUse as error:
+                remote = await _beside(loaded, wish, error)
+            else:
+                local = LocalBackend(opened)
+                stack.push_async_callback(local.leave)
+                yield local
+                return
+        else:
+            remote = Remote(wish.server, wish.key)
+        place = RemoteBackend(remote)
+        try:
+            await place.latest()
+        except (Lost, Refused) as error:
+            raise ServerRefused(str(error)) from None
+        yield place
+
+
+_WAY_OUT = "if it is a server, say where with --server URL; else wait until it is done"
+
+
+async def _beside(loaded: Loaded, wish: Wish, error: InUse) -> Remote:
+    """The server that has the journal, if it answers where the settings say. Raises JournalTaken."""
+    server = loaded.settings.server
+    remote = Remote(f"http://{server.host}:{server.port}", wish.key)
+    try:
+        await remote.ask("GET", "/healthz")
+    except ServerRefused:
+        raise JournalTaken(f"{error}, and nothing answers at {remote.address}: {_WAY_OUT}") from None
+    if not await asyncio.to_thread(serves, server.host, server.port, Path(loaded.settings.data)):
+        raise JournalTaken(f"{error}, and {remote.address} is another turnbuckle: {_WAY_OUT}")
+    print(f"a server has the journal: this chat goes through {remote.address}", file=sys.stderr)
+    return remote
+
+
+async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: Wish, attended: bool) -> int:
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    from turnbuckle.cli.chat.history import ChatHistory
+    from turnbuckle.cli.chat.terminal import TerminalFront
+
+    front = TerminalFront(place, ChatHistory(Path(loaded.settings.data)), color=wish.color)
+    talk = ChatController(place, session, front, new_key=_new_key, reasoning=wish.reasoning)
+    front.attach(talk)
+    with patch_stdout(raw=True):  # what is logged stands above the line, too
+        left = await _until_left(talk, front, quietly=False)
+    if left == "leave":
+        _leave_at_once(talk, place)
+    _farewell(talk, place)
+    return OK
+
+
+async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: Wish, attended: bool) -> int:
+    front = PlainFront(Screen(sys.stdout, sys.stderr, color=False), steps=not sys.stdin.isatty())
+    patience = None if attended else PIPE_PATIENCE
+    talk = ChatController(
+        place,
+        session,
+        front,
+        new_key=_new_key,
+        reasoning=wish.reasoning,
+        attended=attended,
+        patience=patience,
+    )
+    front.attach(talk)
+    left = await _until_left(talk, front, quietly=not attended)
+    if left == "leave":
+        _leave_at_once(talk, place)
+    if attended:
+        _farewell(talk, place)
+    return talk.code
+
+
+async def _until_left(talk: ChatController, front: "PlainFront | TerminalFront", *, quietly: bool) -> str:
+    loop, leaving = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, leaving.set)
+    await talk.open(quietly=quietly)
+    showing, leave = asyncio.ensure_future(front.run()), asyncio.ensure_future(leaving.wait())
+    try:
+        first: set[asyncio.Future[Any]] = {showing, leave, talk.broken}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+        if talk.broken.done():
+            talk.broken.result()
+        return showing.result() if showing.done() else "quit"
+    finally:
+        for task in (last := {showing, leave}):
+            task.cancel()
+        await asyncio.wait(last)
+        await talk.close()
+
+
+def _farewell(talk: ChatController, place: SessionBackend) -> None:
+    words = f"turnbuckle chat --session {talk.session} goes on here"
+    if talk.view().running:
+        words = (
+            f"the run goes on at the server; {words}"
+            if place.stays
+            else f"the run is kept unfinished; {words}"
+        )
+    print(words, file=sys.stderr)
+
+
+def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
+    """Everything that was shown is stored, so this is as safe as a crash; tools die with this process."""
+    words = f"left at once; turnbuckle chat --session {talk.session} goes on here\n"
+    os.write(2, words.encode())
+    os._exit(CANCELLED)
+
+
+def _new_key() -> str:
+    return f"chat-{secrets.token_hex(16)}"

@@ -1,0 +1,124 @@
+"""What people type into a chat that is not for the model: one word behind a slash, and what it needs.
+
+The words that every session knows are the same here. A command that takes nothing must stand alone, and
+anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
+not know. Only one word that is nearly a command is asked back, since a slip is likelier than a model that
+waits for `/statsu`.
+"""
+
+import difflib
+from typing import Literal
+
+from msgspec import Struct
+
+from turnbuckle.session.commands import HELP as OF_SESSION
+from turnbuckle.session.commands import Command as SessionWord
+
+Own = Literal[
+    "quit",
+    "session",
+    "runs",
+    "drafts",
+    "ledger",
+    "model",
+    "reasoning",
+    "busy",
+    "queue",
+    "steer",
+    "interrupt",
+    "args",
+]
+Word = SessionWord | Own
+MODES = ("queue", "steer", "interrupt", "refuse")
+
+_ABOUT: dict[Word, tuple[str, str]] = {
+    **{name: ("", about) for name, about in OF_SESSION.items()},
+    "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
+    "session": ("NAME", "go on in another session, or begin it"),
+    "runs": ("", "what was run in this session"),
+    "drafts": ("[show ID | save ID PATH]", "what is kept of calls that were cut"),
+    "ledger": ("", "what the last run wasted, and why"),
+    "model": ("", "which models answer"),
+    "reasoning": ("on|off", "show the model's reasoning, or do not"),
+    "busy": ("queue|steer|interrupt|refuse", "what becomes of a message while something runs"),
+    "queue": ("TEXT", "say it when the run is over"),
+    "steer": ("TEXT", "say it into the run"),
+    "interrupt": ("TEXT", "stop the run, and say it"),
+    "args": ("", "show all of the arguments that a yes would be for"),
+    "quit": ("", "leave; Ctrl-D does the same"),
+}
+_TAKES_NOTHING = frozenset(name for name, (needs, _) in _ABOUT.items() if not needs)
+_NEEDS = frozenset({"session", "queue", "steer", "interrupt"})
+WORDS: tuple[str, ...] = tuple(f"/{name}" for name in _ABOUT)
+
+
+class Command(Struct, frozen=True):
+    """Something for the chat itself. `rest` is what stands behind the word."""
+
+    word: Word
+    rest: str = ""
+
+
+class Message(Struct, frozen=True):
+    """Something for the model."""
+
+    text: str
+
+
+class Wrong(Struct, frozen=True):
+    """Something that cannot be meant; `why` says what to do."""
+
+    why: str
+
+
+def parse(text: str) -> Command | Message | Wrong:
+    """What a line is."""
+    if not text.startswith("/"):
+        return Message(text)
+    first, _, rest = text[1:].strip().partition(" ")
+    word, rest = first.lower(), rest.strip()
+    if word == "exit":
+        word = "quit"
+    if word not in _ABOUT:
+        near = [] if rest else difflib.get_close_matches(word, list(_ABOUT), 1, 0.7)
+        hint = f"there is no /{first}; did you mean /{near[0]}?" if near else ""
+        return Wrong(hint) if hint else Message(text)
+    if word in _TAKES_NOTHING and rest:
+        return Message(text)
+    return _checked(word, rest)
+
+
+def _checked(word: Word, rest: str) -> Command | Wrong:
+    fault = ""
+    if word in _NEEDS and not rest:
+        fault = f"/{word} needs more: /{word} {_ABOUT[word][0]}"
+    elif word == "reasoning" and rest not in ("", "on", "off"):
+        fault = "/reasoning takes on or off"
+    elif word == "busy" and rest not in ("", *MODES):
+        fault = f"/busy takes one of {', '.join(MODES)}"
+    elif word == "drafts" and rest and not _is_draft_command(rest.split()):
+        fault = "/drafts takes nothing, or show ID, or save ID PATH"
+    elif word == "session" and len(rest.split()) > 1:
+        fault = "the name of a session has no spaces"
+    return Wrong(fault) if fault else Command(word, rest)
+
+
+def _is_draft_command(words: list[str]) -> bool:
+    return (words[0], len(words)) in (("show", 2), ("save", 3))
+
+
+def help_text() -> str:
+    """All commands, one in a line."""
+    named = [(f"/{name} {needs}".rstrip(), about) for name, (needs, about) in _ABOUT.items()]
+    keys = (
+        "Alt-Enter, or a backslash at the end of a line, begins another line. Ctrl-R searches what "
+        "you typed before."
+    )
+    wide = max(len(name) for name, _ in named if len(name) <= 20)
+    lines = [f"{name:<{wide}}  {about}" if len(name) <= wide else f"{name}: {about}" for name, about in named]
+    return "\n".join([*lines, "", keys, "Ctrl-C stops what runs; twice leaves. Ctrl-D leaves."])
+
+
+def about(word: str) -> str:
+    """What a command does, for a list of them; `word` has its slash."""
+    return _ABOUT[word[1:]][1]  # type: ignore[index]

@@ -1,0 +1,467 @@
+"""One chat: what is typed goes to a session, and what happens there is shown.
+
+Three things go on at once. Runs are followed one after the other, as they begin in the session, whoever began
+them. What was typed is carried out in its order; a message whose connection was lost is sent again under the
+same key. And a question that a run asks waits for its answer. All of them share one way of coming back after
+a lost connection: tried again with growing pauses, told once.
+
+A message stands in the live part of the screen from the moment it is typed until its run says that it begins,
+so it is shown once, in its place. A line that was begun before a question appeared is no answer to it.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from turnbuckle.cli.approvals import arguments_text, question_text
+from turnbuckle.cli.backend import Lost, Merged, Numbered, Refused, SessionBackend
+from turnbuckle.cli.chat.commands import Command, Message, Wrong, parse
+from turnbuckle.cli.chat.look_ups import carried_out, change_text
+from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandReply, UserWords
+from turnbuckle.cli.exits import EXIT_CODES, FAILED, OK, UNFINISHED, USAGE_ERROR
+from turnbuckle.cli.follow import STATUS_AFTER
+from turnbuckle.cli.pieces import Break, Line, Words
+from turnbuckle.cli.waiting import words as waiting_words
+from turnbuckle.errors import TurnbuckleError
+from turnbuckle.journal.port import JournalError
+from turnbuckle.service.runs import Decision
+from turnbuckle.session.facts import Busy
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded
+from turnbuckle.turn.labels import shortened
+
+T = TypeVar("T")
+Entered = Literal["refused", "taken", "answer", "quit"]
+FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
+"""Seconds before a lost connection is tried again: the first time, and when nothing helps."""
+_MOST_TYPED = 100  # lines that may wait to be carried out; a session takes as many messages
+_RECAP = 800  # characters of an earlier answer that are shown when a chat opens
+_NOBODY = "Nobody is there to ask."
+
+
+class ChatView(Protocol):
+    """Where a chat is shown."""
+
+    async def show(self, pieces: list[ChatPiece]) -> None:
+        """For good."""
+        ...
+
+    def refresh(self) -> None:
+        """What is under way has changed."""
+        ...
+
+
+class View(Struct, frozen=True):
+    """What is under way. `queued` are messages that no run has taken up yet."""
+
+    running: bool
+    lines: tuple[Line, ...] = ()
+    waiting: str = ""
+    queued: tuple[str, ...] = ()
+    question: ApprovalAsked | None = None
+    lost: bool = False
+
+
+class ChatController:
+    """A chat on a session of a place. `patience` is for how many seconds a lost connection is tried again;
+    None: for ever. Unattended, every question is answered with no."""
+
+    def __init__(
+        self,
+        place: SessionBackend,
+        session: str,
+        front: ChatView,
+        *,
+        new_key: Callable[[], str],
+        reasoning: bool = False,
+        attended: bool = True,
+        patience: float | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.session = session
+        self.code = OK
+        """The exit code of the last turn."""
+        self.busy: Busy | None = None
+        self._place = place
+        self._front = front
+        self._new_key = new_key
+        self._reasoning = reasoning
+        self._attended = attended
+        self._patience = patience
+        self._sleep = sleep
+        self._wall = wall
+        self._typed: asyncio.Queue[Command | Message] = asyncio.Queue(_MOST_TYPED)
+        self._pending: dict[str, str] = {}  # messages by their keys, until a run takes them up
+        self._awaited: set[str] = set()  # runs that answer us and have not ended
+        self._over: set[str] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._lost = False
+        self._connections = 0
+        self._coming_back = asyncio.Lock()
+        self._tasks: set[asyncio.Future[None]] = set()
+        self._following: asyncio.Future[None] | None = None
+        self._working: asyncio.Future[None] | None = None
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Has an error of our own, if there is one: a chat that goes on without one of its halves would
+        hang."""
+        self._forget()
+
+    def _forget(self) -> None:
+        """Everything that belongs to one session."""
+        self._seen: set[str] = set()
+        self._run = ""
+        self._last_run = ""
+        self._stopping = ""
+        self._renderer = ChatRunRenderer(self._reasoning)
+        self._skew = 0.0
+        self._asked: dict[str, ApprovalAsked] = {}
+        self._put = ""
+
+    # From its beginning to its end
+
+    async def open(self, *, quietly: bool = False) -> None:
+        """Show where the session stands, and begin to follow it; quietly: without what was said before.
+        Raises Lost, Refused."""
+        recap = await self._place.recap(self.session)
+        self._seen = set(recap.known)
+        head = f"session {self.session}{f', {recap.title}' if recap.title else ''}, {self._place.about}"
+        pieces: list[ChatPiece] = [CommandReply(f"{head}. /help lists the commands.")]
+        for past in () if quietly else recap.past:
+            pieces += [UserWords(past.said), Words(_short(past.answer)), Break()]
+            if past.outcome != "completed":
+                pieces.append(Line(f"{past.outcome}{f': {past.why}' if past.why else ''}"))
+        if recap.running:
+            pieces.append(CommandReply("a run is under way here:"))
+        await self._front.show(pieces)
+        self._following = self._spawn(self._follow_all())
+        self._working = self._working or self._spawn(self._work())
+
+    async def close(self) -> None:
+        for task in (tasks := set(self._tasks)):
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def settled(self) -> None:
+        """Wait until all that was typed is carried out and answered."""
+        await self._typed.join()
+        await self._idle.wait()
+        if told := self._tasks - {self._following, self._working}:
+            await asyncio.wait(told)
+
+    async def switch(self, session: str) -> None:
+        """Go on in another session. What runs in this one goes on."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait({self._following})
+        self.session = session
+        self._forget()
+        self._pending.clear()
+        self._awaited.clear()
+        self._idle.set()
+        await self.open()
+
+    # What the front asks and tells
+
+    @property
+    def question(self) -> ApprovalAsked | None:
+        """What waits for an answer, the oldest first."""
+        return next(iter(self._asked.values()), None)
+
+    @property
+    def asking(self) -> str:
+        """A name for that question. Each run numbers its own from the start, so the run is a part of it."""
+        return "" if self.question is None else f"{self._run}:{self.question.approval}"
+
+    def view(self) -> View:
+        running = bool(self._run)
+        words = ""
+        if running:
+            now = self._wall() - self._skew
+            if now - self._renderer.waiting.since >= STATUS_AFTER:
+                words = waiting_words(self._renderer.waiting, now)
+        live = tuple(self._renderer.live()) if running else ()
+        return View(running, live, words, tuple(self._pending.values()), self.question, self._lost)
+
+    def entered(self, text: str, about: str = "") -> Entered:
+        """Take a line. `about` is what was `asking` when the line was begun. `refused`: it cannot be
+        meant, and the line is better left where it is."""
+        said = text.strip()
+        if not said:
+            return "taken"
+        line, question = parse(said), self.question
+        if question is not None and about == self.asking and isinstance(line, Message):
+            return self._answered(question, said)
+        match line:
+            case Wrong(why):
+                return self._refuse(why)
+            case Command("quit"):
+                return "quit"
+            case Command("args"):
+                shown = "nothing is asked" if question is None else arguments_text(question.arguments)
+                self._spawn(self._front.show([CommandReply(shown)]))
+            case _ if self._typed.full():
+                return self._refuse(f"{_MOST_TYPED} lines wait already")
+            case _:
+                self._idle.clear()
+                self._typed.put_nowait(line)
+        return "taken"
+
+    def interrupt(self) -> Literal["stopping", "leave", "idle"]:
+        """Somebody wants it to stop: the run, and if that was said before, everything."""
+        if not self._run:
+            return "idle"
+        if self._stopping == self._run:
+            return "leave"
+        self._stopping = self._run
+        self._spawn(self._stop(self._run))
+        return "stopping"
+
+    def _refuse(self, why: str) -> Entered:
+        self.code = USAGE_ERROR
+        self._spawn(self._front.show([CommandReply(why, "notice")]))
+        return "refused"
+
+    def _spawn(self, work: Awaitable[None]) -> "asyncio.Future[None]":
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Future[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not self.broken.done():
+            self.broken.set_exception(error)
+
+    # Carrying out
+
+    async def _work(self) -> None:
+        while True:
+            line = await self._typed.get()
+            try:
+                await self._carry_out(line)
+            except (TurnbuckleError, JournalError) as error:
+                self.code = FAILED
+                await self._front.show([CommandReply(str(error), "bad")])
+            finally:
+                self._typed.task_done()
+                self._look_whether_idle()
+                self._front.refresh()
+
+    async def _carry_out(self, line: Command | Message) -> None:
+        match line:
+            case Message(text):
+                await self._send(text, self.busy)
+            case Command("queue" | "steer" | "interrupt" as busy, text):
+                await self._send(text, busy)
+            case Command("busy", mode):
+                self.busy = mode or self.busy  # type: ignore[assignment]
+                await self._tell(f"a message while something runs: {self.busy or 'as the settings say'}")
+            case Command("reasoning", word):
+                self._reasoning = word == "on" if word else not self._reasoning
+                self._renderer.reasoning = self._reasoning
+                await self._tell(f"reasoning is {'shown' if self._reasoning else 'not shown'}")
+            case Command("session", name):
+                await self.switch(name)
+            case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
+                done = await self._place.change(self.session, verb)
+                if verb in ("stop", "new", "reset"):
+                    self._pending.clear()
+                    self._awaited &= {self._run}
+                if done.did == "retried" and done.run is not None:
+                    self._await(done.run)
+                else:
+                    await self._tell(change_text(done))
+            case Command():
+                await self._tell(
+                    await carried_out(line, self._place, self.session, self._run or self._last_run)
+                )
+
+    async def _tell(self, text: str) -> None:
+        await self._front.show([CommandReply(text)])
+
+    async def _send(self, text: str, busy: Busy | None) -> None:
+        key = self._new_key()
+        self._pending[key] = text
+        self._front.refresh()
+        try:
+            taken = await self._steadily(lambda: self._place.say(self.session, text, busy, key))
+        except BaseException:
+            self._pending.pop(key, None)
+            raise
+        self._await(taken.run)
+        self._front.refresh()
+
+    def _await(self, run: str) -> None:
+        if run not in self._over:
+            self._awaited.add(run)
+
+    def _look_whether_idle(self) -> None:
+        if self._typed.empty() and not self._awaited:
+            self._idle.set()
+
+    async def _stop(self, run: str) -> None:
+        try:
+            await self._place.stop(run)
+        except (TurnbuckleError, JournalError) as error:
+            await self._front.show([CommandReply(f"not stopped: {error}", "bad")])
+
+    # Answering
+
+    def _answered(self, question: ApprovalAsked, text: str) -> Entered:
+        decision, words = _read_answer(question, text)
+        if decision is None:
+            return self._refuse("y allows it, n does not; a reason may stand behind the n")
+        self._asked.pop(question.approval, None)
+        self._spawn(self._answer(self._run, question.approval, decision, words))
+        self._front.refresh()
+        return "answer"
+
+    async def _answer(self, run: str, approval: str, decision: Decision, text: str) -> None:
+        try:
+            if not await self._steadily(lambda: self._place.answer(run, approval, decision, text)):
+                await self._front.show([CommandReply("nobody waits for this answer any more", "notice")])
+        except (TurnbuckleError, JournalError) as error:
+            await self._front.show([CommandReply(f"the answer was not taken: {error}", "bad")])
+        await self._ask_next()
+
+    async def _ask_next(self) -> None:
+        question = self.question
+        if question is None or self.asking == self._put:
+            return
+        self._put = self.asking
+        await self._front.show([Break(), CommandReply(f"? {question_text(question)}", "notice")])
+        if not self._attended:
+            self._asked.pop(question.approval, None)
+            decision: Decision = "answer" if question.kind == "question" else "deny"
+            await self._answer(self._run, question.approval, decision, _NOBODY)
+
+    # Following
+
+    async def _follow_all(self) -> None:
+        try:
+            while True:
+                run = await self._steadily(lambda: self._place.next_run(self.session, self._seen))
+                self._seen.add(run)
+                await self._follow(run)
+        except (TurnbuckleError, JournalError) as error:
+            self.code = UNFINISHED
+            self._awaited.clear()
+            self._idle.set()
+            await self._front.show(
+                [CommandReply(f"this session cannot be followed any more: {error}", "bad")]
+            )
+
+    async def _follow(self, run: str) -> None:
+        self._run, self._stopping = run, ""
+        self._renderer, self._skew = ChatRunRenderer(self._reasoning), self._wall()
+        tries = 0
+        while True:
+            count = self._connections
+            try:
+                async for facts in self._place.follow(run, self._renderer.after):
+                    tries = 0
+                    await self._take(facts)
+                break
+            except Merged:
+                self._renderer = self._renderer.again(self._reasoning)
+            except Lost as error:
+                await self._come_back(error, count, tries)
+                tries += 1
+            except TurnbuckleError as error:
+                self.code = UNFINISHED
+                await self._front.show([CommandReply(str(error), "bad")])
+                break
+        self._run, self._last_run = "", run
+        self._asked.clear()
+        self._over.add(run)
+        self._awaited.discard(run)
+        self._look_whether_idle()
+        self._front.refresh()
+
+    async def _take(self, facts: list[Numbered]) -> None:
+        pieces: list[ChatPiece] = []
+        for seq, fact in facts:
+            pieces += self._renderer.take(seq, fact)
+            self._skew = min(self._skew, self._wall() - fact.at)
+            match fact:
+                case ApprovalAsked():
+                    self._asked[fact.approval] = fact
+                case ApprovalAnswered():
+                    self._asked.pop(fact.approval, None)
+                case RunEnded():
+                    self.code = EXIT_CODES[fact.outcome.kind]
+        for piece in pieces:
+            if isinstance(piece, UserWords):
+                self._taken_up(piece.text)
+        if pieces:
+            await self._front.show(pieces)
+        await self._ask_next()
+        self._front.refresh()
+
+    def _taken_up(self, text: str) -> None:
+        """A run has these words now."""
+        found = next((key for key, waiting in self._pending.items() if waiting[:MOST_SAID] == text), None)
+        if found is not None:
+            del self._pending[found]
+
+    # Coming back
+
+    async def _steadily(self, act: Callable[[], Awaitable[T]]) -> T:
+        tries = 0
+        while True:
+            count = self._connections
+            try:
+                return await act()
+            except Lost as error:
+                await self._come_back(error, count, tries)
+                tries += 1
+
+    async def _come_back(self, error: Lost, count: int, tries: int) -> None:
+        """Wait until the place answers again. `count` is how often we had come back before this was lost, and
+        `tries` how often it was lost since anything came. Raises Refused, and Lost when patience is at its
+        end."""
+        async with self._coming_back:
+            if self._connections != count:
+                return
+            self._lost = True
+            if not tries:
+                await self._front.show(
+                    [CommandReply(f"connection lost, trying again ({shortened(str(error))})", "notice")]
+                )
+            pause, waited = min(FIRST_PAUSE * 2 ** min(tries, 10), LAST_PAUSE), 0.0
+            while True:
+                await self._sleep(pause)
+                waited += pause
+                try:
+                    await self._place.latest()
+                    break
+                except Lost:
+                    if self._patience is not None and waited >= self._patience:
+                        raise Refused(f"no connection for {waited:.0f} s: {error}") from None
+                    pause = min(pause * 2, LAST_PAUSE)
+            self._connections += 1
+            self._lost = False
+            if not tries:
+                await self._front.show([CommandReply("connected again")])
+
+
+def _read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, str]:
+    if question.kind == "question":
+        return "answer", text
+    word, _, rest = text.partition(" ")
+    match word.lower().rstrip(",:;."):
+        case "y" | "yes" if not rest:
+            return "allow", ""
+        case "n" | "no":
+            return "deny", rest.strip()
+        case _:
+            return None, ""
+
+
+def _short(answer: str) -> str:
+    return answer if len(answer) <= _RECAP else f"{answer[:_RECAP].rstrip()} …"

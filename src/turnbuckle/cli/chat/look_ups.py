@@ -1,0 +1,107 @@
+"""What the commands of a chat do that only look, and what those that change something have to say."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+from turnbuckle.cli.backend import Refused, SessionBackend
+from turnbuckle.cli.chat.commands import Command, help_text
+from turnbuckle.cli.follow import waste_lines
+from turnbuckle.cli.pieces import Line
+from turnbuckle.service.sessions import SessionChange
+from turnbuckle.session.commands import stopped_text
+from turnbuckle.turn.labels import shortened
+
+_TITLE = 44  # characters of a title in a list: an id, a time and a status stand beside it in 80 columns
+
+
+async def carried_out(command: Command, place: SessionBackend, session: str, run: str) -> str:
+    """The answer to a command, as text. `run` is the one that is under way, or the last one. Raises Lost,
+    Refused."""
+    match command:
+        case Command("help"):
+            return help_text()
+        case Command("status"):
+            return await place.status(session)
+        case Command("sessions", words):
+            return await _sessions(place, words, session)
+        case Command("runs"):
+            return await _runs(place, session)
+        case Command("drafts", rest):
+            return await _drafts(place, session, rest.split())
+        case Command("ledger"):
+            return await _ledger(place, session, run)
+        case Command("model"):
+            return "\n".join(await place.models())
+        case _:
+            raise Refused(f"/{command.word} cannot be carried out here")
+
+
+def change_text(done: SessionChange) -> str:
+    """What was done to a session, in words."""
+    match done.did:
+        case "stopped":
+            return stopped_text(done.run, len(done.refused))
+        case "begun_anew":
+            return "The next message begins a new conversation. What was said before is kept."
+        case "undone":
+            return "Taken back: your last message and its answer. What tools did stays done."
+        case _:
+            return "There is nothing to do."
+
+
+async def _sessions(place: SessionBackend, words: str, here: str) -> str:
+    found = await place.sessions(words)
+    wide = max((len(one.name) for one in found), default=0)
+    lines = []
+    for one in found:
+        sign = "*" if one.name == here else " "
+        state = "  running" if one.running else ""
+        lines.append(
+            f"{sign} {one.name:<{wide}}  {_when(one.updated)}  {shortened(one.title, _TITLE)}{state}"
+        )
+        if one.snippet:
+            lines.append(f"    {shortened(one.snippet, 70)}")
+    return "\n".join(line.rstrip() for line in lines) or "no sessions"
+
+
+async def _runs(place: SessionBackend, session: str) -> str:
+    found = await place.runs(session)
+    lines = [f"{one.id}  {one.status:<10} {shortened(one.title, _TITLE)}".rstrip() for one in found]
+    return "\n".join(lines) or "no runs yet"
+
+
+async def _drafts(place: SessionBackend, session: str, words: list[str]) -> str:
+    if not words:
+        found = await place.drafts(session)
+        lines = [f"{one.name}  {one.tool} {one.target}, {one.characters:,} characters" for one in found]
+        return "\n".join(lines) or "no open drafts"
+    if ":" not in words[1]:
+        raise Refused(f"there is no draft {words[1]}; /drafts lists them")
+    text = await place.draft(words[1])
+    if words[0] == "show":
+        return text
+    path = Path(words[2])
+    try:
+        await asyncio.to_thread(_write, path, text)
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from None
+    return f"wrote {len(text):,} characters to {path}"
+
+
+async def _ledger(place: SessionBackend, session: str, run: str) -> str:
+    if not (last := run or next((one.id for one in await place.runs(session)), "")):
+        return "nothing was run yet"
+    lines = waste_lines(await place.ledger(last))
+    return "\n".join(line.text for line in lines if isinstance(line, Line)) or "nothing was wasted"
+
+
+def _write(path: Path, text: str) -> None:
+    """A new file; one that exists is left alone."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _when(moment: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))

@@ -1,0 +1,328 @@
+"""`turnbuckle doctor`: is all well? The journal, what is in it, who may use the server, the disk, and the
+set-up, each thing that is not well with the way to mend it."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import App, Parameter
+from msgspec import Struct
+
+from turnbuckle.app import (
+    Compacted,
+    check_journal,
+    compact_journal,
+    folder_size,
+    mend_journal,
+    open_reader,
+    processes_of,
+    writer_of,
+)
+from turnbuckle.call.loop import run as run_loop
+from turnbuckle.cli.config import fail
+from turnbuckle.cli.doctor.finding import Finding, all_well
+from turnbuckle.cli.doctor.setup import (
+    check_folders,
+    check_online,
+    check_program,
+    check_routes,
+    check_rules,
+    check_secrets,
+    check_server,
+    read_settings,
+    versions,
+)
+from turnbuckle.cli.doctor.store import cause_of, check_store
+from turnbuckle.cli.exits import FAILED, OK
+from turnbuckle.config import DEFAULT, Loaded
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamQuery, StreamRow
+from turnbuckle.journal.sqlite.doctor import Report
+from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, listed
+from turnbuckle.runtime.session_worker import ACTIVE
+from turnbuckle.runtime.session_worker import KIND as SESSION
+from turnbuckle.server.http.origins import is_loopback
+from turnbuckle.server.keys import KeyFile
+from turnbuckle.tools.background import Process
+from turnbuckle.turn.labels import shortened
+
+app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+_LISTED = 10
+
+
+class Contents(Struct, frozen=True):
+    """What is in a journal. `writer` is who has it at this moment."""
+
+    sessions: int
+    waiting: int
+    runs: dict[str, int]
+    unfinished: tuple[StreamRow, ...]
+    writer: str = ""
+
+
+class Disk(Struct, frozen=True):
+    """Bytes of the data folder, of parts of it, and what is free beside it."""
+
+    data: int
+    journal: int
+    outputs: int
+    free: int
+
+
+class Keys(Struct, frozen=True):
+    """Who may use the server: keys that were made, keys that stand in the settings."""
+
+    good: int
+    revoked: int
+    settings: int
+
+
+@app.default
+def doctor(
+    *,
+    config: Annotated[Path | None, Parameter(show_default=False)] = None,
+    mend: Flag = False,
+    compact: Flag = False,
+    online: Flag = False,
+    as_json: Annotated[bool, Parameter("--json", negative="", show_default=False)] = False,
+) -> int:
+    """Look at everything: the journal and what is in it, who may use the server, the settings in effect and
+    their routes. Whatever is not well is told with what to do about it, and then the exit code is 1.
+
+    Looking works beside a living process; mending and compacting need the journal to themselves.
+
+    Parameters
+    ----------
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    mend
+        Cut damage out, such as a torn tail. What is sound is kept, and the old file stays beside the new one.
+    compact
+        Do now what the settings say of keeping (session.keep_deltas_days, session.keep_relays_hours), and
+        give the room back to the disk.
+    online
+        Also ask every route for a few words and one tool call.
+    as_json
+        As JSON, for programs.
+    """
+    loaded = read_settings(config)
+    if isinstance(loaded, Finding):
+        return _told_alone([*check_program(), loaded], as_json=as_json)
+    try:
+        report = mend_journal(loaded) if mend else check_journal(loaded)
+        sound = report is None or report.sound or bool(report.kept)
+        if compact and not sound:
+            return fail("the journal is damaged: turnbuckle doctor --mend comes first", FAILED)
+        compacted = run_loop(compact_journal(loaded)) if compact else None
+        if compacted is not None:
+            report = check_journal(loaded)
+        contents = run_loop(_contents(loaded))
+    except InUse as error:
+        return fail(f"{error}; stop it first", FAILED)
+    except StorageError as error:
+        return fail(cause_of(error), FAILED)
+    setup = (*_setup(loaded, online=online), *check_store(Path(loaded.settings.data)))
+    found = _Found(
+        loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded), setup
+    )
+    if as_json:
+        print(msgspec.json.encode(found.as_values()).decode())
+    else:
+        found.print_all(mend)
+    return OK if sound and all_well(setup) else FAILED
+
+
+def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
+    """Everything that can be found out about the set-up."""
+    settings, environment = loaded.settings, dict(os.environ)
+    routes, good = check_routes(settings, environment)
+    return (
+        *check_program(),
+        *check_folders(settings),
+        *check_rules(settings),
+        *routes,
+        *(run_loop(check_online(good, settings)) if online else ()),
+        *check_server(settings, environment),
+        *check_secrets(loaded),
+    )
+
+
+def _told_alone(findings: list[Finding], *, as_json: bool) -> int:
+    """The settings cannot be read, so there is nothing else to look at."""
+    if as_json:
+        print(msgspec.json.encode({"well": False, "findings": findings, "versions": versions()}).decode())
+    else:
+        _print_findings(findings)
+    return FAILED
+
+
+def _print_findings(findings: Iterable[Finding]) -> None:
+    print("set-up:")
+    for finding in findings:
+        print("\n".join(finding.lines()))
+
+
+async def _contents(loaded: Loaded) -> Contents | None:
+    """None if there is no journal yet, or if it is too damaged to tell."""
+    try:
+        async with open_reader(loaded) as reader:
+            if reader is None:
+                return None
+            sessions, runs = (
+                await listed(reader, StreamQuery(kind=SESSION)),
+                await listed(reader, StreamQuery(kind=RUN)),
+            )
+            writer = writer_of(Path(loaded.settings.data)).strip() if reader.has_writer else ""
+    except JournalError:
+        return None
+    return Contents(
+        len(sessions),
+        sum(row.status == ACTIVE for row in sessions),
+        dict(Counter(row.status for row in runs if row.status != RUNNING)),
+        tuple(row for row in runs if row.status == RUNNING),
+        writer,
+    )
+
+
+def _disk(loaded: Loaded) -> Disk:
+    folder = Path(loaded.settings.data)
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    journal = sum(file.stat().st_size for file in folder.glob(f"{DATABASE}*")) if folder.is_dir() else 0
+    return Disk(folder_size(folder), journal, folder_size(folder / "kept"), shutil.disk_usage(there).free)
+
+
+def _keys(loaded: Loaded) -> Keys | str:
+    """Or why they cannot be read."""
+    try:
+        keys = KeyFile(Path(loaded.settings.data)).keys()
+    except ConfigError as error:
+        return str(error)
+    revoked = sum(key.revoked is not None for key in keys)
+    return Keys(len(keys) - revoked, revoked, len(loaded.settings.server.api_keys))
+
+
+class _Found(Struct, frozen=True):
+    """All that was found."""
+
+    loaded: Loaded
+    report: Report | None
+    contents: Contents | None
+    disk: Disk
+    keys: Keys | str
+    compacted: Compacted | None
+    processes: tuple[Process, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        contents = self.contents
+        unfinished = (
+            [] if contents is None else [{"run": row.name, "task": row.title} for row in contents.unfinished]
+        )
+        counted = None if contents is None else {**msgspec.to_builtins(contents), "unfinished": unfinished}
+        return {
+            "folder": self.loaded.settings.data,
+            "journal": msgspec.to_builtins(self.report),
+            "sound": self.report is None or self.report.sound,
+            "contents": counted,
+            "keys": msgspec.to_builtins(self.keys),
+            "disk": msgspec.to_builtins(self.disk),
+            "compacted": msgspec.to_builtins(self.compacted),
+            "processes": msgspec.to_builtins(self.processes),
+            "well": (self.report is None or self.report.sound) and all_well(self.findings),
+            "findings": msgspec.to_builtins(self.findings),
+            "versions": versions(),
+            "settings": [msgspec.to_builtins(value) for value in self.loaded.explain()],
+        }
+
+    def print_all(self, mend: bool) -> None:
+        print(f"journal: {Path(self.loaded.settings.data)}")
+        self._print_report(mend)
+        if self.compacted is not None:
+            swept, before, after = self.compacted.swept, self.compacted.before, self.compacted.after
+            did = f"{swept.merged} runs merged, {swept.deleted} deleted, outputs of {swept.outputs} removed"
+            print(f"  compacted: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after; {did}")
+        if self.contents is not None:
+            self._print_contents(self.contents)
+        self._print_processes()
+        self._print_keys()
+        disk = self.disk
+        parts = f"journal {disk.journal / 1e6:.1f} MB, outputs of tools {disk.outputs / 1e6:.1f} MB"
+        print(f"disk: {disk.data / 1e6:.1f} MB in all ({parts}); {disk.free / 1e9:.1f} GB free")
+        self._print_settings()
+        _print_findings(self.findings)
+
+    def _print_report(self, mend: bool) -> None:
+        report = self.report
+        if report is None:
+            print("  there is none yet")
+            return
+        size = f"{report.streams:,} streams, {report.items:,} items, {report.bytes / 1e6:.1f} MB"
+        print(f"  {'sound' if report.sound else 'DAMAGED'}: {size}, format {report.format}")
+        for problem in report.problems:
+            where = f"stream {problem.stream or '?'}" + (
+                f", from item {problem.seq} on" if problem.seq is not None else ""
+            )
+            lost = f"{problem.lost} items lost" if problem.lost else "lost items cannot be counted"
+            print(f"  {where}: {problem.why} ({lost})")
+        for line in report.structure:
+            print(f"  the database says: {line}")
+        if report.kept:
+            print(f"  mended; the old file is kept as {report.kept}")
+        elif not report.sound and not mend:
+            print("  turnbuckle doctor --mend cuts the damage out and keeps what is sound")
+
+    def _print_contents(self, contents: Contents) -> None:
+        if contents.writer:
+            print(f"  in use by {contents.writer}")
+        waiting = f", {contents.waiting} with messages that wait" if contents.waiting else ""
+        print(f"sessions: {contents.sessions:,}{waiting}")
+        ended = (
+            ", ".join(f"{count:,} {status}" for status, count in sorted(contents.runs.items()))
+            or "none has ended"
+        )
+        print(f"runs: {ended}; {len(contents.unfinished):,} without an end")
+        for row in contents.unfinished[:_LISTED]:
+            print(f"  {row.name}  {shortened(row.title, 60)}".rstrip())
+        if len(contents.unfinished) > _LISTED:
+            print(f"  and {len(contents.unfinished) - _LISTED:,} more: turnbuckle runs list --unfinished")
+        if contents.unfinished and not contents.writer:
+            print("  turnbuckle serve takes them up; turnbuckle runs resume goes on with one")
+
+    def _print_processes(self) -> None:
+        if not self.processes:
+            return
+        counts = Counter(process.state for process in self.processes)
+        print(
+            "background processes: "
+            f"{', '.join(f'{count} {state}' for state, count in sorted(counts.items()))}"
+        )
+        for process in [one for one in self.processes if one.state in ("running", "lost")][:_LISTED]:
+            print(f"  {process.id}  {process.state}, pid {process.pid}: {shortened(process.command, 60)}")
+
+    def _print_keys(self) -> None:
+        keys = self.keys
+        if isinstance(keys, str):
+            print(f"keys: {keys}")
+        elif not keys.good and not keys.settings:
+            host = self.loaded.settings.server.host
+            near = "a server listens on this machine only, and asks nobody for one"
+            print(f"keys: none; {near if is_loopback(host) else f'a server on {host} needs one'}")
+        else:
+            revoked = f", {keys.revoked} revoked" if keys.revoked else ""
+            print(f"keys: {keys.good} made with `turnbuckle keys`{revoked}, {keys.settings} in the settings")
+
+    def _print_settings(self) -> None:
+        values = [value for value in self.loaded.explain() if value.source != DEFAULT]
+        print(
+            "settings that are not the defaults (--json lists all):" if values else "settings: all defaults"
+        )
+        width = max((len(value.key) for value in values), default=0)
+        for value in values:
+            print(f"  {value.key:<{width}}  {value.value}  ({value.source})")

@@ -1,0 +1,118 @@
+"""A run as a person reads it on a terminal, in pieces. It keeps no text and looks at no clock."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.told import (
+    Notice,
+    Paragraph,
+    Reasoning,
+    RunOver,
+    Text,
+    Told,
+    ToolBegun,
+    ToolEnded,
+)
+from turnbuckle.turn.facts import Fact
+from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+
+Tone = Literal["tool", "notice", "quiet", "bad"]
+
+
+class Words(Struct, frozen=True):
+    """Words of the model, as they came. `apart`: what must stand between these and those before them, so that
+    both are paragraphs."""
+
+    text: str
+    reasoning: bool = False
+    apart: str = ""
+
+
+class Break(Struct, frozen=True):
+    """What comes next is another paragraph."""
+
+
+class Line(Struct, frozen=True):
+    """One line about what happens."""
+
+    text: str
+    tone: Tone = "quiet"
+
+
+Piece = Words | Break | Line
+
+
+class PieceRenderer:
+    """Draws a run as pieces. `narration` is its fold."""
+
+    def __init__(self, reasoning: bool = False, narration: Narration | None = None) -> None:
+        self.reasoning = reasoning
+        self.narration = Narration() if narration is None else narration
+        self._thinking = False
+
+    def take(self, fact: Fact) -> list[Piece]:
+        if text := self.narration.going_on(fact):
+            return [Words(text)]
+        pieces: list[Piece] = []
+        for told in self.narration.take(fact):
+            pieces += self.draw(told)
+        return pieces
+
+    def draw(self, told: Told) -> list[Piece]:
+        match told:
+            case Text(text, gap):
+                return [*self._turn(False), Words(text[gap:], apart=text[:gap])]
+            case Reasoning(text):
+                return [*self._turn(True), Words(text, reasoning=True)] if self.reasoning else []
+            case Paragraph():
+                return [Break()]
+            case ToolBegun(_, tool, _, label):
+                return [Break(), Line(f"→ {tool} {label}".rstrip(), "tool")]
+            case ToolEnded(_, tool, outcome):
+                return [Break(), _result_line(tool, outcome)]
+            case Notice(text, "left" | "restarted" | "crashed"):
+                return [Line(text)]  # no break: what the model was saying goes on behind it
+            case Notice(text):
+                return [Line(text, "notice")]
+            case RunOver(_, end):
+                return [Break(), outcome_line(end, told.seconds)]
+            case _:
+                return []
+
+    def _turn(self, thinking: bool) -> list[Piece]:
+        """From words to thoughts, or back."""
+        turns, self._thinking = thinking != self._thinking, thinking
+        return [Break()] if turns else []
+
+
+def outcome_line(outcome: Outcome, seconds: float) -> Line:
+    """How it ended, in one line."""
+    why = f": {outcome.why}" if outcome.why else ""
+    tone: Tone = (
+        "quiet" if outcome.kind == "completed" else "notice" if outcome.kind == "cancelled" else "bad"
+    )
+    return Line(f"{outcome.kind} after {seconds:.1f} s{why}", tone)
+
+
+def _result_line(name: str, outcome: ToolOutcome) -> Line:
+    first = shortened(outcome.text or outcome.partial_output)
+    detail = f": {first}" if first else ""
+    match outcome.fact:
+        case "ended" if outcome.ok:
+            return Line(f"✓ {name}, {outcome.seconds:.1f} s{detail}", "tool")
+        case "ended":
+            code = f", exit code {outcome.exit_code}" if outcome.exit_code else ""
+            return Line(f"✗ {name}, {outcome.seconds:.1f} s{code}{detail}", "bad")
+        case "stopped":
+            return Line(
+                f"✗ {name} {outcome.status.replace('_', ' ')} after {outcome.seconds:.1f} s{detail}", "bad"
+            )
+        case "unknown":
+            return Line(f"? {name} was started, how it ended is not known{detail}", "bad")
+        case "never_started":
+            tone: Tone = "quiet" if name == FINISH_CALL else "bad"
+            return Line(f"✗ {name} did not run{detail}", tone)

@@ -1,0 +1,53 @@
+"""The steps that bring an older journal up to date, one for each version of the format.
+
+A step may change tables, and the bodies of items. Bodies are JSON objects with a `type`; whoever changes what
+is stored in one changes it here too, by its names alone: the types in the program know only what is newest.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from turnbuckle.journal.sqlite.checksums import SUM_BITS, checksum
+
+if TYPE_CHECKING:
+    from turnbuckle.journal.sqlite.database import Connection
+
+CHILDREN_IN_ORDER = (
+    "CREATE INDEX IF NOT EXISTS stream_born ON stream(parent, kind, created, name) WHERE parent != ''"
+)
+_NAMES = {"wishes": "options", "asked": "origin"}
+_RENAMED = ("run_started", "message_accepted", "user_spoke")
+_BODIES = """
+SELECT item.stream, item.seq, item.sum, item.data FROM item JOIN stream ON stream.id = item.stream
+WHERE stream.kind IN ('run', 'told', 'import', 'session') AND (item.stream, item.seq) > (?, ?)
+AND CAST(substr(item.data, 1, 10) AS TEXT) IN ('{"type":"r', '{"type":"m', '{"type":"u')
+ORDER BY item.stream, item.seq LIMIT 500"""
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _name_options_and_origin(connection: "Connection") -> None:
+    """From 1 to 2: what a caller wants of a run is called `options` and where it came from `origin`. The runs
+    of a session are listed in the order in which they began. Runs that hold their whole history stay so."""
+    connection.execute(CHILDREN_IN_ORDER)
+    for stream, seq, stored, data in _bodies(connection):
+        fields = _fields.decode(data)
+        if msgspec.json.decode(fields["type"]) not in _RENAMED or _NAMES.keys().isdisjoint(fields):
+            continue
+        renamed = msgspec.json.encode({_NAMES.get(name, name): value for name, value in fields.items()})
+        total = checksum(stream, seq, renamed, stored >> SUM_BITS)
+        connection.execute(
+            "UPDATE item SET sum = ?, data = ? WHERE stream = ? AND seq = ?", (total, renamed, stream, seq)
+        )
+
+
+def _bodies(connection: "Connection") -> Iterator[tuple[int, int, int, bytes]]:
+    place = (0, 0)
+    while page := connection.execute(_BODIES, place).fetchall():
+        yield from page
+        place = page[-1][:2]
+
+
+MIGRATIONS: Mapping[int, "Callable[[Connection], None]"] = {1: _name_options_and_origin}
+"""From each version to the next."""

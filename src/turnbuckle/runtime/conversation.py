@@ -1,0 +1,209 @@
+"""The conversation, which is stored once: each run stores what it adds, and names what it stands on.
+
+Theory of operation. A run's first fact holds what is new with it, and its `base`: the run before it, or what
+its session was made with. Its last fact holds what it added. So a conversation is a chain, and its history is
+put together from the beginning of the chain to its end. What a run stands on was stored before it began, and
+is never changed behind that; so after any crash its history is the same again, message for message.
+
+Where a link is gone others may still stand on it. A stream of its own, `kept_name`, takes its place in the
+same change: of a deleted run it keeps the instructions and what that run stood on; for a fork it keeps all
+that it shared with a session that is deleted. A summary that stands for what came before it is the same: a
+stream of `ConversationKept`, which the next run names as its base.
+
+The histories of the runs that ended last are kept at hand, so the next run of a session costs what is new.
+"""
+
+from collections import OrderedDict
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.journal.port import Damaged, Reader
+from turnbuckle.runtime.idempotency import Turns
+from turnbuckle.session.facts import ConversationKept, SessionMade
+from turnbuckle.turn.base import Messages, joined, opening_of
+from turnbuckle.turn.budget import characters
+from turnbuckle.turn.drafting import was_used
+from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted, decode
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.ids import RunId, SessionId
+
+KIND = "conversation"
+"""The kind of the streams that take the place of what is gone."""
+MOST_KEPT = 256
+MOST_CHARACTERS = 64 << 20
+
+_links: "msgspec.json.Decoder[RunStarted | SessionMade | ConversationKept]" = msgspec.json.Decoder(
+    RunStarted | SessionMade | ConversationKept
+)
+
+
+class Link(Struct, frozen=True):
+    """What one stream adds to its conversation, and what it stands on."""
+
+    session: SessionId
+    base: RunId
+    opening: int | None
+    own: Messages
+
+    @property
+    def instructions(self) -> Messages:
+        """What stays of it for others when it is deleted."""
+        if self.base:
+            return self.own[: self.opening or 0]
+        return opening_of(self.own)
+
+
+def merged(first: Link, second: Link) -> Link:
+    """One link in the place of two, of which the second stood on the first."""
+    if second.opening is None:
+        return replace(first, own=(*first.own, *second.own))
+    instead, rest = second.own[: second.opening], second.own[second.opening :]
+    before = first.own[len(first.instructions) :]
+    return replace(first, own=(*instead, *before, *rest), opening=len(instead) if first.base else None)
+
+
+class Conversation(Struct, frozen=True):
+    """What was said, all of it."""
+
+    messages: Messages = ()
+    characters: int = 0
+    drafted: bool = False
+    """Whether a draft was finished in it."""
+
+    def told(self, opening: int | None) -> int:
+        """How many characters of it stand before the messages of whoever goes on from it."""
+        return self.characters - (0 if opening is None else characters(opening_of(self.messages)))
+
+    def followed_by(self, link: Link) -> "Conversation":
+        return Conversation(
+            joined(self.messages, link.own, link.opening),
+            self.told(link.opening) + characters(link.own),
+            self.drafted or was_used(link.own),
+        )
+
+
+NOTHING = Conversation()
+
+
+class Conversations:
+    """The conversations of one journal."""
+
+    def __init__(self, journal: Reader, policy: Policy) -> None:
+        self.sharing = Turns()
+        """Held for a session while something of it is deleted, or another one comes to stand on it."""
+        self._journal = journal
+        self._policy = policy
+        self._kept: OrderedDict[tuple[SessionId, RunId], Conversation] = OrderedDict()
+        self._changes = 0
+
+    async def until(self, run: RunId, session: SessionId) -> Conversation:
+        """What was said up to the end of a run; `SESSION` is what its session was made with. Raises Damaged
+        if a part of it is gone."""
+        links: list[tuple[tuple[SessionId, RunId], Link]] = []
+        changes, so_far = self._changes, NOTHING
+        while run:
+            key = (session, run)
+            if (kept := self._kept.get(key)) is not None:
+                self._kept.move_to_end(key)
+                so_far = kept
+                break
+            link = await self.link(run, session)
+            links.append((key, link))
+            run, session = link.base, link.session
+        for _, link in reversed(links):
+            so_far = so_far.followed_by(link)
+        if links and changes == self._changes:
+            self._keep(links[0][0], so_far)
+        return so_far
+
+    async def before(self, started: RunStarted) -> Messages:
+        """What a run stands on."""
+        return (await self.until(started.base, started.session)).messages if started.base else ()
+
+    def remember(self, turn: Turn) -> None:
+        """A run has ended here: the next one goes on from it."""
+        own = turn.messages[turn.began :]
+        told = Conversation(turn.messages, turn.given + characters(own), turn.drafted or was_used(own))
+        self._keep((turn.session, turn.run), told)
+
+    def forget(self, session: SessionId) -> None:
+        """Something of this session was deleted, or is about to be."""
+        self._changes += 1
+        for key in [key for key in self._kept if key[0] == session]:
+            del self._kept[key]
+
+    async def link(self, run: RunId, session: SessionId) -> Link:
+        """What a run, or whatever took its place, adds. Raises Damaged if there is nothing."""
+        if run == SESSION:
+            found = await self._kept_link(session) or await self._made_link(session)
+        else:
+            found = await self._run_link(run) or await self._kept_link(run)
+        if found is None:
+            what = f"the session {session}" if run == SESSION else f"the run {run}"
+            raise Damaged(run, None, f"{what} is gone, and a later part of its conversation stands on it")
+        return found
+
+    async def stands_on(self, run: RunId, session: SessionId, gone: RunId) -> bool:
+        """Whether a conversation that ends with a run holds another one."""
+        while run and run != gone:
+            link = await self.link(run, session)
+            run, session = link.base, link.session
+        return run == gone
+
+    async def _run_link(self, run: RunId) -> Link | None:
+        first = await self._journal.read(run, 0, 1)
+        if not first:
+            return None
+        started = _links.decode(first[0].data)
+        assert isinstance(started, RunStarted)
+        last = await self._journal.read(run, await self._journal.head(run) - 1, 1)
+        ended = decode(last[-1].data) if last else None
+        if isinstance(ended, RunEnded) and ended.added is not None:
+            own = (*started.messages, *ended.added)
+        else:
+            own = await self._folded(run)
+        return Link(started.session, started.base, started.opening, own)
+
+    async def _folded(self, run: RunId) -> Messages:
+        fold, after = TurnFold(self._policy), 0
+        while items := await self._journal.read(run, after):
+            for item in items:
+                fold.take(decode(item.data))
+            after = items[-1].seq
+        return fold.turn.messages
+
+    async def _made_link(self, session: SessionId) -> Link | None:
+        first = await self._journal.read(session, 0, 1)
+        made = _links.decode(first[0].data) if first else None
+        return Link(session, made.base, made.opening, made.history) if isinstance(made, SessionMade) else None
+
+    async def _kept_link(self, name: str) -> Link | None:
+        link: Link | None = None
+        after = 0
+        while items := await self._journal.read(kept_name(name), after):
+            for item in items:
+                kept = _links.decode(item.data)
+                assert isinstance(kept, ConversationKept)
+                if link is None:
+                    link = Link(kept.session, kept.base, kept.opening, kept.messages)
+                else:
+                    link = replace(link, own=(*link.own, *kept.messages))
+            after = items[-1].seq
+        return link
+
+    def _keep(self, key: tuple[SessionId, RunId], conversation: Conversation) -> None:
+        self._kept[key] = conversation
+        self._kept.move_to_end(key)
+        size = sum(kept.characters for kept in self._kept.values())
+        while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or size > MOST_CHARACTERS):
+            _, oldest = self._kept.popitem(last=False)
+            size -= oldest.characters
+
+
+def kept_name(name: str) -> str:
+    """The stream that takes the place of a run, or of what a session was made with."""
+    return f"{KIND}:{name}"

@@ -1,0 +1,101 @@
+"""What is deleted, and what others keep of it: both in one change, so that nobody stands on nothing."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import msgspec
+from msgspec.structs import replace
+
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import Append, Claim, Held, IndexUpdate, Journal, StreamQuery
+from turnbuckle.runtime.conversation import KIND, Conversations, Link, kept_name
+from turnbuckle.runtime.lease import LEASE
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import listed
+from turnbuckle.session.facts import ConversationKept
+from turnbuckle.turn.base import Messages
+from turnbuckle.turn.facts import SESSION
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
+
+FORK = "fork"
+"""The kind of the rows, without any item, that say which sessions share something with another one."""
+_ITEM_BYTES = 1 << 20
+
+
+def fork_name(session: SessionId) -> str:
+    """The stream whose row names the session that this one shares with, as its parent."""
+    return f"{FORK}:{session}"
+
+
+class Replacing:
+    """Streams that take the place of others in one change: claimed before it, let go of behind it."""
+
+    def __init__(self, journal: Journal, conversations: Conversations, owner: str, at: float) -> None:
+        self._journal = journal
+        self._conversations = conversations
+        self._owner = owner
+        self._at = at
+        self._claims: list[Claim] = []
+        self.appends: list[Append] = []
+
+    async def run(self, run: RunId, session: SessionId) -> None:
+        """Keep what later runs of its conversation need of a run. Raises SessionBusy."""
+        others = await self._journal.streams(StreamQuery(kind=RUN, parent=session), limit=2)
+        if any(row.name != run for row in others):
+            link = await self._conversations.link(run, session)
+            await self._keep(run, session, replace(link, own=link.instructions))
+
+    async def forks(self, session: SessionId, run: RunId | None = None) -> None:
+        """Keep what forks share with a session; with one run of it, if that is named. Raises SessionBusy."""
+        for row in await listed(self._journal, StreamQuery(kind=FORK, parent=session)):
+            fork = SessionId(row.name.removeprefix(fork_name(SessionId(""))))
+            if not await self._journal.head(fork):
+                continue  # it was never made
+            base = (await self._conversations.link(SESSION, fork)).base
+            if base and (run is None or await self._conversations.stands_on(base, fork, run)):
+                shared = await self._conversations.until(SESSION, fork)
+                await self._keep(fork, fork, Link(fork, RunId(""), None, shared.messages))
+
+    async def _keep(self, name: str, parent: str, link: Link) -> None:
+        stream = kept_name(name)
+        await self._journal.note(stream, IndexUpdate(kind=KIND, parent=parent))
+        claim = await self._journal.claim(stream, self._owner, LEASE)
+        if isinstance(claim, Held):
+            raise SessionBusy(f"{claim.by} deletes the same at this moment")
+        self._claims.append(claim)
+        first = ConversationKept(self._at, link.session, (), link.base, link.opening)
+        facts = [replace(first, messages=part) for part in _parts(link.own)]
+        items = tuple(msgspec.json.encode(fact) for fact in facts)
+        self.appends.append(Append(stream, items, claim.head, claim.epoch))
+
+    async def over(self) -> None:
+        for claim in self._claims:
+            await self._journal.release(claim)
+
+
+@asynccontextmanager
+async def replacing(
+    journal: Journal, conversations: Conversations, owner: str, at: float, session: SessionId
+) -> AsyncIterator[Replacing]:
+    """Delete something of a session inside of this, together with the `appends` that keep the rest."""
+    async with conversations.sharing.of(session):
+        made = Replacing(journal, conversations, owner, at)
+        try:
+            yield made
+        finally:
+            conversations.forget(session)
+            await made.over()
+
+
+def _parts(messages: Messages) -> Iterator[Messages]:
+    """In pieces that a journal takes; at least one."""
+    part: list[Message] = []
+    size = 0
+    for message in messages:
+        size += len(msgspec.json.encode(message))
+        if part and size > _ITEM_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(message)
+    yield tuple(part)

@@ -1,0 +1,17 @@
+"""What a process is to everything in it: its name, its clock, and its way to make ids."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from turnbuckle.runtime.ports import Sleep, Wall
+
+
+class Environment(Struct, frozen=True):
+    """`owner` is what this process calls itself in its claims; no other process ever has the same name."""
+
+    owner: str
+    wall: Wall
+    sleep: Sleep
+    new_name: Callable[[str], str]
+    """A new id for a kind of thing: `r` for a run, `s` for a session, `m` for a message."""

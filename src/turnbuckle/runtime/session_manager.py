@@ -1,0 +1,202 @@
+"""The lanes of all sessions that this process works on. One is opened when somebody has business there."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextvars import Context
+from typing import TypeVar
+
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import Held, Journal, StreamQuery
+from turnbuckle.runtime.lease import LEASE
+from turnbuckle.runtime.log import pause
+from turnbuckle.runtime.ports import Sleep, Wall
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import Runs, listed
+from turnbuckle.runtime.session_log import fold_session
+from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
+from turnbuckle.runtime.session_worker import ACTIVE, KIND, SessionWorker
+from turnbuckle.session.facts import MessageAccepted, Suspended
+from turnbuckle.vocab.ids import SessionId
+
+T = TypeVar("T")
+
+_MOMENT = 0.01
+_MOMENTS = 1000  # ten seconds: as long as a claim lasts that somebody who died in the middle left behind
+
+log = logging.getLogger("turnbuckle.session")
+
+
+class _HeldHere(SessionBusy):
+    """This process has not let go of the session yet, or could not."""
+
+
+class SessionManager:
+    """All sessions that this process works on."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        runs: Runs,
+        rules: SessionRules,
+        *,
+        owner: str,
+        wall: Wall,
+        sleep: Sleep,
+        new_name: Callable[[str], str],
+        began: Callable[[Running, str], None],
+    ) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._rules = rules
+        self._owner = owner
+        self._wall = wall
+        self._sleep = sleep
+        self._new_name = new_name
+        self._began = began
+        self._resting = False
+        self._open: dict[SessionId, SessionWorker] = {}
+        self._opening: dict[SessionId, asyncio.Future[SessionWorker]] = {}
+        self._reopening: set[asyncio.Task[None]] = set()
+
+    def of(self, session: SessionId) -> SessionWorker | None:
+        """The lane, if it is open."""
+        return self._open.get(session)
+
+    async def open(
+        self, session: SessionId, user: str, running: Running | None = None, left: Suspended | None = None
+    ) -> SessionWorker:
+        """The session's lane; `running` is a run of it that was taken up again, and `left` says of one that
+        it was given up. Raises SessionBusy if another process has the session."""
+        while True:
+            lane = self._open.get(session)
+            if lane is not None and lane.closing is not None:
+                await asyncio.shield(lane.closing)
+                continue
+            if lane is not None:
+                return lane
+            opening = self._opening.get(session)
+            if opening is None:
+                opening = self._opening[session] = asyncio.ensure_future(
+                    self._make(session, user, running, left)
+                )
+                opening.add_done_callback(lambda _: self._opening.pop(session, None))
+            return await asyncio.shield(opening)
+
+    async def with_lane(
+        self, session: SessionId, user: str, act: Callable[[SessionWorker], Awaitable[T]]
+    ) -> T:
+        """Do something in a session's lane; one that is just closing is opened again."""
+        while True:
+            with contextlib.suppress(WorkerClosed):
+                return await act(await self.open(session, user))
+
+    def waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
+        """The message that will begin this run, and its session, in the lanes that are open; of any user if
+        none is named."""
+        for lane in self._open.values():
+            for message in lane.state.waiting if user in (None, lane.user) else ():
+                if message.run == run:
+                    return lane.session, message
+        return None
+
+    async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
+        """The same, also in sessions whose lane is not open: it let go because of an error, or is not open
+        yet."""
+        if (found := self.waiting(run, user)) is not None:
+            return found
+        wanted = (
+            StreamQuery(kind=KIND, status=ACTIVE)
+            if user is None
+            else StreamQuery(kind=KIND, status=ACTIVE, user=user)
+        )
+        for row in await listed(self._journal, wanted):
+            if SessionId(row.name) in self._open:
+                continue
+            state = await fold_session(self._journal, SessionId(row.name))
+            for message in state.waiting:
+                if message.run == run:
+                    return SessionId(row.name), message
+        return self.waiting(run, user)  # it may have been opened meanwhile
+
+    def rest(self) -> None:
+        """Begin nothing more."""
+        self._resting = True
+        for lane in self._open.values():
+            lane.resting = True
+
+    async def let_go(self, session: SessionId) -> None:
+        """Close the lane of a session at rest. Raises SessionBusy."""
+        lane = self._open.get(session)
+        if lane is not None:
+            if lane.running is not None:
+                await lane.running.settled()
+            if not lane.rests:
+                raise SessionBusy("something is under way in this session; stop it first")
+            await lane.close()
+
+    async def close(self) -> None:
+        self._resting = True
+        for task in self._reopening:
+            task.cancel()
+        for lane in list(self._open.values()):
+            await lane.close()
+
+    async def _make(
+        self, session: SessionId, user: str, running: Running | None, left: Suspended | None
+    ) -> SessionWorker:
+        claim = await self._journal.claim(session, self._owner, LEASE)
+        for _ in range(_MOMENTS):
+            if not isinstance(claim, Held) or claim.by != self._owner:
+                break
+            await self._sleep(_MOMENT)  # somebody here makes the session, or brings it in
+            claim = await self._journal.claim(session, self._owner, LEASE)
+        if isinstance(claim, Held):
+            kind = _HeldHere if claim.by == self._owner else SessionBusy
+            raise kind(f"{claim.by} works on the session {session} at this moment")
+        lane = SessionWorker(
+            claim,
+            user,
+            self._journal,
+            self._runs,
+            self._rules,
+            wall=self._wall,
+            sleep=self._sleep,
+            new_name=self._new_name,
+            began=self._began,
+            closed=self._forget,
+        )
+        lane.resting = self._resting
+        try:
+            await lane.open(running, left)
+        except BaseException:
+            await lane.let_go()
+            raise
+        self._open[session] = lane
+        return lane
+
+    def _forget(self, lane: SessionWorker) -> None:
+        if self._open.get(lane.session) is lane:
+            del self._open[lane.session]
+        if lane.failed and not self._resting:
+            reopening = asyncio.create_task(self._reopen(lane.session, lane.user), context=Context())
+            self._reopening.add(reopening)
+            reopening.add_done_callback(self._reopening.discard)
+
+    async def _reopen(self, session: SessionId, user: str) -> None:
+        """What a lane that failed left undone is found by the next one. So there is one, unless another
+        process has the session."""
+        tries = 0
+        while not self._resting:
+            await self._sleep(pause(tries))
+            try:
+                await self.open(session, user)
+            except Exception as error:
+                if isinstance(error, SessionBusy) and not isinstance(error, _HeldHere):
+                    log.info("the session %s stays closed here: %s", session, error)
+                    return
+                log.warning("the session %s cannot be opened: %s", session, error)
+                tries += 1
+                continue
+            return

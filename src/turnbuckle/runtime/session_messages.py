@@ -1,0 +1,101 @@
+"""What is said to a session, what comes of it, and the rules by which that goes."""
+
+from datetime import tzinfo
+
+from msgspec import DecodeError, Struct
+
+from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
+from turnbuckle.session.facts import Busy
+from turnbuckle.session.reset import ResetRule, Surface
+from turnbuckle.turn.approvals import open_in
+from turnbuckle.turn.labels import short_argument
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.origin import Origin
+from turnbuckle.vocab.redaction import without_credentials
+from turnbuckle.vocab.request import RunOptions
+
+
+class WorkerClosed(Exception):
+    """The lane gave its claim back a moment ago; open it again."""
+
+
+class IncomingMessage(Struct, frozen=True):
+    """A message as it comes in. `again`: it was said under the same key before, or may have been."""
+
+    messages: tuple[Message, ...]
+    busy: Busy | None = None
+    options: RunOptions = RunOptions()
+    origin: Origin = Origin()
+    first: tuple[Message, ...] = ()
+    anew: bool = False
+    run: RunId | None = None
+    again: bool = False
+
+
+class Accepted(Struct, frozen=True):
+    """A message that was stored. `after` is where its answer begins in the run's stream: behind what is there
+    already, if it entered a run that was under way. `queued` says what it waits for, if it does."""
+
+    id: str
+    run: RunId
+    at: float
+    after: int = 0
+    queued: str = ""
+
+
+def turn_awaited(before: Turn | None, waiting: int) -> str:
+    """What a message waits for that does not begin at once: the turn that is under way, and so many
+    messages."""
+    others = f", and {waiting} {'message' if waiting == 1 else 'messages'} before this one" if waiting else ""
+    if before is None:
+        return f"Waiting for its turn in this session{others}"
+    asked = [call for call in open_in(before) if call.consent is not None]
+    if not asked:
+        return f"Waiting for its turn: the run {before.run} is under way in this session{others}"
+    call, consent = asked[0], asked[0].consent
+    assert consent is not None
+    label = without_credentials(short_argument(call.arguments))
+    what = (
+        f"an answer: {label}"
+        if consent.question
+        else f"consent to run {call.name}{f': {label}' if label else ''}"
+    )
+    where = f"POST /v1/runs/{before.run}/approvals/{consent.id}"
+    return f"Waiting for its turn: the run {before.run} waits for {what} ({where}){others}"
+
+
+class Stopped(Struct, frozen=True):
+    """What a stop found: the run that it ended, and the messages that will not be answered."""
+
+    run: RunId | None = None
+    refused: tuple[str, ...] = ()
+
+
+_ANEW = "/new begins a new conversation"
+
+
+def refusal(error: Exception) -> str:
+    """Why a message cannot be answered, for people."""
+    match error:
+        case TooLarge():
+            return f"this conversation has become too large to be stored ({error.size / 1e6:.0f} MB); {_ANEW}"
+        case Damaged() | FormatUnknown() | DecodeError():
+            what = "what was said before in this conversation cannot be read"
+            return f"{what}: {error}; {_ANEW}, and turnbuckle doctor tells what is damaged"
+        case JournalError():
+            return f"the journal does not take it: {error}"
+        case _:
+            return "something went wrong in the server, again and again; its log tells more"
+
+
+class SessionRules(Struct, frozen=True):
+    """The settings of every session."""
+
+    busy: Busy = "queue"
+    reset: ResetRule = ResetRule()
+    zone: tzinfo | None = None
+    opening: tuple[Message, ...] = ()
+    quiet: tuple[Surface, ...] = ()
+    """Where users are not told of a fresh start that somebody wanted. The model always is."""

@@ -1,0 +1,154 @@
+"""What a model says on its way to the journal: behind the seam, and watched for going round in circles."""
+
+from turnbuckle.reply.anchored_seam import AnchoredSeam
+from turnbuckle.reply.repetition import RepetitionGuard, Where
+from turnbuckle.reply.seam import Seam
+from turnbuckle.vocab.events import (
+    BlockClosed,
+    BlockStarted,
+    CallArgs,
+    CallStarted,
+    Cut,
+    Ended,
+    Event,
+    FinishNoted,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+    Usage,
+    UsageNoted,
+)
+
+_GENERATED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
+_PLACES: tuple[Where, ...] = ("text", "reasoning", "arguments")
+_WHERE: dict[type, Where] = {ReasoningDelta: "reasoning", CallArgs: "arguments"}
+
+
+class StreamFilter:
+    """Filters the events of one attempt. `shown` is the text that its answer goes on behind, `anchor` what it
+    was asked to repeat first; None if nobody asked it to go on. `apart`: what was shown is whole, and this is
+    another text. `document`: the whole text is to be one JSON document.
+
+    Text that only repeats what is there already is left out. So is white space with nothing behind it: a
+    reply of nothing else is an empty one, and may be asked for again without a trace. What is held back is
+    given out, or dropped, before its block is closed and before a call begins, so that the order of things
+    stays."""
+
+    def __init__(
+        self,
+        shown: str = "",
+        again: str = "",
+        *,
+        anchor: str | None = None,
+        apart: bool = False,
+        document: bool = False,
+        from_top: bool = False,
+    ) -> None:
+        """`again` ends what was shown, and is brought again first where the model went on before it.
+        `from_top`: the model was asked for all of it again."""
+        self._again = again
+        self._early = ""
+        self._seam: Seam | AnchoredSeam | None = None
+        if shown and (apart or from_top or anchor is not None):
+            self._seam = AnchoredSeam(shown, anchor or "", apart=apart, document=document, from_top=from_top)
+        elif shown:
+            self._seam = Seam(shown)
+        self._told = False
+        self._guards = {where: RepetitionGuard(where) for where in _PLACES}
+        self._block = 0
+        self._begun: set[int] = set()
+        self._unheard: set[int] = set()  # blocks of text of which nothing was given out
+        self._blank: list[str] = []  # white space at the very beginning
+        self._spoke = False
+        self.over = False
+        """The last word was said. What may follow it is not heard."""
+        self.repeats = ""
+        """The passage that is said over and over, once it is found."""
+        self.repeats_in: Where = "text"
+        self.characters = 0
+        """What the model has generated so far, shown or not."""
+        self.usage: Usage | None = None
+
+    def take(self, events: list[Event]) -> tuple[Event, ...]:
+        """The events as they may be shown."""
+        out: list[Event] = []
+        for event in events:
+            if self.over:
+                break
+            if isinstance(event, _GENERATED):
+                self.characters += len(event.text)
+                self._look_for_circles(event.text, _WHERE.get(type(event), "text"))
+            elif isinstance(event, CallStarted):
+                self._look_for_circles(
+                    event.name, "arguments"
+                )  # the same call again and again is a circle, too
+                if isinstance(self._seam, AnchoredSeam) and not self._early:
+                    self._seam.call_began()
+            elif isinstance(event, UsageNoted):
+                self.usage = event.usage
+            if isinstance(event, TextDelta):
+                self._block = event.block
+                self._unheard.add(event.block)
+                self._say(self._joined(event.text), out)
+                continue
+            if isinstance(event, Ended | Cut | BlockClosed | CallStarted):
+                self._settle(out, cut=isinstance(event, Cut))
+            if isinstance(event, Cut) and self._proves_an_end(event):
+                out += [FinishNoted("stop", ""), Ended("nothing more behind the last words")]
+                self.over = True
+                break
+            if isinstance(event, BlockStarted):
+                self._begun.add(event.block)
+            if isinstance(event, BlockClosed) and event.block in self._unheard - self._begun:
+                continue  # for a reader it never began
+            out.append(event)
+            self.over = isinstance(event, Ended | Cut)
+        return tuple(out)
+
+    def _look_for_circles(self, text: str, where: Where) -> None:
+        if not self.repeats and (found := self._guards[where].feed(text)):
+            self.repeats, self.repeats_in = found, where
+
+    def _joined(self, text: str) -> str:
+        """The text without what was shown before."""
+        if self._again:
+            text, self._early = self._early + text, ""
+            if len(text) < len(self._again) and self._again.startswith(text):
+                self._early = text
+                return ""
+            if text.startswith(self._again):
+                self._seam, text = None, text[len(self._again) :]
+            self._again = ""
+        return self._seam.feed(text) if self._seam is not None else text
+
+    def take_notice(self) -> str:
+        """What the user should know of the seam; given once."""
+        notice = self._seam.notice if isinstance(self._seam, AnchoredSeam) and not self._told else ""
+        self._told = self._told or bool(notice)
+        return notice
+
+    def _settle(self, out: list[Event], *, cut: bool) -> None:
+        seam = self._seam
+        # A thought that closes before the first word settles nothing: the text is still to come.
+        if seam is not None and (seam.holding or (isinstance(seam, AnchoredSeam) and seam.how != "held")):
+            self._say(seam.close(cut=cut), out)
+
+    def _proves_an_end(self, cut: Cut) -> bool:
+        """Whether the model said its last words again, all of them, and nothing behind them, and only the
+        reason is missing: a host that gives none, and a text that was whole."""
+        seam = self._seam
+        if cut.failure.kind != "no_reason" or seam is None or self._spoke or self._begun:
+            return False
+        return seam.is_behind_all
+
+    def _say(self, text: str, out: list[Event]) -> None:
+        if not text:
+            return
+        if not self._spoke:
+            self._blank.append(text)
+            if not text.strip():
+                return
+            text = "".join(self._blank)
+            self._spoke = True
+        out.append(TextDelta(self._block, text))
+        self._begun.add(self._block)

@@ -1,0 +1,1 @@
+"""Our own endpoints: runs, sessions, keys, health, and the console's files."""

@@ -1,0 +1,181 @@
+"""What `/v1/runs` takes and what its events look like, for the document."""
+
+from typing import Any, get_args
+
+from turnbuckle.narrate.told import PartState, RunBegun, Told, UserSaid
+from turnbuckle.narrate.waiting import WaitingOn
+from turnbuckle.server.faces.chat.shapes import (
+    MAYBE_TEXT,
+    MESSAGE,
+    MODEL,
+    SOME_TEXT,
+    TEXT,
+    TOOL,
+    WHOLE,
+    WISHES,
+    kind_of,
+    listed,
+    maybe,
+    thing,
+)
+from turnbuckle.server.http.openapi import Shape, event, reference
+from turnbuckle.server.streaming.disconnect import SECONDS
+from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited
+from turnbuckle.vocab.origin import CANCEL, DETACH
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.wire.openai_chat.input_messages import MOST_MESSAGES
+
+SESSION_ID = "^[A-Za-z0-9._:-]{1,128}$"
+ON_DISCONNECT = f"^({CANCEL}|{DETACH}|{SECONDS})$"
+
+_SAID: dict[str, Any] = {
+    "input": {
+        "anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)],
+        "description": "The task in plain words, or messages.",
+    },
+    "model": {**MODEL, "default": "agent"},
+    "instructions": {**MAYBE_TEXT, "description": "What the model is told in front of everything."},
+    "on_disconnect": {
+        "type": ["string", "null"],
+        "pattern": ON_DISCONNECT,
+        "description": (
+            "What becomes of the run when its readers leave: cancel, detach, or seconds to come back."
+        ),
+    },
+    "busy": {
+        "enum": ["queue", "steer", "interrupt", "refuse", None],
+        "description": "What becomes of this while another run is under way in the session.",
+    },
+    **WISHES,
+}
+_SESSION = {
+    "type": ["string", "null"],
+    "pattern": SESSION_ID,
+    "description": "The session to go on in; it is made if there is none. Without it the run has its own.",
+}
+_ABOUT = "The task, or messages as in chat completions, whose other parameters may stand beside it."
+RUN_BODY = Shape("RunBody", thing("input", _ABOUT, session=_SESSION, **_SAID), (MESSAGE, TOOL))
+SESSION_MESSAGE_BODY = Shape("SessionMessageBody", thing("input", _ABOUT, **_SAID), (MESSAGE, TOOL))
+
+_OWN = (RunStarted, UserSpoke, RunEnded)
+_SENT = tuple(kind for kind in get_args(Fact) if kind is not Waited)  # that one is left out of the events
+_FACTS = tuple(kind for kind in _SENT if kind not in _OWN)
+_TAGS = [kind.__struct_config__.tag for kind in _SENT]
+_INPUT = listed(thing("role parts", role=TEXT, parts=listed(thing("kind", kind=TEXT))))
+_BEGAN_FIELDS: dict[str, Any] = {
+    "at": {"type": "number"},
+    "run": TEXT,
+    "session": TEXT,
+    "input": _INPUT,
+    "surface": TEXT,
+    "model": TEXT,
+    "left_out": WHOLE,
+}
+_BEGAN = Shape(
+    "RunStartedEvent",
+    thing(
+        "type at run session input",
+        "The run begins. `input` is what came with the task; of what is too large, `left_out` says how much.",
+        type=kind_of("run_started"),
+        **_BEGAN_FIELDS,
+    ),
+)
+_SPOKE = Shape(
+    "UserSpokeEvent",
+    thing(
+        "type at id input",
+        "Somebody said something while the run was under way.",
+        type=kind_of("user_spoke"),
+        at={"type": "number"},
+        id=TEXT,
+        input=_INPUT,
+        left_out=WHOLE,
+    ),
+)
+_END = Shape(
+    "RunEndedEvent",
+    thing(
+        "type at outcome",
+        "The last event of a run, exactly one.",
+        type=kind_of("run_ended"),
+        at={"type": "number"},
+        outcome=reference(Outcome.__name__),
+    ),
+)
+_FACT = Shape(
+    "RunEvent",
+    {
+        **thing(
+            "seq type at",
+            "Something that happened in the run. `seq` is its number, and the event's id is the same.",
+            seq={"type": "integer", "minimum": 1},
+            type={"enum": _TAGS},
+            at={"type": "number", "description": "Seconds since 1970."},
+        ),
+        "oneOf": [_BEGAN.ref, _SPOKE.ref, _END.ref, *(reference(kind.__name__) for kind in _FACTS)],
+    },
+    (_BEGAN, _SPOKE, _END),
+    (*_FACTS, Outcome),
+)
+_SHOWN = tuple(kind for kind in get_args(Told) if kind not in (RunBegun, UserSaid, PartState))
+_RUN_BEGUN = thing("type run session input", "The run has begun.", type=kind_of("run_begun"), **_BEGAN_FIELDS)
+_USER_SAID = thing(
+    "type input",
+    "The user said more while the run was under way.",
+    type=kind_of("user_said"),
+    input=_INPUT,
+    left_out=WHOLE,
+)
+_TOLD_EVENT = Shape(
+    "ToldEvent",
+    thing(
+        "seq type at told",
+        "With `told=true`: what a reader is told of something that happened, in its order. `type` and `seq` "
+        "are those of the event that it stands for. All `text` in a row is the text of the run.",
+        seq={"type": "integer", "minimum": 1},
+        type={"enum": _TAGS},
+        at={"type": "number", "description": "Seconds since 1970."},
+        merged=WHOLE,
+        told=listed({"anyOf": [_RUN_BEGUN, _USER_SAID, *(reference(kind.__name__) for kind in _SHOWN)]}),
+    ),
+    (),
+    _SHOWN,
+)
+_BEAT: dict[str, Any] = thing(
+    "type at waiting_on",
+    "A sign of life, which says what is being waited for, and since when.",
+    type=kind_of("heartbeat"),
+    at={"type": "number"},
+    waiting_on=maybe(reference(WaitingOn.__name__)),
+)
+_INTERRUPTED: dict[str, Any] = thing(
+    "type run resumable after",
+    "The server lets go of a run that is kept. Ask again for what comes behind `after`.",
+    type=kind_of("interrupted"),
+    run=TEXT,
+    resumable={"const": True},
+    after=WHOLE,
+)
+_RESET: dict[str, Any] = thing(
+    "type seq at after snapshot",
+    (
+        "Events behind `after` were merged since this client saw some of them: forget those, and take the "
+        "snapshot."
+    ),
+    type=kind_of("reset"),
+    seq={"type": "integer", "minimum": 1},
+    at={"type": "number"},
+    after=WHOLE,
+    snapshot=reference(Streamed.__name__),
+)
+RUN_STREAM = Shape(
+    "RunStreamEvent",
+    event(
+        {"anyOf": [_FACT.ref, _TOLD_EVENT.ref, _RESET, _BEAT, _INTERRUPTED]},
+        "One event, named as its `type` is. The last one of a run is `run_ended`.",
+        name={"enum": [*_TAGS, "reset", "heartbeat", "interrupted"]},
+        number="The cursor: whoever comes back names the last one that it has. Heartbeats have none.",
+    ),
+    (_FACT, _TOLD_EVENT),
+    (WaitingOn,),
+)

@@ -1,0 +1,200 @@
+"""`/v1/runs`: a run as what it is. Begin one and come back later, follow its events from any point, stop it
+and get a receipt, answer what it asks, read its drafts and what it wasted.
+
+The request that begins a run does not wait for it, so a run outlives every connection unless its request says
+otherwise. All that is shown is folded from the journal, like everything else that is read."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.journal.port import StreamQuery
+from turnbuckle.runtime.runs import NewRun
+from turnbuckle.server.faces.chat.handler import divided
+from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
+from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
+from turnbuckle.server.http.pages import Page, limit_of, page, place_of
+from turnbuckle.server.http.problems import refused, unknown
+from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
+from turnbuckle.service.owners import session_id
+from turnbuckle.service.run_view import RunFold, draft_of
+from turnbuckle.service.runs import Decision, RunHandle, RunService
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.origin import DETACH, Origin
+from turnbuckle.wire.openai_chat.parse_request import read_chat
+
+SURFACE = "runs"
+LAST_EVENT = "last-event-id"
+_STATUSES = ("running", "completed", "partial", "cancelled", "failed")
+
+
+class NewRunBody(Struct, frozen=True):
+    """`input` is the task, or messages as in chat completions, whose other parameters may stand beside it."""
+
+    input: str | list[dict[str, Any]]
+    model: str = "agent"
+    session: str | None = None
+    instructions: str | None = None
+    on_disconnect: str | None = None
+    busy: Literal["queue", "steer", "interrupt", "refuse"] | None = None
+
+
+class AnswerBody(Struct, frozen=True):
+    """`allow` or `deny` for an approval, with a word to the model if you like; `answer` for a question."""
+
+    decision: Decision
+    text: str = ""
+
+
+class RunsApi:
+    """The handlers."""
+
+    def __init__(self, runs: RunService, disconnect: DisconnectPolicy) -> None:
+        self._runs = runs
+        self._disconnect = disconnect
+
+    # One run
+
+    async def create(self, exchange: Exchange) -> Answer:
+        body = await exchange.read(NewRunBody)
+        if "session" in exchange.params:
+            body = replace(body, session=exchange.params["session"])  # it is said in the address
+        begun, owner = await self._begin(exchange, body), exchange.caller.owner
+        if self._runs.live(begun.run) is not None:
+            self._disconnect.expect(begun.run, begun.origin.on_disconnect)
+        line = await self._runs.line(begun, owner)
+        return json_answer(line, 202, (*run_headers(begun, owner), ("location", f"/v1/runs/{begun.run}")))
+
+    async def _begin(self, exchange: Exchange, body: NewRunBody) -> RunHandle:
+        owner, runs = exchange.caller.owner, self._runs
+        asked = read_chat(_as_chat(body, await exchange.read(dict[str, Any])))
+        if isinstance(asked, Failure):
+            raise refused(replace(asked, param=asked.param.replace("messages", "input", 1)))
+        chosen = runs.catalog.choose(asked.model)
+        usual = read_policy(body.on_disconnect or "", DETACH, param="on_disconnect")
+        policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
+        origin = Origin(SURFACE, asked.model, policy)
+        options = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
+        told = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
+        first = (*(runs.opening if chosen.own_tools else ()), *told)
+        busy, key = busy_of(exchange), await request_key(exchange)
+        if body.session is not None:
+            session = session_id(owner, body.session, param="session")
+            messages = await runs.client_calls.answers(asked.messages, owner)
+            new = NewRun(messages, session, None, owner, options, origin)
+            return await runs.begin(new, first=first, busy=body.busy or busy, key=key)
+        history, fresh = divided(await runs.client_calls.restored(asked.messages, owner))
+        return await runs.begin(NewRun(fresh, None, (*first, *history), owner, options, origin), key=key)
+
+    async def get(self, exchange: Exchange) -> Answer:
+        return json_answer(await self._runs.view(exchange.params["run"], exchange.caller.owner))
+
+    async def list(self, exchange: Exchange) -> Answer:
+        owner, query = exchange.caller.owner, exchange.query
+        wanted = StreamQuery()
+        if query.get("session"):
+            wanted = replace(wanted, parent=session_id(owner, query["session"], param="session"))
+        if query.get("status"):
+            wanted = replace(wanted, status=query.word("status", _STATUSES, "running"))
+        limit = limit_of(query)
+        rows, lines = await self._runs.page(wanted, owner, place_of(query), limit)
+        return json_answer(page(rows, lines, limit))
+
+    async def resume(self, exchange: Exchange) -> Answer:
+        """Take up a run that nobody drives. One that is under way, waits for its turn, or has ended, stays as
+        it is."""
+        begun = await self._found(exchange)
+        if await self._runs.head(begun.run):
+            await self._runs.go_on(begun.run)
+        return json_answer(await self._runs.line(begun, exchange.caller.owner), 202)
+
+    async def delete(self, exchange: Exchange) -> Answer:
+        run = (await self._found(exchange)).run
+        await self._runs.delete(run, exchange.caller.owner)
+        return json_answer({"id": run, "object": "run", "deleted": True})
+
+    # Following and stopping
+
+    async def events(self, exchange: Exchange) -> Streaming:
+        found = await self._found(exchange)
+        after = exchange.query.integer("after", 0)
+        # A browser that comes back by itself sends the address that it had, and in the header how far it came
+        # since.
+        after = max(after, whole_number(exchange.headers.get(LAST_EVENT, ""), "Last-Event-ID"))
+        run = found.run
+        if after > (there := await self._runs.head(run)):
+            raise Problem(
+                400, f"there is no event {after} in this run: the last one is {there}", param="after"
+            )
+        headers = (("x-turnbuckle-run", run),)
+        # Read from the first event on: what is waited for follows from all of them, and so does that it is
+        # over. Whoever reads a run that was begun here is its client; whoever looks at somebody else's only
+        # looks on.
+        policy = found.origin.on_disconnect if found.origin.surface == SURFACE else DETACH
+        queued = None if there else found.awaited
+        dialect = EventsRenderer(run, after, queued, told=exchange.query.flag("told"))
+        return Streaming(run, dialect, headers=headers, on_disconnect=policy)
+
+    async def stop(self, exchange: Exchange) -> Answer:
+        caller, run = exchange.caller, (await self._found(exchange)).run
+        return json_answer(await self._runs.stop(run, caller.owner, caller.by))
+
+    # People
+
+    async def approvals(self, exchange: Exchange) -> Answer:
+        _, fold = await self._folded(exchange)
+        return json_answer(Page(fold.approvals))
+
+    async def all_approvals(self, exchange: Exchange) -> Answer:
+        """Everything that waits for this owner's people, in any run."""
+        return json_answer(Page(await self._runs.pending(exchange.caller.owner)))
+
+    async def answer(self, exchange: Exchange) -> Answer:
+        run, name = (await self._found(exchange)).run, exchange.params["approval"]
+        await self._runs.approval(run, name)  # that there is none is said before what is wrong with the body
+        body = await exchange.read(AnswerBody)
+        return json_answer(await self._runs.answer(run, name, body.decision, exchange.caller.by, body.text))
+
+    # What is left of it
+
+    async def drafts(self, exchange: Exchange) -> Answer:
+        run, fold = await self._folded(exchange)
+        shown = [draft_of(run, draft) for draft in fold.drafts.values()]
+        return json_answer(Page(shown))
+
+    async def draft(self, exchange: Exchange) -> Answer:
+        run, fold = await self._folded(exchange)
+        name = exchange.params["draft"]
+        if name not in fold.drafts:
+            raise unknown("draft", name)
+        return json_answer(draft_of(run, fold.drafts[name], with_text=True))
+
+    async def ledger(self, exchange: Exchange) -> Answer:
+        _, fold = await self._folded(exchange)
+        return json_answer(fold.ledger_view())
+
+    # Reading
+
+    async def _found(self, exchange: Exchange) -> RunHandle:
+        return await self._runs.find(exchange.params["run"], exchange.caller.owner)
+
+    async def _folded(self, exchange: Exchange) -> tuple[RunId, RunFold]:
+        """A run, and all that is stored of it: nothing, while it waits for its turn in a session."""
+        run = (await self._found(exchange)).run
+        return run, await self._runs.fold(run)
+
+
+def _as_chat(body: NewRunBody, fields: dict[str, Any]) -> bytes:
+    """The body as a chat request, so that messages, tools and parameters are read in one way everywhere."""
+    fields.pop("input", None)
+    fields["messages"] = (
+        [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
+    )
+    fields["model"] = body.model
+    fields.pop("stream", None)
+    return msgspec.json.encode(fields)

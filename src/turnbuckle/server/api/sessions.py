@@ -1,0 +1,293 @@
+"""`/v1/sessions`: what belongs together. Make one, find one by its words, read what was said, rename it, fork
+it at any event, delete it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.runtime.sessions import Told
+from turnbuckle.server.http.begin import request_key
+from turnbuckle.server.http.exchange import Answer, Exchange, Headers, json_answer
+from turnbuckle.server.http.pages import Page, limit_of, page, place_of
+from turnbuckle.service.sessions import Did, Made, SessionLine, SessionService, Verb
+from turnbuckle.session.facts import MessageAccepted
+from turnbuckle.session.state import MessageState
+from turnbuckle.tools.background import Process, ProcessState
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    ReasoningPart,
+    RefusalPart,
+    ResultPart,
+    text_of,
+)
+
+_SHOWN_OF_MESSAGE = 2000  # characters; the run has all of them when its turn comes
+
+
+class NewSessionBody(Struct, frozen=True):
+    """Everything may be left out; an id is made then."""
+
+    id: str | None = None
+    title: str = ""
+
+
+class RenameBody(Struct, frozen=True):
+    title: str
+
+
+class ForkBody(Struct, frozen=True):
+    """Up to the event `after` of `run`; of its last run, and all of it, if they are left out."""
+
+    id: str | None = None
+    title: str | None = None
+    run: str | None = None
+    after: int | None = None
+
+
+class SessionView(Struct, frozen=True):
+    """One session. `running` is the run that is under way in it."""
+
+    id: str
+    title: str
+    created_at: float
+    updated_at: float
+    running: str | None = None
+    snippet: str | None = None
+    object: Literal["session"] = "session"
+
+
+class MessageView(Struct, frozen=True):
+    """One message as people see it. The last one of a run carries its outcome."""
+
+    index: int
+    run: str
+    role: str
+    text: str
+    at: float
+    partial: bool = False
+    parts: tuple[dict[str, Any], ...] = ()
+    outcome: str | None = None
+    why: str | None = None
+    object: Literal["message"] = "message"
+
+
+class InboxView(Struct, frozen=True):
+    """A message that was said in a session, and what became of it. Its answer is in the run. While it waits,
+    `text` is what it says, or the beginning of that."""
+
+    id: str
+    state: MessageState
+    run: str
+    at: float
+    why: str = ""
+    text: str | None = None
+    object: Literal["session.message"] = "session.message"
+
+
+class ProcessView(Struct, frozen=True):
+    """A process that a run started in the background. `lost`: it is not there any more, and nobody saw
+    how it ended."""
+
+    id: str
+    command: str
+    run: str
+    folder: str
+    state: ProcessState
+    started_at: float
+    pid: int
+    exit_code: int | None = None
+    ended_at: float | None = None
+    output_bytes: int = 0
+    object: Literal["process"] = "process"
+
+
+class DoneView(Struct, frozen=True):
+    """What was done to a session: the run that it concerned, if any, and the messages that will not be
+    answered."""
+
+    did: Did
+    run: str | None = None
+    refused: tuple[str, ...] = ()
+    object: Literal["session.change"] = "session.change"
+
+
+class SessionsApi:
+    """The handlers."""
+
+    def __init__(self, sessions: SessionService) -> None:
+        self._sessions = sessions
+
+    async def create(self, exchange: Exchange) -> Answer:
+        body, owner = await exchange.read(NewSessionBody), exchange.caller.owner
+        made = await self._sessions.create(owner, body.id, body.title, key=await request_key(exchange))
+        return await self._made(made, owner)
+
+    async def _made(self, made: Made, owner: str) -> Answer:
+        """The same request under the same key gets the same session."""
+        headers: Headers = (("location", f"/v1/sessions/{made.public}"),)
+        if made.replayed:
+            headers = (*headers, ("idempotency-replayed", "true"))
+        row = await self._sessions.row(made.public, owner)
+        return json_answer(await self._view(row, owner), 201, headers)
+
+    async def list(self, exchange: Exchange) -> Answer:
+        owner, limit = exchange.caller.owner, limit_of(exchange.query)
+        if words := exchange.query.get("q", "").strip():
+            found = await self._sessions.search(words, owner, limit)
+            return json_answer(Page([session_view(line) for line in found]))
+        rows = await self._sessions.rows(owner, place_of(exchange.query), limit)
+        return json_answer(page(rows, [await self._view(row, owner) for row in rows], limit))
+
+    async def get(self, exchange: Exchange) -> Answer:
+        return json_answer(await self._view(await self._row(exchange), exchange.caller.owner))
+
+    async def messages(self, exchange: Exchange) -> Answer:
+        """Oldest first; `after` is the index of the last one that was seen."""
+        row = await self._row(exchange)
+        limit, after = limit_of(exchange.query), exchange.query.integer("after", -1)
+        told = list(await self._sessions.messages(row))
+        shown = [message_view(index, one) for index, one in enumerate(told)][after + 1 : after + 1 + limit]
+        more = after + 1 + limit < len(told)
+        following = shown[-1].index if shown and more else None
+        return json_answer(Page(shown, more, following))
+
+    async def rename(self, exchange: Exchange) -> Answer:
+        body, row = await exchange.read(RenameBody), await self._row(exchange)
+        await self._sessions.rename(row, body.title)
+        return json_answer(await self._view(await self._row(exchange), exchange.caller.owner))
+
+    async def fork(self, exchange: Exchange) -> Answer:
+        body, row, owner = await exchange.read(ForkBody), await self._row(exchange), exchange.caller.owner
+        made = await self._sessions.fork(
+            row,
+            owner,
+            body.id,
+            title=body.title,
+            run=body.run,
+            after=body.after,
+            key=await request_key(exchange),
+        )
+        return await self._made(made, owner)
+
+    async def inbox(self, exchange: Exchange) -> Answer:
+        """The latest messages and what became of each, oldest first."""
+        state = await self._sessions.live_state(await self._row(exchange))
+        said = {one.id: _words_of(one) for one in (*state.waiting, *state.steering)}
+        shown = [
+            InboxView(status.id, status.state, status.run, status.at, status.why, said.get(status.id))
+            for status in state.statuses.values()
+        ]
+        return json_answer(Page(shown))
+
+    async def processes(self, exchange: Exchange) -> Answer:
+        """What runs, or ran, in the background, oldest first."""
+        processes = self._sessions.processes(await self._row(exchange))
+        return json_answer(Page([process_view(process) for process in processes]))
+
+    async def all_processes(self, exchange: Exchange) -> Answer:
+        """Every background process of this owner, of any session or of none, oldest first."""
+        processes = await self._sessions.all_processes(exchange.caller.owner)
+        return json_answer(Page([process_view(process) for process in processes]))
+
+    async def stop_process(self, exchange: Exchange) -> Answer:
+        """One that has ended stays as it is."""
+        process = await self._sessions.stop_process(exchange.params["process"], exchange.caller.owner)
+        return json_answer(process_view(process))
+
+    async def stop(self, exchange: Exchange) -> Answer:
+        return await self._change(exchange, "stop")
+
+    async def new(self, exchange: Exchange) -> Answer:
+        return await self._change(exchange, "new")
+
+    async def reset(self, exchange: Exchange) -> Answer:
+        return await self._change(exchange, "reset")
+
+    async def undo(self, exchange: Exchange) -> Answer:
+        return await self._change(exchange, "undo")
+
+    async def retry(self, exchange: Exchange) -> Answer:
+        return await self._change(exchange, "retry")
+
+    async def _change(self, exchange: Exchange, verb: Verb) -> Answer:
+        row, key = await self._row(exchange), await request_key(exchange)
+        done = await self._sessions.change(row, exchange.caller, verb, key)
+        return json_answer(DoneView(done.did, done.run, done.refused))
+
+    async def delete(self, exchange: Exchange) -> Answer:
+        await self._sessions.delete(await self._row(exchange))
+        return json_answer({"id": exchange.params["session"], "object": "session", "deleted": True})
+
+    async def _row(self, exchange: Exchange) -> StreamRow:
+        return await self._sessions.row(exchange.params["session"], exchange.caller.owner)
+
+    async def _view(self, row: StreamRow, owner: str) -> SessionView:
+        return session_view(await self._sessions.line(row, owner))
+
+
+def session_view(line: SessionLine) -> SessionView:
+    running, snippet = line.running or None, line.snippet or None
+    return SessionView(line.name, line.title, line.created, line.updated, running, snippet)
+
+
+def _words_of(message: MessageAccepted) -> str:
+    """What somebody said, as much as a list shows of it."""
+    return "\n".join(text_of(one.parts) for one in message.messages if one.role == "user")[:_SHOWN_OF_MESSAGE]
+
+
+def process_view(process: Process) -> ProcessView:
+    return ProcessView(
+        process.id,
+        process.command,
+        process.run,
+        process.folder,
+        process.state,
+        process.started_at,
+        process.pid,
+        process.exit_code,
+        process.ended_at,
+        process.output_bytes,
+    )
+
+
+def message_view(index: int, told: Told) -> MessageView:
+    message, outcome = told.message, told.outcome
+    return MessageView(
+        index,
+        told.run,
+        message.role,
+        text_of(message.parts),
+        told.at,
+        message.partial,
+        tuple(shown for part in message.parts if (shown := part_view(part)) is not None),
+        outcome.kind if outcome is not None else None,
+        outcome.why or None if outcome is not None else None,
+    )
+
+
+def part_view(part: Any) -> dict[str, Any] | None:
+    """What a message holds besides its text, in plain words. What only a provider understands is not
+    shown."""
+    match part:
+        case CallPart():
+            return {"type": "call", "id": part.id, "tool": part.name, "arguments": part.arguments}
+        case ResultPart():
+            return {
+                "type": "result",
+                "id": part.call_id,
+                "text": text_of(part.content),
+                "failed": part.failed,
+            }
+        case ReasoningPart() if part.text:
+            return {"type": "reasoning", "text": part.text}
+        case RefusalPart():
+            return {"type": "refusal", "text": part.text}
+        case ImagePart():
+            return {"type": "image", "url": part.url, "media_type": part.media_type}
+        case FilePart():
+            return {"type": "file", "name": part.name, "url": part.url, "media_type": part.media_type}
+        case _:
+            return None

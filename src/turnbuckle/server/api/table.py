@@ -1,0 +1,445 @@
+"""Every endpoint under `/v1` that begins, reads or ends a run: the rows of the table, with what the document
+says."""
+
+from typing import Any
+
+from turnbuckle.narrate.receipt import Receipt
+from turnbuckle.server.api.conversations import ConversationBody, ConversationsApi, ConversationView
+from turnbuckle.server.api.run_shapes import (
+    ON_DISCONNECT,
+    RUN_BODY,
+    RUN_STREAM,
+    SESSION_ID,
+    SESSION_MESSAGE_BODY,
+)
+from turnbuckle.server.api.runs import AnswerBody, RunsApi
+from turnbuckle.server.api.sessions import (
+    DoneView,
+    ForkBody,
+    InboxView,
+    MessageView,
+    NewSessionBody,
+    ProcessView,
+    RenameBody,
+    SessionsApi,
+    SessionView,
+)
+from turnbuckle.server.faces.chat.handler import Chat
+from turnbuckle.server.faces.chat.shapes import CHAT_BODY, CHAT_STREAM, COMPLETION
+from turnbuckle.server.faces.responses.handler import ResponsesApi
+from turnbuckle.server.faces.responses.shapes import ITEMS, RESPONSE, RESPONSE_BODY, RESPONSE_STREAM
+from turnbuckle.server.http.endpoints import Endpoint
+from turnbuckle.server.http.exchange import Handler
+from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
+from turnbuckle.server.http.pages import AFTER, LIMIT, Page
+from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
+
+_ON_DISCONNECT = Parameter(
+    "X-Turnbuckle-On-Disconnect",
+    "What becomes of the run when this client leaves: cancel, detach, or so many seconds to come back.",
+    "header",
+    {"type": "string", "pattern": ON_DISCONNECT},
+)
+_KEY = Parameter(
+    "Idempotency-Key",
+    "The same key with the same request gives the same run, however often it is sent.",
+    "header",
+    {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
+)
+_SESSION = Parameter(
+    "X-Turnbuckle-Session",
+    "The session to go on in; a new one is made. Without it the client's own history is the conversation.",
+    "header",
+    {"type": "string", "pattern": SESSION_ID},
+)
+_EVENTS = Parameter(
+    "X-Turnbuckle-Events",
+    "How tools are told of: as named events (tools, hermes), or not at all (none).",
+    "header",
+    {"enum": ["tools", "hermes", "none"]},
+)
+_BUSY = Parameter(
+    "X-Turnbuckle-Busy",
+    "What becomes of this while another run is under way in the session.",
+    "header",
+    {"enum": ["queue", "steer", "interrupt", "refuse"]},
+)
+_ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
+_DELETED = {
+    "type": "object",
+    "required": ["id", "object", "deleted"],
+    "properties": {"id": {"type": "string"}, "object": {"type": "string"}, "deleted": {"const": True}},
+}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**53}
+_ORDER = Parameter("order", "asc or desc.", schema={"enum": ["asc", "desc"], "default": "desc"})
+_AFTER_ITEM = Parameter("after", "The id of the last item that was seen.")
+_ENDS_BADLY = (404, 409, 422, 502, 504)
+
+
+def api_endpoints(
+    chat: Chat, responses: ResponsesApi, conversations: ConversationsApi, runs: RunsApi, sessions: SessionsApi
+) -> tuple[Endpoint, ...]:
+    """All of them."""
+    return (
+        *_chat(chat),
+        *_responses(responses),
+        *_conversations(conversations),
+        *_runs(runs),
+        *_what_runs_left(runs),
+        *_sessions(sessions),
+        *_in_sessions(sessions, runs),
+    )
+
+
+def _chat(api: Chat) -> tuple[Endpoint, ...]:
+    told = Given("The answer.", COMPLETION, headers=(*_ANSWER_HEADERS, "x-turnbuckle-outcome"))
+    streamed = Given("Or the answer as it comes.", CHAT_STREAM, STREAM)
+    doc = Operation(
+        "createChatCompletion",
+        "Chat completions, as OpenAI's clients send them",
+        "chat",
+        (_SESSION, _BUSY, _EVENTS, _ON_DISCONNECT, _KEY),
+        CHAT_BODY,
+        answers={200: (told, streamed)},
+        problems=_ENDS_BADLY,
+    )
+    return (Endpoint("POST", "/v1/chat/completions", api.create, doc),)
+
+
+def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
+    whole = Given(
+        "The response.", RESPONSE, headers=(*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out")
+    )
+    told = Given("The response.", RESPONSE, headers=("x-turnbuckle-run",))
+    streamed = Given("Or its events.", RESPONSE_STREAM, STREAM)
+    one, tag = "/v1/responses/{response}", "responses"
+    created = Operation(
+        "createResponse",
+        "Responses, as OpenAI's clients send them",
+        tag,
+        (_SESSION, _BUSY, _ON_DISCONNECT, _KEY),
+        RESPONSE_BODY,
+        answers={200: (whole, streamed)},
+        problems=_ENDS_BADLY,
+    )
+    fetched = Operation(
+        "getResponse",
+        "A response as it stands, or its events from any of them on",
+        tag,
+        (
+            Parameter("stream", "Its events instead.", schema={"type": "boolean"}),
+            Parameter("starting_after", "Only events after this number.", schema=_NUMBER),
+        ),
+        answers={200: (told, streamed)},
+    )
+    cancelled = Operation("cancelResponse", "Stop a background response", tag, answers={200: (told,)})
+    deleted = Operation(
+        "deleteResponse",
+        "Delete a response",
+        tag,
+        answers={200: (Given("Gone.", _DELETED),)},
+        problems=(409,),
+    )
+    items = Operation(
+        "listInputItems",
+        "What the response was asked with",
+        tag,
+        (LIMIT, _AFTER_ITEM, _ORDER),
+        answers={200: (Given("The items.", ITEMS),)},
+    )
+    return (
+        Endpoint("POST", "/v1/responses", api.create, created),
+        Endpoint("GET", one, api.get, fetched),
+        Endpoint("DELETE", one, api.delete, deleted),
+        Endpoint("POST", f"{one}/cancel", api.cancel, cancelled),
+        Endpoint("GET", f"{one}/input_items", api.input_items, items),
+    )
+
+
+def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
+    one, tag = "/v1/conversations/{conversation}", "responses"
+    told = {200: (Given("The conversation.", ConversationView),)}
+    body = ConversationBody
+    return (
+        Endpoint(
+            "POST",
+            "/v1/conversations",
+            api.create,
+            Operation("createConversation", "Make a conversation", tag, (_KEY,), body, False, told, (409,)),
+        ),
+        Endpoint("GET", one, api.get, Operation("getConversation", "A conversation", tag, answers=told)),
+        _plain("DELETE", one, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
+        _plain(
+            "GET",
+            f"{one}/items",
+            api.items,
+            "listConversationItems",
+            "What was said",
+            tag,
+            ITEMS,
+            (LIMIT, _AFTER_ITEM, _ORDER),
+        ),
+    )
+
+
+def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
+    one, tag = "/v1/runs/{run}", "runs"
+    begun = Operation(
+        "createRun",
+        "Begin a run, and come back to it later",
+        tag,
+        (_BUSY, _ON_DISCONNECT, _KEY),
+        RUN_BODY,
+        answers={202: (Given("It has begun.", RunLine, headers=(*_ANSWER_HEADERS, "location")),)},
+        problems=(404, 409, 422),
+    )
+    followed = Operation(
+        "followRun",
+        "Everything that happens in a run, from any event on, then live",
+        tag,
+        (
+            Parameter("after", "Only events after this id.", schema=_NUMBER),
+            Parameter("Last-Event-ID", "The same, as browsers send it.", "header", _NUMBER),
+            Parameter("told", "What each event means to a reader, in its place.", schema={"type": "boolean"}),
+        ),
+        answers={200: (Given("Events with ids.", RUN_STREAM, STREAM, headers=("x-turnbuckle-run",)),)},
+    )
+    taken_up = Operation(
+        "resumeRun",
+        "Take up a run that was interrupted",
+        tag,
+        answers={202: (Given("It goes on, or has ended.", RunLine),)},
+    )
+    status = Parameter(
+        "status", "Only these.", schema={"enum": ["running", "completed", "partial", "cancelled", "failed"]}
+    )
+    session = Parameter(
+        "session", "Only of this session.", schema={"type": "string", "pattern": "^[A-Za-z0-9._:-]{0,128}$"}
+    )
+    return (
+        Endpoint("POST", "/v1/runs", api.create, begun),
+        _page(
+            "/v1/runs",
+            api.list,
+            "listRuns",
+            "Runs, last touched first",
+            tag,
+            RunLine,
+            (status, session, AFTER),
+        ),
+        _plain("GET", one, api.get, "getRun", "A run as it stands", tag, RunView),
+        _plain("DELETE", one, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
+        Endpoint("GET", f"{one}/events", api.events, followed),
+        Endpoint("POST", f"{one}/resume", api.resume, taken_up),
+        _plain(
+            "POST",
+            f"{one}/stop",
+            api.stop,
+            "stopRun",
+            "Stop a run; the receipt says what ended",
+            tag,
+            Receipt,
+        ),
+    )
+
+
+def _what_runs_left(api: RunsApi) -> tuple[Endpoint, ...]:
+    one, tag = "/v1/runs/{run}", "runs"
+    answered = Operation(
+        "answerApproval",
+        "Say yes or no to exactly this call, or answer the question",
+        tag,
+        body=AnswerBody,
+        answers={200: (Given("The answer is stored.", ApprovalView),)},
+        problems=(409,),
+    )
+    return (
+        _list(
+            "/v1/approvals",
+            api.all_approvals,
+            "listAllApprovals",
+            "All that waits for you",
+            tag,
+            ApprovalView,
+        ),
+        _list(
+            f"{one}/approvals", api.approvals, "listApprovals", "What the run has asked", tag, ApprovalView
+        ),
+        Endpoint("POST", f"{one}/approvals/{{approval}}", api.answer, answered),
+        _list(
+            f"{one}/drafts", api.drafts, "listDrafts", "What is kept of calls that were cut", tag, DraftView
+        ),
+        _plain(
+            "GET", f"{one}/drafts/{{draft}}", api.draft, "getDraft", "One draft with its text", tag, DraftView
+        ),
+        _plain(
+            "GET", f"{one}/ledger", api.ledger, "getLedger", "What the run wasted, and why", tag, LedgerView
+        ),
+    )
+
+
+def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
+    one, tag = "/v1/sessions/{session}", "sessions"
+    made = {201: (Given("The session.", SessionView, headers=("location",)),)}
+    words = Parameter("q", "Only sessions in which these words stand.")
+    index = Parameter("after", "The index of the last message that was seen.", schema=_NUMBER)
+    return (
+        Endpoint(
+            "POST",
+            "/v1/sessions",
+            api.create,
+            Operation("createSession", "Make a session", tag, (_KEY,), NewSessionBody, False, made, (409,)),
+        ),
+        _page(
+            "/v1/sessions",
+            api.list,
+            "listSessions",
+            "Sessions, newest first",
+            tag,
+            SessionView,
+            (words, AFTER),
+        ),
+        _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
+        Endpoint(
+            "PATCH",
+            one,
+            api.rename,
+            Operation(
+                "renameSession",
+                "Rename it",
+                tag,
+                (),
+                RenameBody,
+                answers={200: (Given("Renamed.", SessionView),)},
+            ),
+        ),
+        _plain(
+            "DELETE",
+            one,
+            api.delete,
+            "deleteSession",
+            "Delete it and its runs",
+            tag,
+            _DELETED,
+            problems=(409,),
+        ),
+        _page(
+            f"{one}/messages",
+            api.messages,
+            "listMessages",
+            "What was said, in order",
+            tag,
+            MessageView,
+            (index,),
+        ),
+        Endpoint(
+            "POST",
+            f"{one}/fork",
+            api.fork,
+            Operation(
+                "forkSession",
+                "A new session that shares what was said",
+                tag,
+                (_KEY,),
+                ForkBody,
+                False,
+                made,
+                (409,),
+            ),
+        ),
+    )
+
+
+def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
+    one, tag = "/v1/sessions/{session}", "sessions"
+    said = Operation(
+        "sayInSession",
+        "Say something in a session; the answer is a run",
+        tag,
+        (_BUSY, _ON_DISCONNECT, _KEY),
+        SESSION_MESSAGE_BODY,
+        answers={
+            202: (
+                Given("It is stored, and will be answered.", RunLine, headers=(*_ANSWER_HEADERS, "location")),
+            )
+        },
+        problems=(409, 422),
+    )
+
+    def change(
+        path: str, handler: Handler, name: str, summary: str, parameters: tuple[Parameter, ...] = ()
+    ) -> Endpoint:
+        return _plain(
+            "POST", f"{one}/{path}", handler, name, summary, tag, DoneView, parameters, problems=(409,)
+        )
+
+    return (
+        Endpoint("POST", f"{one}/messages", runs.create, said),
+        _list(f"{one}/inbox", api.inbox, "listInbox", "What became of each message", tag, InboxView),
+        _list(
+            f"{one}/processes",
+            api.processes,
+            "listProcesses",
+            "What runs in the background",
+            tag,
+            ProcessView,
+        ),
+        _list("/v1/processes", api.all_processes, "listAllProcesses", "All of yours", tag, ProcessView),
+        _plain(
+            "POST",
+            "/v1/processes/{process}/stop",
+            api.stop_process,
+            "stopProcess",
+            "End a process",
+            tag,
+            ProcessView,
+        ),
+        change("stop", api.stop, "stopSession", "End what runs and what waits"),
+        change("new", api.new, "newConversation", "Begin a new conversation in it"),
+        change("reset", api.reset, "resetSession", "The same, where something went wrong"),
+        change("retry", api.retry, "retrySession", "Say the last message again", (_KEY,)),
+        change("undo", api.undo, "undoSession", "Take back the last message and its answer", (_KEY,)),
+    )
+
+
+def _plain(
+    method: str,
+    path: str,
+    handler: Handler,
+    name: str,
+    summary: str,
+    tag: str,
+    schema: Any,
+    parameters: tuple[Parameter, ...] = (),
+    problems: tuple[int, ...] = (),
+) -> Endpoint:
+    """A row without a body whose answer is one thing."""
+    answers = {200: (Given(summary, schema),)}
+    return Endpoint(
+        method, path, handler, Operation(name, summary, tag, parameters, answers=answers, problems=problems)
+    )
+
+
+def _list(path: str, handler: Handler, name: str, summary: str, tag: str, kind: type) -> Endpoint:
+    """A row whose answer is all there is, on one page."""
+    listed: Any = Page[kind]  # type: ignore[valid-type]
+    return Endpoint(
+        "GET", path, handler, Operation(name, summary, tag, answers={200: (Given(summary, listed),)})
+    )
+
+
+def _page(
+    path: str,
+    handler: Handler,
+    name: str,
+    summary: str,
+    tag: str,
+    kind: type,
+    parameters: tuple[Parameter, ...] = (),
+) -> Endpoint:
+    """A row whose answer is a page of things."""
+    listed: Any = Page[kind]  # type: ignore[valid-type]
+    answers = {200: (Given(summary, listed),)}
+    return Endpoint(
+        "GET", path, handler, Operation(name, summary, tag, (LIMIT, *parameters), answers=answers)
+    )

@@ -1,0 +1,353 @@
+"""A run as a chat completion: as chunks while it happens, or as one answer when it is over.
+
+The texts of all replies become one text. What the model says in one burst is written in one piece. Calls to
+our own tools show only as progress; calls for the client show only when they are handed over, whole.
+
+The role comes at once. Progress of our own tools, notices and questions ride on chunks with an empty delta,
+under a key that clients do not look at; whoever knows them can have tool progress as named events instead, or
+none of it. What a person must know before the answer, or is asked, is also told as reasoning: a plain client
+shows that, and takes it for no part of the answer. A run that failed ends with an error event and nothing
+behind it, never with a finish that looks like success.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from turnbuckle.journal.port import Item
+from turnbuckle.narrate.fold import Narration, gap
+from turnbuckle.narrate.told import (
+    HandedOver,
+    ModelCalled,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    Reasoning,
+    RunOver,
+    Text,
+    Told,
+    ToolBegun,
+    ToolEnded,
+    Waiting,
+)
+from turnbuckle.narrate.waiting import WaitingOn
+from turnbuckle.server.faces import approvals
+from turnbuckle.server.outcomes import Ending, Plain, ending, outcome_fields
+from turnbuckle.turn.facts import HandedCall, decode
+from turnbuckle.turn.labels import emoji_of
+from turnbuckle.vocab.events import Finish, Usage
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
+from turnbuckle.vocab.tooling import ToolStatus
+from turnbuckle.wire.openai_chat.chunks import ChunkWriter
+from turnbuckle.wire.openai_chat.encode import answer
+from turnbuckle.wire.sse import DONE, frame
+
+Events = Literal["chunk", "tools", "hermes", "none"]
+"""How tool progress is told: on chunks, as events of our name or of one that frontends know, or not at
+all."""
+EVENTS: tuple[Events, ...] = ("chunk", "tools", "hermes", "none")
+
+ARGUMENTS_PIECE = 8 * 1024  # characters: some clients work on each piece, and some cap a line
+KEY = "turnbuckle"
+_NAMES = {"tools": "turnbuckle.tool.progress", "hermes": "hermes.tool.progress"}
+_FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "filtered"}
+_STATUSES: dict[ToolStatus, str] = {"finished": "completed"}
+"""What a status is called on a stream. The others keep their names."""
+_WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
+_json = msgspec.json.encode
+
+
+def chat_id(run: RunId) -> str:
+    """The id under which a run's chat completion goes."""
+    return f"chatcmpl-{run}"
+
+
+class _Renderer(ABC):
+    """One assistant message, whoever writes it down. Keeps no text but the last piece of a thought."""
+
+    def __init__(self, run: RunId, queued: str = "") -> None:
+        self.ended = False
+        self._run = run
+        self._narration = Narration(run)
+        self._labels: dict[str, str] = {}  # of calls that run
+        self._spoke = {False: False, True: False}  # whether there was text, and a refusal
+        self._thought: object = None  # which reasoning the last piece of it belonged to
+        self._last_thought = ""
+        if queued:
+            self._aside("waiting", queued)
+            self._think(queued, "queued")
+
+    def _take(self, items: Sequence[Item]) -> None:
+        narration = self._narration
+        for item in items:
+            fact = decode(item.data)
+            if text := narration.going_on(fact):
+                self._text(text)
+            elif not self.ended:
+                for told in narration.take(fact):
+                    self._draw(told)
+
+    def _draw(self, told: Told) -> None:
+        match told:
+            case Text(text, before, refusal):
+                # A refusal stands in a place of its own.
+                text = text if self._spoke[refusal] else text[before:]
+                self._spoke[refusal] = True
+                (self._refusal if refusal else self._text)(text)
+            case Reasoning(text, attempt, block):
+                self._think(text, (attempt, block))
+            case ToolBegun(call, tool, _, label) if not told.again:
+                self._labels[call] = label
+                self._progress(_progress(call, tool, label, "running"))
+            case ToolEnded(call, tool, outcome) if told.began:
+                progress = _progress(call, tool, self._labels.pop(call, ""), outcome.status)
+                self._progress({**progress, "seconds": round(outcome.seconds, 3)})
+            case Notice(text, about):
+                self._aside("notice", text)
+                if about == "conversation":
+                    self._think(text, "notice")
+            case Waiting(pause=pause) if pause >= _WORTH_TELLING:
+                self._aside("notice", f"waiting {pause:.0f} s before the next try")
+            case QuestionAsked():
+                self._aside("approval", approvals.asked(told))
+                self._think(approvals.words(told), told.approval)
+            case QuestionAnswered():
+                self._aside("approval", approvals.answered(told))
+            case ModelCalled(stands_in=model):
+                self._answered_by(model)
+            case HandedOver(calls):
+                for handed in calls:
+                    self._call(handed)
+            case RunOver():
+                self._over(told)
+            case _:
+                pass
+
+    def _think(self, text: str, thought: object) -> None:
+        if thought != self._thought:
+            self._thought = thought
+            text = f"{gap(self._last_thought, text)}{text}"
+        self._last_thought = text
+        self._reasoning(text)
+
+    def _over(self, told: RunOver) -> None:
+        end = ending(told)
+        if end.note:
+            between = "\n" * told.gap if self._spoke[False] else ""
+            self._text(f"{between}{end.note}")
+        self.ended = True
+        self._end(end, told.usage)
+
+    @abstractmethod
+    def _answered_by(self, model: str) -> None:
+        """Who speaks from here on; empty: who was asked for."""
+
+    @abstractmethod
+    def _text(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _reasoning(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _refusal(self, text: str) -> None: ...
+
+    @abstractmethod
+    def _call(self, call: HandedCall) -> None: ...
+
+    @abstractmethod
+    def _progress(self, progress: dict[str, Any]) -> None: ...
+
+    @abstractmethod
+    def _aside(self, what: str, about: Any) -> None: ...
+
+    @abstractmethod
+    def _end(self, end: Ending, usage: Usage) -> None: ...
+
+
+def _progress(call: str, tool: str, label: str, status: ToolStatus | Literal["running"]) -> dict[str, Any]:
+    """Where a call is: running, or how it ended."""
+    return {
+        "toolCallId": call,
+        "tool": tool,
+        "label": label,
+        "emoji": emoji_of(tool),
+        "status": status if status == "running" else _STATUSES.get(status, status),
+    }
+
+
+class ChatRenderer(_Renderer):
+    """The stream. `created` must be the same for every reader of the run: the second in which it started."""
+
+    def __init__(
+        self,
+        run: RunId,
+        *,
+        model: str,
+        created: int,
+        include_usage: bool = False,
+        events: Events = "chunk",
+        queued: str = "",
+    ) -> None:
+        """`queued` is what the run had to wait for before it began, in words."""
+        self._chunks = ChunkWriter(chat_id(run), model, created, usage=include_usage)
+        self._out: list[bytes] = []
+        self._wanted = self._model = model
+        self._events = events
+        self._include_usage = include_usage
+        self._calls = 0
+        super().__init__(run, queued)
+
+    def open(self) -> bytes:
+        return self._chunks.role() + self._written()
+
+    def take(self, items: Sequence[Item]) -> bytes:
+        self._take(items)
+        return self._written()
+
+    def _written(self) -> bytes:
+        out = self._out
+        written = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        return written
+
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
+        return b"" if self.ended else self._chunks.empty()
+
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
+        if self.ended:
+            return b""
+        reason = f"{why[:1].upper()}{why[1:]}." if why else "The server stops."
+        message = f"{reason} The run is kept and can be followed at GET /v1/runs/{self._run}/events."
+        error = {"message": message, "type": "server_error", "param": None, "code": code}
+        extra = {} if self._events == "none" else {KEY: {"run": self._run, "resumable": True}}
+        return frame(_json({"error": error, **extra}))
+
+    def _answered_by(self, model: str) -> None:
+        model = model or self._wanted
+        if model != self._model:
+            self._model = model
+            self._chunks.answered_by(model)
+
+    def _text(self, text: str) -> None:
+        self._out.append(self._chunks.text(text))
+
+    def _reasoning(self, text: str) -> None:
+        self._out.append(self._chunks.reasoning(text))
+
+    def _refusal(self, text: str) -> None:
+        self._out.append(self._chunks.refusal(text))
+
+    def _call(self, call: HandedCall) -> None:
+        index, arguments = self._calls, call.arguments or "{}"
+        self._calls += 1
+        self._out.append(self._chunks.call(index, call.id, call.name))
+        for at in range(0, len(arguments), ARGUMENTS_PIECE):
+            self._out.append(self._chunks.arguments(index, arguments[at : at + ARGUMENTS_PIECE]))
+
+    def _progress(self, progress: dict[str, Any]) -> None:
+        if self._events == "chunk":
+            self._aside("tool", progress)
+        elif self._events != "none":
+            self._out.append(frame(_json(progress), _NAMES[self._events]))
+
+    def _aside(self, what: str, about: Any) -> None:
+        if self._events != "none":
+            self._out.append(self._chunks.empty(**{KEY: {what: about}}))
+
+    def _end(self, end: Ending, usage: Usage) -> None:
+        extra = {} if self._events == "none" else {KEY: outcome_fields(end.outcome, self._run)}
+        if end.trouble is not None:
+            self._out.append(frame(_json({**end.trouble.body(), **extra})))
+            return
+        self._out.append(self._chunks.finish(end.finish, **extra))
+        if self._include_usage:
+            self._out.append(self._chunks.usage(usage))
+        self._out.append(DONE)
+
+
+class WholeChatRenderer(_Renderer):
+    """The answer in one piece: a reader that waits for the end. `answer` is there when it has `ended`."""
+
+    def __init__(
+        self, run: RunId, *, model: str, created: int, events: Events = "chunk", queued: str = ""
+    ) -> None:
+        self._created = created
+        self._model = self._wanted = model
+        self._extra = events != "none"
+        self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
+        self._notice = ""
+        self._usage = Usage()
+        self._ending: Ending | None = None
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._refusals: list[str] = []
+        self._calls: list[HandedCall] = []
+        super().__init__(run, queued)
+
+    def open(self) -> bytes:
+        return b""
+
+    def take(self, items: Sequence[Item]) -> bytes:
+        self._take(items)
+        return b""
+
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
+        return b""
+
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
+        return b""
+
+    def answer(self) -> Plain:
+        """The whole answer. Raises ValueError before the end."""
+        end = self._ending
+        if end is None:
+            raise ValueError("the run has not ended")
+        notices: dict[str, Any] = {"notice": self._notice} if self._notice else {}
+        notices |= {"notices": self._notices} if self._notices else {}
+        extra = {KEY: {**outcome_fields(end.outcome, self._run), **notices}} if self._extra else {}
+        if end.trouble is not None:
+            return Plain(end.status, {**end.trouble.body(), **extra}, end.headers)
+        finish = _FINISHES.get(end.finish)
+        reply = Reply(tuple(self._blocks()), chat_id(self._run), self._model, finish, usage=self._usage)
+        return Plain(end.status, {**answer(reply, created=self._created), **extra}, end.headers)
+
+    def _blocks(self) -> list[ReplyBlock]:
+        return [
+            ReplyReasoning("".join(self._thoughts)),
+            ReplyText("".join(self._texts)),
+            ReplyRefusal("".join(self._refusals)),
+            *(ReplyCall(call.id, call.name, call.arguments) for call in self._calls),
+        ]
+
+    def _draw(self, told: Told) -> None:
+        if isinstance(told, Notice):
+            self._notices.append(told.text)
+            self._notice = told.text if told.about == "conversation" else self._notice
+        super()._draw(told)
+
+    def _answered_by(self, model: str) -> None:
+        self._model = model or self._wanted
+
+    def _text(self, text: str) -> None:
+        self._texts.append(text)
+
+    def _reasoning(self, text: str) -> None:
+        self._thoughts.append(text)
+
+    def _refusal(self, text: str) -> None:
+        self._refusals.append(text)
+
+    def _call(self, call: HandedCall) -> None:
+        self._calls.append(call)
+
+    def _progress(self, progress: dict[str, Any]) -> None:
+        pass  # it is over when this is read
+
+    def _aside(self, what: str, about: Any) -> None:
+        pass
+
+    def _end(self, end: Ending, usage: Usage) -> None:
+        self._ending, self._usage = end, usage

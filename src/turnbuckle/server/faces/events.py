@@ -1,0 +1,178 @@
+"""A run as its own facts, for clients that know us: every item of the journal, with its number as the event's
+id.
+
+The number is the cursor: a client that comes back says the last one that it has, and gets what follows. Facts
+go out as they are stored, without being made again; only what users say is cut down, so that no event has
+megabytes. A heartbeat says what is being waited for; it has no id, so it never becomes a cursor. That it
+stands in the journal that a run was waited for is left out: it says less.
+
+For those that draw a run there is a second form, in which each event has what is told of its fact (`narrate`)
+in the place of the fact. The console is drawn from that.
+
+Events of a run that ended long ago may have been merged since a client saw some of them. One that comes back
+from the middle of those gets a `reset` first: it is to forget what it had behind the event `after`, and to
+take the snapshot.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from turnbuckle.journal.port import Item
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.told import PartState, RunBegun, UserSaid
+from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
+from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, decode
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.wire.sse import comment, frame
+
+_HEAD = b'{"type":"'
+_MOST_INPUT = 256 * 1024  # characters of the task's own messages in an event; a page shows far less
+_json = msgspec.json.encode
+
+
+class EventsRenderer:
+    """Items up to `after` are not written. What is waited for is folded from the items, so they must come
+    from the first one on."""
+
+    def __init__(
+        self, run: RunId, after: int = 0, queued: WaitingOn | None = None, *, told: bool = False
+    ) -> None:
+        """`queued`: the run has not begun, and waits for that. `told`: what is told of each fact goes out in
+        its place."""
+        self.ended = False
+        self._queued = queued
+        self._run = run
+        self._after = after
+        self._comes_back = after > 0
+        self._narration = Narration(run, arguments=True) if told else None
+        self._waiting = WaitingFold() if self._narration is None else self._narration.waiting
+
+    def open(self) -> bytes:
+        queued = self._queued
+        return comment("open") + (self.beat(queued.since) if queued is not None else b"")
+
+    def take(self, items: Sequence[Item]) -> bytes:
+        self._queued = None if items else self._queued
+        out: list[bytes] = []
+        for item in items:
+            data = item.data
+            tag = data[len(_HEAD) : data.index(b'"', len(_HEAD))]  # a stored fact begins with its tag
+            fact = decode(data)
+            told = None if self._narration is None else _told(self._narration, fact)
+            if self._narration is None:
+                self._waiting.take(fact)
+            if tag == b"run_ended":
+                self.ended = True
+            if item.seq > self._after and tag != b"waited":
+                if self._comes_back:
+                    self._comes_back = False
+                    if tag == b"streamed" and (reset := _reset(item, self._after)):
+                        self._after = item.seq
+                        out.append(reset)
+                        continue
+                self._after = item.seq
+                if told is not None:
+                    data = told
+                elif tag in (b"run_started", b"user_spoke", b"run_ended"):
+                    data = _json(_cut_down(fact))
+                out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
+        return b"".join(out)
+
+    def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
+        if self.ended:
+            return b""
+        on = waits or self._queued or self._waiting.on(now)
+        return frame(_json({"type": "heartbeat", "at": now, "waiting_on": on}), "heartbeat")
+
+    def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
+        if self.ended:
+            return b""
+        told = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
+        told |= {"why": why, "code": code} if why else {}
+        return frame(_json(told), "interrupted")
+
+
+def _told(narration: Narration, fact: Fact) -> bytes:
+    """What is told of a fact, with its tag and its time. Most of it is words that go on."""
+    if text := narration.going_on(fact):
+        return b'{"type":"streamed","at":%b,"told":[{"type":"text","text":%b}]}' % (
+            _json(fact.at),
+            _json(text),
+        )
+    told: list[Any] = []
+    for value in narration.take(fact):
+        if isinstance(value, RunBegun | UserSaid):
+            told.append(
+                {**_cut_down(fact), "type": "run_begun" if isinstance(value, RunBegun) else "user_said"}
+            )
+        elif not isinstance(value, PartState):  # that is for its provider
+            told.append(value)
+    tag = fact.__struct_config__.tag
+    merged = {"merged": fact.merged} if isinstance(fact, Streamed) and fact.merged else {}
+    return _json({"type": tag, "at": fact.at, **merged, "told": told})
+
+
+def _reset(item: Item, after: int) -> bytes:
+    """What a client that comes back from inside of merged events must know; nothing, if it does not."""
+    fact = decode(item.data)
+    assert isinstance(fact, Streamed)
+    begins = item.seq - fact.merged + 1
+    if not fact.merged or begins > after:
+        return b""
+    told = {
+        "type": "reset",
+        "seq": item.seq,
+        "at": fact.at,
+        "after": begins - 1,
+        "snapshot": msgspec.Raw(item.data),
+    }
+    return b"id: %d\nevent: reset\ndata: %b\n\n" % (item.seq, _json(told))
+
+
+def _cut_down(fact: Fact) -> dict[str, Any]:
+    """What came with the task, or was said later, without what only the server and the model need."""
+    if isinstance(fact, UserSpoke):
+        shown, left_out = _input(fact.messages)
+        told: dict[str, Any] = {"type": "user_spoke", "at": fact.at, "id": fact.id, "input": shown}
+    elif isinstance(fact, RunEnded):
+        return {"type": "run_ended", "at": fact.at, "outcome": fact.outcome}
+    else:
+        assert isinstance(fact, RunStarted)
+        shown, left_out = _input(fact.messages[max(len(fact.messages) - fact.fresh, 0) :])
+        session = fact.session.rpartition("/")[2]
+        told = {"type": "run_started", "at": fact.at, "run": fact.run, "session": session, "input": shown}
+        origin = fact.origin
+        shown_of = {"model": origin.model, "notice": origin.notice, "notice_why": origin.notice_why}
+        told |= {"surface": origin.surface, **{key: value for key, value in shown_of.items() if value}}
+    return {**told, "left_out": left_out} if left_out else told
+
+
+def _input(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+    """The newest messages that fit, and how many do not."""
+    room = _MOST_INPUT
+    shown: list[dict[str, Any]] = []
+    for message in reversed(messages):
+        parts = [_part(part) for part in msgspec.to_builtins(message.parts)]
+        room -= len(_json(parts))
+        if room < 0 and shown:
+            break
+        shown.append({"role": message.role, "parts": parts})
+    return shown[::-1], len(messages) - len(shown)
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """A part without its provider's state, and without the bytes of pictures and files: only how many there
+    are."""
+    kept = {
+        key: value for key, value in part.items() if key not in ("state", "data") and value not in ("", None)
+    }
+    if "content" in part:
+        kept["content"] = [_part(inner) for inner in part["content"]]
+    if part.get("data"):
+        kept["size"] = len(part["data"]) * 3 // 4
+    if isinstance(part.get("text"), str) and len(part["text"]) > _MOST_INPUT:
+        kept |= {"text": part["text"][:_MOST_INPUT], "cut": True}
+    return kept

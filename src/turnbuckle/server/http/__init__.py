@@ -1,0 +1,1 @@
+"""HTTP itself: connections, requests, who asks, the table of endpoints and its document."""

@@ -1,0 +1,286 @@
+"""The server as an ASGI app: from a request to its endpoint, and from what that gives to bytes.
+
+The order of the checks is the order in which they protect: which page asks, what is asked for, who asks, how
+often, what was sent. Every answer, whatever it is about, has an id by which the log knows it, and forbids
+guessing, and caching too unless it says itself how long it holds. An error that nobody expected is logged and
+answered with that id and nothing else.
+
+There is no middleware: nothing wraps the body, and `RunStreamer` sends a stream straight to the connection.
+"""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from turnbuckle.errors import TurnbuckleError
+from turnbuckle.journal.port import JournalError
+from turnbuckle.observe.logs import request_id
+from turnbuckle.observe.traces import under
+from turnbuckle.server.http.asgi_client import AsgiClient
+from turnbuckle.server.http.auth import Auth
+from turnbuckle.server.http.bodies import Body, BodyBudget, check_type, is_empty
+from turnbuckle.server.http.client_connection import ClientConnection, ClientGone
+from turnbuckle.server.http.connection import EXTENSION
+from turnbuckle.server.http.endpoints import Endpoint, Table
+from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, Query, Streaming
+from turnbuckle.server.http.neighbours import Address
+from turnbuckle.server.http.origins import Origins
+from turnbuckle.server.http.problems import new_request_id, problem_of, storage_problem, unexpected, written
+from turnbuckle.server.streaming.heartbeat import Send
+from turnbuckle.server.streaming.run_streamer import STREAM_HEADERS, RunStreamer
+from turnbuckle.service.limits import Rates
+from turnbuckle.service.owners import Caller
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+NOBODY = Caller("")
+DEPARTED = 499
+"""What the log says of a request whose client left before its answer."""
+_OF_ONE = 4  # bodies of the largest size that one owner may have under way, and below that all together
+_OF_ALL = 8
+_WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+_ALWAYS = ((b"x-content-type-options", b"nosniff"),)
+_UNCACHED = (b"cache-control", b"no-store")
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Served(Struct, frozen=True):
+    """What became of one request, for logs and metrics. `endpoint` is the path of its row in the table, so
+    that there are only so many of them; empty if it has none. `end` says how a stream ended; empty for a
+    plain answer."""
+
+    method: str
+    endpoint: str
+    status: int
+    seconds: float
+    request_id: str
+    owner: str
+    run: str = ""
+    end: str = ""
+
+
+class Server:
+    """All endpoints behind all checks. `seen` is told of every request when it is over."""
+
+    def __init__(
+        self,
+        endpoints: Iterable[Endpoint],
+        *,
+        auth: Auth,
+        origins: Origins,
+        rates: Rates,
+        streamer: RunStreamer,
+        max_body: int,
+        seen: Callable[[Served], None] | None = None,
+    ) -> None:
+        self.table = Table(endpoints)
+        self._pages = frozenset(endpoint.path for endpoint in self.table.endpoints if endpoint.page)
+        self._auth = auth
+        self._origins = origins
+        self._rates = rates
+        self._streamer = streamer
+        self._max_body = max_body
+        self._bodies = BodyBudget(_OF_ONE * max_body, _OF_ALL * max_body)
+        self._seen = seen
+        self._active: set[_Request] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"this app speaks HTTP only, not {scope['type']}")
+        request = _Request(self, scope, receive, send)
+        self._active.add(request)
+        try:
+            await request.answer()
+        finally:
+            self._active.discard(request)
+
+    def drop_revoked(self) -> None:
+        """Hang up on every client whose key was revoked since it asked."""
+        if any(request.caller.key for request in self._active):
+            revoked = self._auth.revoked()
+            for request in [request for request in self._active if request.caller.key in revoked]:
+                request.line.abort()
+
+    async def perform(self, request: "_Request") -> Answer | Streaming:
+        """Find the endpoint, check, and let the handler work. Raises Problem."""
+        headers, method = request.headers, request.method
+        # Without a query: what stands there may ask the page to do something.
+        to_page = (
+            method in ("GET", "HEAD") and request.path in self._pages and not request.scope["query_string"]
+        )
+        request.page = self._origins.check(headers, to_page=to_page)
+        if method == "OPTIONS":
+            return self._options(request)
+        found = self.table.find(method, request.path)
+        endpoint = request.endpoint = found.endpoint
+        if not endpoint.open:
+            request.caller = self._auth.caller(headers, *request.ends)
+            self._rates.check(request.caller.owner)
+        if method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(headers)):
+            check_type(headers, endpoint.doc.body_type)
+        body = Body(request.receive, headers, self._max_body, self._bodies, request.caller.owner)
+        exchange = Exchange(
+            method,
+            request.path,
+            params=found.params,
+            query=Query(request.scope["query_string"]),
+            headers=headers,
+            caller=request.caller,
+            request_id=request.id,
+            line=request.line,
+            read=body.read,
+        )
+        try:
+            with under(headers):  # a run that begins here belongs to the caller's trace
+                return await endpoint.handler(exchange)
+        finally:
+            body.let_go()
+
+    async def stream(self, request: "_Request", streaming: Streaming) -> str:
+        """Answer with a stream, and say how it ended."""
+        headers = request.common_headers(streaming.headers)
+        if request.method == "HEAD":
+            await request.start(200, [*STREAM_HEADERS, *headers])
+            await request.send({"type": "http.response.body", "body": b"", "more_body": False})
+            return "ended"
+        return await self._streamer.perform(streaming, request.line, request.send, headers)
+
+    def report(self, request: "_Request", status: int, seconds: float, run: str, end: str) -> None:
+        """Tell whoever observes."""
+        if self._seen is not None:
+            endpoint = request.endpoint.path if request.endpoint is not None else ""
+            served = Served(
+                request.method, endpoint, status, seconds, request.id, request.caller.owner, run, end
+            )
+            self._seen(served)
+
+    def _options(self, request: "_Request") -> Answer:
+        methods = self.table.methods(request.path)
+        if not methods:
+            self.table.find("GET", request.path)  # says that there is nothing
+        headers: Headers = (("allow", ", ".join(methods)),)
+        if "access-control-request-method" in request.headers and request.page:
+            headers += self._origins.preflight(request.headers, methods)
+        return Answer(204, b"", headers, "")
+
+
+class _Request:
+    """One request on its way through the server."""
+
+    __slots__ = (
+        "caller",
+        "endpoint",
+        "headers",
+        "id",
+        "line",
+        "method",
+        "page",
+        "path",
+        "receive",
+        "scope",
+        "send",
+        "server",
+    )
+
+    def __init__(self, server: Server, scope: Scope, receive: Receive, send: Send) -> None:
+        self.server = server
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+        self.id = new_request_id()
+        self.method: str = scope["method"]
+        self.path: str = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
+        self.headers = headers_of(scope["headers"])
+        self.line: ClientConnection | AsgiClient
+        own: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION)
+        if own is None:
+            self.line = client = AsgiClient(receive, send)
+            self.receive, self.send = client.receive, client.send
+        else:
+            self.line = own
+        self.caller = NOBODY
+        self.endpoint: Endpoint | None = None
+        self.page: Headers = ()
+
+    @property
+    def ends(self) -> tuple[Address | None, Address | None]:
+        """The addresses of the client and of the server."""
+        client, server = self.scope.get("client"), self.scope.get("server")
+        return (tuple(client[:2]) if client else None), (tuple(server[:2]) if server else None)
+
+    async def answer(self) -> None:
+        """Carry the request out, whatever happens."""
+        began = time.monotonic()
+        status, run, end = DEPARTED, "", ""
+        request_id.set(self.id)
+        try:
+            result = await self._result()
+            if isinstance(result, Streaming):
+                status, run = 200, result.run
+                end = await self.server.stream(self, result)
+            else:
+                status = result.status
+                await self._send_answer(result)
+        except ClientGone:
+            log.debug("%s: the client left before its answer", self.id)
+        finally:
+            if isinstance(self.line, AsgiClient):
+                self.line.close()
+            self.server.report(self, status, time.monotonic() - began, run, end)
+
+    async def _result(self) -> Answer | Streaming:
+        try:
+            return await self.server.perform(self)
+        except Problem as problem:
+            return written(problem)
+        except ClientGone:
+            raise
+        except JournalError as error:
+            log.error("%s: %s %s failed: %s", self.id, self.method, self.path[:200], error)
+            return written(storage_problem(error))
+        except Exception as error:
+            known = problem_of(error) if isinstance(error, TurnbuckleError) else None
+            if known is not None:
+                return written(known)
+            log.error("%s: %s %s failed", self.id, self.method, self.path[:200], exc_info=error)
+            return written(unexpected(self.id))
+
+    async def _send_answer(self, answer: Answer) -> None:
+        headers = self.common_headers(answer.headers)
+        if not any(name == "cache-control" for name, _ in answer.headers):
+            headers.append(_UNCACHED)
+        if answer.content_type:
+            headers.append((b"content-type", answer.content_type.encode("latin-1")))
+        if answer.status not in (204, 304):
+            headers.append((b"content-length", b"%d" % len(answer.body)))
+        await self.start(answer.status, headers)
+        await self.send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def common_headers(self, more: Headers) -> list[tuple[bytes, bytes]]:
+        """The headers of every answer, and those of this one."""
+        named = (("x-request-id", self.id), *more, *self.page)
+        return [*_ALWAYS, *((name.lower().encode("latin-1"), header_value(value)) for name, value in named)]
+
+
+def header_value(text: str) -> bytes:
+    """A text as a header can carry it: what it cannot becomes a question mark."""
+    shown = text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+    return shown.encode("latin-1", "replace")
+
+
+def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    """Headers by name; values of one that comes several times are joined, as HTTP has it."""
+    made: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        made[key] = f"{made[key]}, {text}" if key in made else text
+    return made

@@ -1,0 +1,99 @@
+"""Which user of this machine is at the other end of a connection over loopback.
+
+Without a key the server obeys whoever reaches it, and on loopback that is every user of the machine. The
+kernel knows who owns the other end of a connection, so a server without keys serves its own user alone. Linux
+tells by its socket diagnostics, one exact question for each connection; if they are shut off, by the table in
+`/proc`. Elsewhere nobody tells, and the server makes a key of its own at its start.
+"""
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+Address = tuple[str, int]
+
+_SOCK_DIAG = 4  # the protocol of netlink, and below the message: linux/sock_diag.h
+_BY_FAMILY = 20
+_REQUEST = 1
+_ANY = 0xFFFFFFFF
+_HEAD = struct.Struct("=IHHII")
+_UID_AT = 64  # in the answer: behind family and state (4), the identity (48), and three counters (12)
+_TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
+
+
+class SameUser:
+    """Lets in whoever is the user `uid`, as far as `look` can tell."""
+
+    def __init__(self, uid: int, look: "Callable[[Address, Address], int | None] | None" = None) -> None:
+        self._uid = uid
+        self._look = look or peer_uid
+
+    def allows(self, client: Address | None, server: Address | None) -> bool:
+        """Whether the client of this connection is that user; not if nobody can tell."""
+        return client is not None and server is not None and self._look(client, server) == self._uid
+
+
+def can_tell() -> bool:
+    """Whether this machine tells who is at the other end: tried with a connection to ourselves."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here: Address = listening.getsockname()[:2]
+        with socket.create_connection(here) as ours:
+            return peer_uid(ours.getsockname()[:2], here) == os.getuid()
+
+
+def peer_uid(client: Address, server: Address) -> int | None:
+    """The user who owns the client's end of a connection within this machine; None if nobody can tell."""
+    family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
+    try:
+        ours, theirs = _packed(family, client), _packed(family, server)
+    except OSError:
+        return None  # not addresses, as behind a socket of the file system
+    uid = _by_diagnostics(family, ours, theirs)
+    return _by_table(family, ours, theirs) if uid is None else uid
+
+
+def _packed(family: int, address: Address) -> tuple[bytes, int]:
+    host = address[0].partition("%")[0]
+    return socket.inet_pton(family, host), address[1]
+
+
+def _by_diagnostics(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, int]) -> int | None:
+    if not hasattr(socket, "AF_NETLINK"):
+        return None
+    identity = struct.pack(">HH", ours[1], theirs[1])
+    identity += ours[0].ljust(16, b"\0") + theirs[0].ljust(16, b"\0") + struct.pack("=III", 0, _ANY, _ANY)
+    wanted = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY) + identity
+    message = _HEAD.pack(_HEAD.size + len(wanted), _BY_FAMILY, _REQUEST, 1, 0) + wanted
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as asking:
+            asking.settimeout(0.5)
+            asking.sendto(message, (0, 0))
+            answer = asking.recv(4096)
+    except OSError:
+        return None
+    if len(answer) < _HEAD.size + _UID_AT + 4 or _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
+        return None
+    uid: int = struct.unpack_from("=I", answer, _HEAD.size + _UID_AT)[0]
+    return uid
+
+
+def _by_table(family: int, ours: tuple[bytes, int], theirs: tuple[bytes, int]) -> int | None:
+    wanted = [_in_table(*ours), _in_table(*theirs)]
+    try:
+        lines = _TABLES[socket.AddressFamily(family)].read_text("ascii").splitlines()[1:]
+    except (OSError, UnicodeDecodeError):
+        return None
+    for line in lines:
+        fields = line.split()
+        if fields[1:3] == wanted:
+            return int(fields[7])
+    return None
+
+
+def _in_table(host: bytes, port: int) -> str:
+    """An address as the table has it: words of four bytes in the order of this machine."""
+    words = (host[place : place + 4] for place in range(0, len(host), 4))
+    return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words) + f":{port:04X}"

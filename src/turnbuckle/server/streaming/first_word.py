@@ -1,0 +1,31 @@
+"""Whether a run has said or done anything that a client could be told, or has failed before that."""
+
+from collections.abc import Sequence
+
+from turnbuckle.journal.port import Item
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.told import HandedOver, Notice, QuestionAsked, Reasoning, RunOver, Text, ToolBegun
+from turnbuckle.turn.facts import decode
+
+_WORDS = (Text, Reasoning, ToolBegun, QuestionAsked, HandedOver)
+
+
+class FirstWord:
+    """A fold that ends with the first word, or with the run. Nothing of what it took is kept."""
+
+    def __init__(self) -> None:
+        self._narration = Narration()
+        self.ended = False
+        self.failed = False
+        """It has ended as failed, without a word."""
+
+    def take(self, items: Sequence[Item]) -> None:
+        for item in items:
+            if self.ended:
+                return
+            for told in self._narration.take(decode(item.data)):
+                if isinstance(told, RunOver):
+                    self.failed = not self.ended and told.outcome == "failed"
+                    self.ended = True
+                elif isinstance(told, _WORDS) or (isinstance(told, Notice) and told.about == "conversation"):
+                    self.ended = True

@@ -1,0 +1,308 @@
+"""From the journal to a client. This is the only module that sends a run to anybody, in any dialect.
+
+The reader pulls: a page of items after its cursor becomes frames, which are sent before the next page is
+read. So a client that does not read costs one page and what the connection buffers, whatever the run does.
+What arrives while a send waits is in the next page, as one send. When there is nothing to read, the reader
+waits for the journal and for nothing else; signs of life come from `pulse`, and `line` ends the wait when the
+client leaves.
+
+A plain request is a reader, too: `collect` folds the run to its end and sends nothing.
+
+How a stream ends says what happened. The dialect wrote its last frame: the body ends properly. The server
+lets go: the dialect's farewell, then a proper end. Anything else, such as a client that does not read or an
+error of ours: the connection is cut without an end, so that no client can take what it has for the whole.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, Protocol
+
+from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError, StorageFailed
+from turnbuckle.journal.port import Reader as Journal
+from turnbuckle.server.http.client_connection import ClientConnection, ClientGone, Interrupted, Presence
+from turnbuckle.server.http.exchange import Dialect, Problem, Streaming
+from turnbuckle.server.http.problems import storage_problem
+from turnbuckle.server.streaming.disconnect import DisconnectPolicy
+from turnbuckle.server.streaming.first_word import FirstWord
+from turnbuckle.server.streaming.heartbeat import Heartbeat, Send, WaitingReader
+from turnbuckle.service import store_words
+from turnbuckle.vocab.ids import RunId
+
+PAGE = 128
+"""Items in one read, once it is known that they are small."""
+FIRST = 16
+FILL = 64 * 1024
+"""Bytes of items that become frames at once, unless one item alone is larger. A slow reader costs about as
+much as what its connection buffers anyway, however large the items are."""
+LARGE = 1 << 18  # bytes sent at once, after which others get a turn
+
+STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),  # nginx and its relatives would hold frames back
+)
+
+End = Literal["ended", "left", "interrupted", "cut"]
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class Fold(Protocol):
+    """Whatever takes a run's items and knows when the run is over. Every dialect is one."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def take(self, items: Sequence[Item]) -> object: ...
+
+
+class Audience(Protocol):
+    """Whoever counts readers."""
+
+    def reader_came(self) -> None: ...
+
+    def reader_left(self, *, dropped: bool = False) -> None: ...
+
+
+class RunStreamer:
+    """Reads runs to clients. `disconnect` is told who reads, `audience` how many."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        heartbeat: Heartbeat,
+        disconnect: DisconnectPolicy,
+        audience: Audience | None = None,
+        hold: float = 0.0,
+    ) -> None:
+        """`hold`: for how many seconds a stream waits for its first word before its status goes out."""
+        self._hold = hold
+        self._audience = audience
+        self._reads: dict[RunId, set[Presence]] = {}
+        self._lost: dict[RunId, StorageError] = {}
+        self._journal = journal
+        self._heartbeat = heartbeat
+        self._disconnect = disconnect
+
+    async def perform(
+        self,
+        streaming: Streaming,
+        line: ClientConnection,
+        send: Send,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> End:
+        """Answer with a stream, and say how it ended."""
+        run, dialect = streaming.run, streaming.dialect
+        presence = Presence(line)
+        reader = WaitingReader(line, send, dialect, presence, run)
+        tail = _Tail(self._journal, run, streaming.after, dialect, reader.write)
+        self._disconnect.enter(run, streaming.on_disconnect)
+        if self._audience is not None:
+            self._audience.reader_came()
+        end: End = "cut"
+        why: Exception | None = None
+        try:
+            with presence, self._reading(run, presence):
+                self._heartbeat.add(presence, reader)
+                await send(
+                    {"type": "http.response.start", "status": 200, "headers": [*STREAM_HEADERS, *headers]}
+                )
+                if opening := dialect.open():
+                    await reader.write(opening)
+                await self._follow(tail)
+            end = "ended"
+        except ClientGone:
+            end = "cut" if line.dropped else "left"
+        except Gone:
+            log.warning("run %s was deleted while a client read it", run)
+        except (Interrupted, Closed, StorageError) as error:
+            why = error
+            end = await self._let_go(tail, error)
+        except Exception as error:  # headers are out: there is no other way left to say so than to hang up
+            log.error("a reader of run %s was dropped", run, exc_info=error)
+        finally:
+            self._heartbeat.remove(presence, reader)
+            self._leave(run, streaming.on_disconnect, ended=end in ("ended", "interrupted"))
+            if self._audience is not None:
+                self._audience.reader_left(dropped=end == "cut")
+        if end == "ended" or (end == "interrupted" and line.clear):
+            farewell = self._farewell(dialect, run, why) if end == "interrupted" else b""
+            await send({"type": "http.response.body", "body": farewell, "more_body": False})
+        elif end != "left":
+            line.abort()
+        return end
+
+    async def collect(
+        self, run: RunId, fold: Fold, line: ClientConnection, *, after: int = 0, on_disconnect: str = "detach"
+    ) -> None:
+        """Fold a run to its end. Raises ClientGone if the client leaves, and Problem if the server lets go of
+        it."""
+        presence = Presence(line)
+        tail = _Tail(self._journal, run, after, fold, _drop)
+        self._disconnect.enter(run, on_disconnect)
+        stays = False
+        try:
+            with presence, self._reading(run, presence):
+                self._heartbeat.add(presence)
+                await self._follow(tail)
+            stays = True
+        except (Interrupted, Closed, StorageError) as error:
+            stays = True
+            if await self._let_go(tail, error) == "interrupted":
+                failed = self._why(run, error)
+                raise _interrupted(run) if failed is None else storage_problem(failed, run) from None
+        finally:
+            self._heartbeat.remove(presence)
+            self._leave(run, on_disconnect, ended=stays)
+
+    def give_up(self, run: RunId, error: Exception) -> None:
+        """The run has no end, and nobody can go on with it. Whoever reads it is told so."""
+        failed = error if isinstance(error, StorageError) else StorageFailed(str(error))
+        for presence in self._reads.get(run, ()):
+            self._lost[run] = failed
+            presence.interrupt()
+
+    @contextmanager
+    def _reading(self, run: RunId, presence: Presence) -> Iterator[None]:
+        self._reads.setdefault(run, set()).add(presence)
+        try:
+            yield
+        finally:
+            self._reads[run].discard(presence)
+            if not self._reads[run]:
+                del self._reads[run]
+
+    def _why(self, run: RunId, error: Exception | None) -> StorageError | None:
+        """What is wrong with the store, if that is why a reader is let go of."""
+        found = error if isinstance(error, StorageError) else self._lost.get(run)
+        if run not in self._reads:
+            self._lost.pop(run, None)
+        return found
+
+    def _farewell(self, dialect: Dialect, run: RunId, why: Exception | None) -> bytes:
+        failed = self._why(run, why)
+        if failed is None:
+            return dialect.interrupted()
+        return dialect.interrupted(store_words.words(failed.fault), store_words.code(failed.fault))
+
+    async def fails_at_once(
+        self, run: RunId, line: ClientConnection, *, after: int = 0, on_disconnect: str = "detach"
+    ) -> bool:
+        """Wait a moment for the first word of a run. Whether it has failed without one: then there is nothing
+        to stream, and the status of the answer can say so. Raises ClientGone if the client leaves
+        meanwhile."""
+        if not self._hold:
+            return False
+        presence, first = Presence(line), FirstWord()
+        self._disconnect.enter(run, on_disconnect)
+        stays = True
+        try:
+            async with asyncio.timeout(self._hold):
+                with presence:
+                    self._heartbeat.add(presence)
+                    await self._follow(_Tail(self._journal, run, after, first, _drop))
+        except ClientGone:
+            stays = False
+            raise
+        except (TimeoutError, Interrupted, JournalError):
+            pass  # the stream itself tells what there is to tell
+        finally:
+            self._heartbeat.remove(presence)
+            self._leave(run, on_disconnect, ended=stays)
+        return first.failed
+
+    async def _follow(self, tail: "_Tail") -> None:
+        if self._heartbeat.over:
+            raise Interrupted
+        await tail.follow()
+
+    async def _let_go(self, tail: "_Tail", why: Exception) -> End:
+        """What has come to its end in the meantime is still told: only a run that goes on can be
+        interrupted."""
+        if not isinstance(why, Interrupted):
+            log.error("run %s cannot be read on: %s", tail.run, why)
+            return "interrupted"
+        try:
+            await tail.catch_up()
+        except JournalError as error:
+            log.error("run %s cannot be read on: %s", tail.run, error)
+        return "ended" if tail.fold.ended else "interrupted"
+
+    def _leave(self, run: RunId, policy: str, *, ended: bool) -> None:
+        # Once the server lets go of everybody, a client that leaves is no reason to stop its run.
+        self._disconnect.leave(run, policy, ended=ended or self._heartbeat.over)
+
+
+class _Tail:
+    """One reader's way along a run."""
+
+    __slots__ = ("_after", "_journal", "_limit", "_more", "_write", "fold", "run")
+
+    def __init__(
+        self, journal: Journal, run: RunId, after: int, fold: Fold, write: Callable[[bytes], Awaitable[None]]
+    ) -> None:
+        self._journal = journal
+        self.run = run
+        self._after = after
+        self._limit = FIRST
+        self._more = False  # whether the last page was full; if not, the wait says what has come since
+        self.fold = fold
+        self._write = write
+
+    async def follow(self) -> None:
+        """To the end of the run, whenever that is."""
+        while not self.fold.ended:
+            await self._page()
+            if not (self._more or self.fold.ended):
+                await self._journal.wait(self.run, self._after)
+
+    async def catch_up(self) -> None:
+        """To the end of what is stored."""
+        while not self.fold.ended and await self._page():
+            pass
+
+    async def _page(self) -> bool:
+        limit = self._limit
+        items = self._fitting(await self._journal.read(self.run, self._after, limit))
+        if not items:
+            self._more = False
+            return False
+        self._after = items[-1].seq
+        much = self._more = len(items) >= min(limit, self._limit)
+        frames = self.fold.take(items)
+        del items  # while the send waits, only the frames are kept
+        if isinstance(frames, bytes) and frames:
+            much = much or len(frames) >= LARGE
+            await self._write(frames)
+        if much:
+            await asyncio.sleep(0)  # a long replay must not hold up those who read live
+        return True
+
+    def _fitting(self, items: list[Item]) -> list[Item]:
+        """As many of them as may become frames at once. Of large items less are read the next time."""
+        size = 0
+        for count, item in enumerate(items):
+            size += len(item.data)
+            if size > FILL and count:
+                self._limit = count
+                return items[:count]
+        if size < FILL // 2:
+            self._limit = min(2 * self._limit, PAGE)
+        return items
+
+
+async def _drop(frames: bytes) -> None:
+    """Nobody wants the frames of a plain request."""
+
+
+def _interrupted(run: RunId) -> Problem:
+    return Problem(
+        503,
+        f"the server stops before the end of the run {run}; it is kept and goes on when the server is back: "
+        f"GET /v1/runs/{run}",
+        code="interrupted",
+        should_retry=False,
+        headers=(("x-turnbuckle-run", run),),
+    )

@@ -1,0 +1,50 @@
+"""Which models there are: `agent`, which has the server's own tools, and one for each route, which is a pure
+relay.
+
+A client may also name a route by the model behind it, as far as that is only one. Any other name is an error
+that lists the names that work: to answer with another model than the one asked for would be a lie.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from turnbuckle.errors import ModelUnknown
+from turnbuckle.vocab.ids import RouteName
+
+AGENT = "agent"
+_SHOWN = 12
+
+
+class ModelChoice(Struct, frozen=True):
+    """What a model's name stands for. An empty route is the usual one."""
+
+    name: str
+    route: RouteName = RouteName("")
+    own_tools: bool = False
+
+
+class Catalog:
+    """All models. `routes` are names of routes with the model behind each."""
+
+    def __init__(self, routes: Sequence[tuple[RouteName, str]]) -> None:
+        self._known = {AGENT: ModelChoice(AGENT, own_tools=True)}
+        for name, _ in routes:
+            if name != AGENT:
+                self._known[name] = ModelChoice(name, name)
+        models = [model for _, model in routes]
+        self._behind = {model: name for name, model in routes if model and models.count(model) == 1}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._known)
+
+    def choose(self, name: str) -> ModelChoice:
+        """Raises ModelUnknown."""
+        known = self._known.get(name)
+        if known is None and name in self._behind:
+            known = self._known.get(self._behind[name])
+        if known is None:
+            listed = ", ".join(self.names[:_SHOWN])
+            raise ModelUnknown(f"there is no model {name[:200]!r}; there are {listed}")
+        return known

@@ -1,0 +1,99 @@
+"""Commands in a chat: `/stop`, `/new` and the others, wherever a message can be typed.
+
+The answer is a small run of its own, told by the runtime and not by a model, so that every surface shows it
+like any other. It is kept under another kind than runs are, and no model is ever told of it.
+"""
+
+from msgspec import Struct
+
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import StreamQuery
+from turnbuckle.runtime.runs import NewRun
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
+from turnbuckle.runtime.session_worker import KIND, SessionWorker
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.owners import public_session
+from turnbuckle.session.commands import Command, help_text, status_text, stopped_text
+from turnbuckle.vocab.ids import SessionId
+
+_LISTED = 10
+
+
+class CommandReply(Struct, frozen=True):
+    """What a command gave: words, or a run that answers."""
+
+    text: str = ""
+    taken: Accepted | None = None
+
+
+class Commands:
+    """Carries commands out."""
+
+    def __init__(self, manager: SessionManager, sessions: Sessions) -> None:
+        self._manager = manager
+        self._sessions = sessions
+
+    async def perform(
+        self, command: Command, session: SessionId, new: NewRun, said: IncomingMessage
+    ) -> CommandReply:
+        match command:
+            case "help":
+                return CommandReply(help_text())
+            case "sessions":
+                return CommandReply(await self._listed(new.user))
+            case _:
+                return await self._manager.with_lane(
+                    session, new.user, lambda worker: self._in(worker, command, said)
+                )
+
+    async def _in(self, worker: SessionWorker, command: Command, said: IncomingMessage) -> CommandReply:
+        by = worker.user
+        match command:
+            case "stop":
+                stopped = await worker.stop(by)
+                return CommandReply(stopped_text(stopped.run, len(stopped.refused)))
+            case "new" | "reset":
+                await worker.begin_anew(command, by)
+                return CommandReply(
+                    "The next message begins a new conversation. What was said before is kept."
+                )
+            case "undo":
+                return await self._undone(worker, said)
+            case "retry":
+                return await self._retried(worker, said)
+            case _:
+                running = worker.running
+                if running is not None and running.turn.outcome is not None:
+                    running = None  # it has its end, and is only not let go of yet
+                since = "" if running is None else _calls(running.turn.tally.asks)
+                return CommandReply(
+                    status_text(worker.state, running.run if running is not None else "", since)
+                )
+
+    async def _undone(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
+        try:
+            run = await worker.undo(said.run)
+        except SessionBusy as busy:
+            return CommandReply(f"Not now: {busy}.")
+        return CommandReply(
+            "There is nothing to take back."
+            if run is None
+            else "Taken back: your last message and its answer."
+        )
+
+    async def _retried(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
+        try:
+            taken = await worker.retry(said)
+        except SessionBusy as busy:
+            return CommandReply(f"Not now: {busy}.")
+        return CommandReply("There is nothing to say again.") if taken is None else CommandReply(taken=taken)
+
+    async def _listed(self, user: str) -> str:
+        rows = await self._sessions.journal.streams(StreamQuery(kind=KIND, user=user), limit=_LISTED)
+        lines = [f"{public_session(user, row.name)}  {row.title}".rstrip() for row in rows]
+        return "\n".join(lines) or "There are no sessions."
+
+
+def _calls(count: int) -> str:
+    return f"{count} model {'call' if count == 1 else 'calls'} so far"

@@ -1,0 +1,270 @@
+"""A run as the API shows it: a fold over its facts, and the shapes that come of it."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.journal.port import StreamRow
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.told import (
+    HandedOver,
+    ModelCalled,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    Text,
+    Told,
+    UsageCounted,
+)
+from turnbuckle.narrate.waiting import WaitingOn
+from turnbuckle.reply.draft import Draft
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import RUNNING
+from turnbuckle.service.owners import Owner, public_session
+from turnbuckle.turn.approvals import open_in
+from turnbuckle.turn.facts import Fact, HandedCall, RunStarted
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.ledger import Ledger, Price, Waste, total
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.outcome import Outcome
+
+RunStatus = Literal[
+    "queued", "running", "waiting_for_approval", "interrupted", "completed", "partial", "cancelled", "failed"
+]
+ApprovalStatus = Literal["pending", "allowed", "denied", "answered", "expired", "withdrawn"]
+
+
+class Tokens(Struct, frozen=True):
+    """What the providers counted, over all model calls."""
+
+    input: int = 0
+    output: int = 0
+
+
+class ApprovalView(Struct, frozen=True):
+    """What a person was asked. `arguments` are exactly those that the consent is for."""
+
+    id: str
+    run: str
+    kind: Literal["approval", "question"]
+    tool: str
+    arguments: dict[str, Any]
+    question: str
+    status: ApprovalStatus
+    asked_at: float
+    expires_at: float | None = None
+    answered_at: float | None = None
+    answered_by: str = ""
+
+
+class RunView(Struct, frozen=True):
+    """One run. `interrupted`: nobody drives it at this moment; it is kept, and goes on when it is taken up.
+    `output` is all that the model said in it, also a refusal, with a paragraph for what it said behind each
+    round of tools. `notices` are the quiet lines that every surface shows beside that: what broke, what was
+    kept, what was done."""
+
+    id: str
+    session: str
+    status: RunStatus
+    title: str
+    model: str
+    created_at: float
+    updated_at: float
+    output: str
+    outcome: Outcome | None
+    usage: Tokens
+    model_calls: int
+    tool_calls: int
+    waiting_on: WaitingOn | None
+    approvals: tuple[ApprovalView, ...]
+    drafts: tuple[str, ...]
+    handed_calls: tuple[HandedCall, ...]
+    last_event: int
+    notices: tuple[str, ...] = ()
+    object: Literal["run"] = "run"
+
+
+class RunLine(Struct, frozen=True):
+    """A run in a list."""
+
+    id: str
+    session: str
+    status: RunStatus
+    title: str
+    created_at: float
+    updated_at: float
+    object: Literal["run"] = "run"
+
+
+class DraftView(Struct, frozen=True):
+    """What is kept of a cut call. `text` only where one draft is asked for."""
+
+    id: str
+    run: str
+    tool: str
+    argument: str
+    characters: int
+    settled: dict[str, Any]
+    closed: bool
+    text: str | None = None
+
+
+class LedgerView(Struct, frozen=True):
+    """What was wasted, by cause, and all of it together."""
+
+    entries: tuple[Waste, ...]
+    total: Waste
+
+
+class RunFold:
+    """`take` every fact; then ask for what is to be shown."""
+
+    def __init__(self, policy: Policy, price: Price | None = None) -> None:
+        self.started: RunStarted | None = None
+        self.ledger = Ledger(price)
+        self.last = 0
+        self._turn = TurnFold(policy, price)
+        self._narration = Narration()
+        self._text: list[str] = []
+        self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
+        self._model = ""
+        self._stands_in = ""
+        self._usage: dict[int, Tokens] = {}
+        self._approvals: dict[str, ApprovalView] = {}
+        self._handed: tuple[HandedCall, ...] = ()
+
+    @property
+    def turn(self) -> Turn:
+        return self._turn.turn
+
+    @property
+    def drafts(self) -> dict[Any, Draft]:
+        return self._turn.turn.drafts
+
+    @property
+    def output(self) -> str:
+        """What the model said so far, as every surface tells it."""
+        return "".join(self._text)
+
+    @property
+    def approvals(self) -> tuple[ApprovalView, ...]:
+        return tuple(self._approvals.values())
+
+    def take(self, seq: int, fact: Fact) -> None:
+        self.last = seq
+        self._turn.take(fact)
+        self.ledger.take(fact)
+        if text := self._narration.going_on(fact):
+            self._text.append(text)
+            return
+        if isinstance(fact, RunStarted):
+            self.started = fact
+        for told in self._narration.take(fact):
+            self._draw(told, fact.at)
+
+    def _draw(self, told: Told, at: float) -> None:
+        match told:
+            case Text(text):
+                self._text.append(text)
+            case Notice(text):
+                self._notices.append(text)
+            case ModelCalled(model=model, stands_in=stands_in):
+                self._model, self._stands_in = model, stands_in
+            case UsageCounted(attempt, usage):
+                self._usage[attempt] = Tokens(usage.input or 0, usage.output or 0)
+            case QuestionAsked():
+                self._approvals[told.approval] = ApprovalView(
+                    told.approval,
+                    told.run,
+                    told.kind,
+                    told.tool,
+                    told.arguments,
+                    told.question,
+                    "pending",
+                    at,
+                    told.expires,
+                )
+            case QuestionAnswered(approval, verdict, by):
+                asked = self._approvals.get(approval)
+                if asked is not None and asked.status == "pending":
+                    settled = replace(asked, status=verdict, answered_at=at, answered_by=by)
+                    self._approvals[approval] = settled
+            case HandedOver(calls):
+                self._handed = calls
+            case _:
+                pass
+
+    def _answered_by(self) -> str:
+        """What was asked for, unless another stands in for it."""
+        asked = self.started.origin.model if self.started is not None else ""
+        return self._stands_in or asked or self._model
+
+    def view(self, row: StreamRow, owner: Owner, *, live: bool, now: float) -> RunView:
+        """The run as it stands."""
+        turn = self._turn.turn
+        waiting = self._narration.waiting.on(now) if live else None
+        return RunView(
+            row.name,
+            public_session(owner, row.parent),
+            self._status(live),
+            row.title,
+            self._answered_by(),
+            row.created,
+            row.updated,
+            self.output,
+            turn.outcome,
+            Tokens(
+                sum(one.input for one in self._usage.values()),
+                sum(one.output for one in self._usage.values()),
+            ),
+            turn.tally.asks,
+            turn.tally.tool_runs,
+            waiting,
+            tuple(one for one in self.approvals if one.status == "pending"),
+            tuple(turn.drafts),
+            self._handed,
+            self.last,
+            tuple(self._notices),
+        )
+
+    def ledger_view(self) -> LedgerView:
+        return LedgerView(self.ledger.entries, total(self.ledger.entries))
+
+    def _status(self, live: bool) -> RunStatus:
+        outcome = self._turn.turn.outcome
+        if outcome is not None:
+            return outcome.kind
+        if any(one.status == "pending" for one in self._approvals.values()):
+            return "waiting_for_approval"
+        return "running" if live else "interrupted"
+
+
+def queued_view(run: str, session: str, at: float, waits: WaitingOn | None = None) -> RunView:
+    """A run that waits for its turn in a session."""
+    nothing: tuple[()] = ()
+    return RunView(
+        run, session, "queued", "", "", at, at, "", None, Tokens(), 0, 0, waits, nothing, nothing, nothing, 0
+    )
+
+
+def line_of(row: StreamRow, owner: Owner, running: Running | None) -> RunLine:
+    """A run in a list: what the index knows of it, and whoever drives it."""
+    status: Any = row.status if row.status != RUNNING else "interrupted"
+    if row.status == RUNNING and running is not None:
+        status = "waiting_for_approval" if open_in(running.turn) else "running"
+    return RunLine(row.name, public_session(owner, row.parent), status, row.title, row.created, row.updated)
+
+
+def draft_of(run: str, draft: Draft, *, with_text: bool = False) -> DraftView:
+    return DraftView(
+        draft.id,
+        run,
+        draft.tool,
+        draft.argument,
+        len(draft.text),
+        draft.settled,
+        draft.closed,
+        draft.text if with_text else None,
+    )

@@ -1,0 +1,490 @@
+"""Runs, for every surface: begin one, find one, follow it, answer it, stop it, delete it.
+
+Everything that must hold for each of them is here, so that no surface can forget it. A run begins once,
+however often its request is sent; it has a slot as long as it is under way; in a session there is one at a
+time; and it is found only by whoever owns it. A run is its own task: whoever began it is merely its first
+reader.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.errors import (
+    ApprovalSettled,
+    ApprovalUnknown,
+    InvalidValue,
+    RunActive,
+    RunUnfinished,
+    RunUnknown,
+    SessionBusy,
+    TurnbuckleError,
+)
+from turnbuckle.journal.port import Item, JournalError, StreamQuery, StreamRow
+from turnbuckle.journal.tail import read_all
+from turnbuckle.narrate.receipt import Receipt, receipt
+from turnbuckle.narrate.waiting import WaitingOn
+from turnbuckle.runtime.client_calls import Handover, finder
+from turnbuckle.runtime.driver import PersonsAnswer
+from turnbuckle.runtime.idempotency import Replay
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun
+from turnbuckle.runtime.session_messages import IncomingMessage
+from turnbuckle.runtime.session_worker import KIND as SESSION
+from turnbuckle.runtime.supervise import told
+from turnbuckle.service.catalog import Catalog
+from turnbuckle.service.commands import Commands
+from turnbuckle.service.owners import LOCAL, Owner, of, public_session, run_id
+from turnbuckle.service.run_view import ApprovalView, RunFold, RunLine, RunView, line_of, queued_view
+from turnbuckle.service.stores import RequestKey, Stores
+from turnbuckle.service.watch import RunWatch
+from turnbuckle.session.commands import parse
+from turnbuckle.session.facts import Busy
+from turnbuckle.turn.facts import Fact, RunStarted, decode
+from turnbuckle.turn.ledger import Price
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.origin import Origin
+
+WITHDRAWN = "it was taken back before its turn came"
+STOP_SECONDS = 5.0
+"""How long a stop waits for the end that it asked for. Everything under way ends within a second, except a
+store that does not answer."""
+PATIENCE = 3.0
+"""Seconds without a driver after which a run is called unfinished. A session that lost its run takes it up
+again after one."""
+
+Decision = Literal["allow", "deny", "answer"]
+_VERDICTS: dict[Decision, PersonsAnswer] = {"allow": "allowed", "deny": "denied", "answer": "answered"}
+
+log = logging.getLogger("turnbuckle.service")
+
+
+class RunHandle(Struct, frozen=True):
+    """A run that was begun, now or by the same request before. One that waits for its turn in a session has
+    only its id so far. `after` is where the answer to this request begins: behind what a run had said when it
+    was steered. `message`: what was said into a run that was under way. `told`: it is the answer to a
+    command, which no model gets to see. `mine`: it is driven because of this request."""
+
+    run: RunId
+    session: SessionId
+    origin: Origin
+    created: float
+    after: int = 0
+    message: str = ""
+    replayed: bool = False
+    ended: bool = False
+    told: bool = False
+    mine: bool = False
+
+    @property
+    def awaited(self) -> WaitingOn:
+        """What a run waits for that has not begun."""
+        return WaitingOn("turn", self.origin.queued or "its turn in this session", self.created)
+
+
+def handle_of(started: RunStarted, *, ended: bool = False) -> RunHandle:
+    """The same for a run that has begun."""
+    created = started.at if started.origin.created is None else started.origin.created
+    return RunHandle(started.run, started.session, started.origin, created, ended=ended)
+
+
+class RunService:
+    """All surfaces share one."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        watch: RunWatch,
+        *,
+        opening: tuple[Message, ...] = (),
+        price: Price | None = None,
+    ) -> None:
+        self.watch = watch
+        self.catalog = Catalog([(route.name, route.model) for route in stores.runs.policy.routes])
+        self.opening = opening
+        self.client_calls = Handover(finder(stores.journal, stores.runs.policy))
+        self._stores = stores
+        self._journal = stores.journal
+        self._runs = stores.runs
+        self._manager = stores.manager
+        self._commands = Commands(stores.manager, stores.sessions)
+        self._price = price
+        self._withdrawing: set[asyncio.Task[bool]] = set()
+
+    # Beginning
+
+    async def begin(
+        self,
+        new: NewRun,
+        *,
+        first: tuple[Message, ...] | None = None,
+        anew: bool = False,
+        busy: Busy | None = None,
+        key: RequestKey | None = None,
+        commands: bool = True,
+    ) -> RunHandle:
+        """Begin a run, or find the one that the same request began before. With `first` it belongs to a
+        session that goes on, and those messages stand in front of it where the conversation begins, or `anew`
+        with every run; `busy` says what happens while another one is under way there. `commands`: words such
+        as /stop are carried out. Raises NotNow, LimitReached, BadKey, and RunUnknown if its run was
+        deleted."""
+        reserved = await self._stores.reserve(key)
+        run = self._runs.new_id() if reserved is None else reserved.run
+        session = new.session
+        if first is not None and session is None:
+            session = SessionId(self._stores.new_session(None if reserved is None else run))
+        new = replace(new, run=run, session=session)
+        again = isinstance(reserved, Replay)
+        said = None if first is None else IncomingMessage((), busy, first=first, anew=anew, again=again)
+        if reserved is None:
+            return await self._begin(new, said, commands)
+        async with self._stores.idempotency.starting(run) as fresh:
+            if fresh:
+                return await self._begin(new, said, commands)
+        mine = await self._goes_on(run)
+        return replace(handle_of(await self.started(run)), replayed=True, mine=mine)
+
+    async def _goes_on(self, run: RunId) -> bool:
+        """A run that was begun before and came to a halt without an end goes on for whoever asks for it
+        again."""
+        try:
+            return await self.go_on(run)
+        except SessionBusy:  # something else runs in its session, which goes on with it later
+            return False
+        except RunUnknown:
+            raise
+        except (TurnbuckleError, JournalError) as error:
+            log.error("the run %s cannot be taken up: %s", run, error)
+            return False
+
+    async def _begin(self, new: NewRun, said: IncomingMessage | None, commands: bool) -> RunHandle:
+        assert new.run is not None
+        if said is not None and new.session is not None:
+            return await self._say(new, new.session, said, commands)
+        self.watch.slots.acquire(new.user, new.run)
+        try:
+            running = await self._runs.begin(new)
+        except BaseException:
+            self.watch.slots.release(new.run)
+            raise
+        self.watch.began(running, new.user)
+        return replace(handle_of(await self.started(new.run)), mine=True)
+
+    async def _say(self, new: NewRun, session: SessionId, said: IncomingMessage, commands: bool) -> RunHandle:
+        """Say something in a session. Its run begins when its turn comes."""
+        assert new.run is not None
+        said = replace(said, messages=new.messages, options=new.options, origin=new.origin, run=new.run)
+        # What a client has said elsewhere comes along into a session that is new.
+        await self._stores.sessions.create(session, new.user, new.title, new.history or ())
+        if commands and (command := parse(new.words)) is not None:
+            answer = await self._commands.perform(command, session, new, said)
+            if answer.taken is None:
+                await self._runs.tell(answer.text, new, session)
+            run = new.run if answer.taken is None else answer.taken.run
+            return RunHandle(run, session, new.origin, self._stores.environment.wall())
+        slots, worker = self.watch.slots, self._manager.of(session)
+        if worker is None or worker.rests:
+            slots.acquire(new.user, new.run)
+        try:
+            taken = await self._manager.with_lane(session, new.user, lambda worker: worker.say(said))
+        except SessionBusy as busy:
+            slots.release(new.run)
+            raise self._in_the_way(session, busy) from None
+        except RunUnknown:
+            slots.release(new.run)
+            raise RunUnknown.named(new.run) from None
+        except BaseException:
+            slots.release(new.run)
+            raise
+        if taken.run != new.run or self._runs.live(new.run) is None:
+            slots.release(new.run)  # it entered a run that has a slot of its own, or waits, or has ended
+        mine = taken.run == new.run
+        origin = replace(new.origin, queued=taken.queued)
+        message = "" if mine else taken.id
+        return RunHandle(taken.run, session, origin, taken.at, taken.after, message, mine=mine)
+
+    def _in_the_way(self, session: SessionId, busy: SessionBusy) -> SessionBusy:
+        worker = self._manager.of(session)
+        if worker is not None and worker.running is not None:
+            busy.run = worker.running.run
+        return busy
+
+    # Going on
+
+    async def resume(self, row: StreamRow) -> Running | None:
+        """Take a run up where its journal ends, beside its session. None if that cannot be done, which the
+        log tells."""
+        try:
+            running = await self._runs.resume(RunId(row.name))
+        except (TurnbuckleError, JournalError) as error:
+            log.error("the run %s cannot be taken up: %s", row.name, error)
+            return None
+        self.watch.began(running, row.user)
+        return running
+
+    async def go_on(self, run: RunId) -> bool:
+        """Take up a run that nobody drives. False if that is not needed. Raises RunUnknown, RunHeld, and
+        SessionBusy if something else runs in its session."""
+        if self.is_driven(run):
+            return False
+        row = await self.row(run)
+        if row.status != RUNNING:
+            return False
+        session = SessionId(row.parent)
+        if not await self._stores.rows(SESSION, session):
+            self.watch.began(await self._runs.resume(run), row.user)
+            return True
+        try:
+            await self._manager.with_lane(session, row.user, lambda worker: worker.take_up(run))
+        except SessionBusy as busy:
+            raise self._in_the_way(session, busy) from None
+        return True
+
+    def live(self, run: RunId) -> Running | None:
+        """The run, if it is driven here at this moment."""
+        return self._runs.live(run)
+
+    def is_driven(self, run: RunId) -> bool:
+        """Whether it is driven here, or will be when its turn comes."""
+        return self._runs.live(run) is not None or self._manager.waiting(run, None) is not None
+
+    # Finding
+
+    async def row(self, run: str, owner: Owner = None) -> StreamRow:
+        """A run of this owner, or the answer to a command. Raises RunUnknown: one of somebody else looks
+        unknown."""
+        if (known := run_id(run)) is not None:
+            for kind in (RUN, TOLD):
+                if rows := await self._stores.rows(kind, known, owner):
+                    return rows[0]
+        raise RunUnknown.named(run)
+
+    async def find(self, run: str, owner: Owner = None) -> RunHandle:
+        """A run of this owner, also one that waits for its turn in a session. Raises RunUnknown."""
+        try:
+            return await self._begun(run, owner)
+        except RunUnknown:
+            waiting = await self._manager.find_waiting(run, owner)
+        if waiting is None:
+            return await self._begun(run, owner)  # its turn came between the two looks
+        session, message = waiting
+        return RunHandle(message.run, session, message.origin, message.at)
+
+    async def _begun(self, run: str, owner: Owner) -> RunHandle:
+        """One whose beginning can be read: its row may be seen a moment before."""
+        row = await self.row(run, owner)
+        begun = handle_of(await self.started(RunId(row.name)), ended=row.status != RUNNING)
+        return replace(begun, told=row.kind == TOLD)
+
+    async def started(self, run: RunId) -> RunStarted:
+        """How a run began. Raises RunUnknown."""
+        first = await self._journal.read(run, 0, 1)
+        fact = decode(first[0].data) if first else None
+        if not isinstance(fact, RunStarted):
+            raise RunUnknown.named(run)
+        return fact
+
+    def new_id(self) -> RunId:
+        return self._runs.new_id()
+
+    async def head(self, run: RunId) -> int:
+        """How many items are stored of it: none, while it waits for its turn."""
+        return await self._journal.head(run)
+
+    async def page(
+        self, wanted: StreamQuery, owner: Owner, place: tuple[float, str] | None = None, limit: int = 50
+    ) -> tuple[list[StreamRow], list[RunLine]]:
+        """A page of runs, the last touched first: as the index has them, and as they are shown."""
+        rows = await self._journal.streams(replace(wanted, kind=RUN, user=of(owner)), place, limit)
+        return rows, [line_of(row, owner, self._runs.live(RunId(row.name))) for row in rows]
+
+    # Reading
+
+    async def stored(self, run: RunId, after: int = 0) -> AsyncIterator[Sequence[Item]]:
+        """All that is stored of a run behind a number, page by page."""
+        async for items in read_all(self._journal, run, after):
+            yield items
+            await asyncio.sleep(0)  # a long run must not hold up those who read live
+
+    async def facts(self, run: RunId) -> AsyncIterator[tuple[int, Fact]]:
+        """The same as what happened, each with its number."""
+        async for items in self.stored(run):
+            for item in items:
+                yield item.seq, decode(item.data)
+
+    async def fold(self, run: RunId) -> RunFold:
+        """All that is stored of a run, folded."""
+        fold = RunFold(self._runs.policy, self._price)
+        async for seq, fact in self.facts(run):
+            fold.take(seq, fact)
+        return fold
+
+    async def line(self, begun: RunHandle, owner: Owner) -> RunLine:
+        """A run in a list, also one that waits for its turn."""
+        try:
+            row = await self.row(begun.run, owner)
+        except RunUnknown:
+            session = public_session(owner, begun.session)
+            return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
+        return line_of(row, owner, self._runs.live(begun.run))
+
+    async def view(self, run: str, owner: Owner) -> RunView:
+        """A run as it stands. Raises RunUnknown."""
+        begun = await self.find(run, owner)
+        if not await self.head(begun.run):
+            session = public_session(owner, begun.session)
+            return queued_view(begun.run, session, begun.created, begun.awaited)
+        row, fold = await self.row(run, owner), await self.fold(begun.run)
+        live = self._runs.live(begun.run) is not None
+        return fold.view(row, owner, live=live, now=self._stores.environment.wall())
+
+    async def follow(self, run: RunId, after: int = 0) -> AsyncGenerator[list[Item]]:
+        """Everything behind a number, then what comes, until the run has its end. Raises RunUnfinished where
+        it has none and nobody drives it."""
+        while True:
+            if items := await self._journal.read(run, after):
+                after = items[-1].seq
+                yield items
+                continue
+            if await self._is_over(run):
+                if await self._journal.head(run) <= after:
+                    return
+                continue
+            cared_for = await self._is_cared_for(run)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE if cared_for else 0):
+                    await self._journal.wait(run, after)
+                continue
+            if not self.is_driven(run) and not await self._is_over(run):
+                raise RunUnfinished(f"the run {run} has no end, and nobody drives it")
+
+    async def _is_cared_for(self, run: RunId) -> bool:
+        """Whether it is driven, or its session is at work and will drive it again in a moment."""
+        if self.is_driven(run):
+            return True
+        rows = await self._journal.streams(StreamQuery(name=run), limit=1)
+        return not rows or self._manager.of(SessionId(rows[0].parent)) is not None
+
+    async def _is_over(self, run: RunId) -> bool:
+        if (live := self._runs.live(run)) is not None:
+            return live.turn.outcome is not None
+        rows = await self._journal.streams(StreamQuery(name=run), limit=1)
+        return bool(rows) and rows[0].status not in ("", RUNNING)
+
+    # People
+
+    async def pending(self, owner: Owner) -> Sequence[ApprovalView]:
+        """Everything that waits for this owner's people, in any run that is driven here."""
+        waiting: list[ApprovalView] = []
+        for running in self._runs.all_live:
+            if any(call.consent is not None for call in running.turn.calls) and await self._stores.rows(
+                RUN, running.run, owner
+            ):
+                fold = await self.fold(running.run)
+                waiting.extend(one for one in fold.approvals if one.status == "pending")
+        return waiting
+
+    async def answer(
+        self, run: RunId, approval: str, decision: Decision, by: str, text: str = ""
+    ) -> ApprovalView:
+        """Give a person's answer; the first counts. Raises ApprovalUnknown, ApprovalSettled, and InvalidValue
+        for an answer to what was not asked."""
+        asked = await self.approval(run, approval)
+        if (decision == "answer") != (asked.kind == "question"):
+            fitting = "answer" if asked.kind == "question" else "allow or deny"
+            raise InvalidValue(f"this is a {asked.kind}: decision must be {fitting}", "decision")
+        running = self._runs.live(run)
+        if running is None or not await running.answer(approval, _VERDICTS[decision], by, text):
+            status = (await self.approval(run, approval)).status
+            kept = "kept until its run is taken up again" if status == "pending" else status
+            raise ApprovalSettled(f"nobody waits for this answer any more: it is {kept}")
+        return await self.approval(run, approval)
+
+    async def approval(self, run: RunId, approval: str) -> ApprovalView:
+        """What was asked, and what became of it. Raises ApprovalUnknown."""
+        for view in (await self.fold(run)).approvals:
+            if view.id == approval:
+                return view
+        raise ApprovalUnknown.named(approval)
+
+    # Stopping
+
+    async def stop(self, run: RunId, owner: Owner, by: str) -> Receipt:
+        """End a run, also one that waits for its turn, and say what was stopped. Raises RunUnknown."""
+        too_late = not await self.end(run, owner, by)
+        return receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+
+    async def end(self, run: RunId, owner: Owner, by: str, *, suspends: bool = True) -> bool:
+        """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had
+        ended. `suspends`: the next message of its session starts fresh. Raises RunUnknown."""
+        if await self.withdraw(run, owner, by=by):
+            return True
+        await self._settled(run)
+        row = await self.row(run, owner)
+        running = self._runs.live(run)
+        if running is None and row.status == RUNNING:
+            running = await self.resume(row)
+        if running is None:
+            return False
+        worker = self._manager.of(SessionId(row.parent))
+        if suspends and worker is not None and worker.running is running:
+            await worker.suspend("stopped", running.run)
+        running.stop(by)
+        with contextlib.suppress(TurnbuckleError, JournalError, TimeoutError):
+            await asyncio.wait_for(running.outcome(), STOP_SECONDS)
+        return True
+
+    def stop_soon(self, run: RunId, why: str) -> None:
+        """Ask a run to end, or take its message back, and wait for nothing."""
+        if (running := self._runs.live(run)) is not None:
+            running.stop(why)
+        elif self._manager.waiting(run, None) is not None:
+            withdrawing = asyncio.create_task(self.withdraw(run, why=why))
+            task = told(withdrawing, f"taking back the message of {run}")
+            self._withdrawing.add(task)
+            task.add_done_callback(self._withdrawing.discard)
+
+    async def withdraw(self, run: RunId, owner: Owner = None, why: str = WITHDRAWN, by: str = "") -> bool:
+        """Take back the message that would begin this run, if it still waits."""
+        waiting = await self._manager.find_waiting(run, owner)
+        if waiting is None:
+            return False
+        session, _ = waiting
+        rows = await self._stores.rows(SESSION, session)
+        user = rows[0].user if rows else LOCAL
+        withdrawn = await self._manager.with_lane(session, user, lambda worker: worker.withdraw(run, why, by))
+        if withdrawn:
+            self.watch.slots.release(run)
+        return withdrawn
+
+    async def _settled(self, run: RunId) -> None:
+        """Wait until a run that has its end is let go of."""
+        if (running := self._runs.live(run)) is not None:
+            await running.settled()
+
+    async def delete(self, run: RunId, owner: Owner) -> None:
+        """A run that has ended, for ever; its session goes on without it. Raises RunUnknown and RunActive."""
+        if not await self.head(run):
+            raise RunActive(f"the run {run} waits for its turn; stop it first")
+        row = await self.row(run, owner)
+        await self._settled(run)
+        session = SessionId(row.parent)
+        active = RunActive(f"the run {run} is under way; stop it first")
+        rows = await self._stores.rows(SESSION, session)
+        if not rows:
+            if not await self._stores.sessions.delete_run(run):
+                raise active
+            if self._runs.background is not None:
+                await self._runs.background.end_all(session)  # nobody would know whose they are
+            return
+        try:
+            await self._manager.with_lane(session, rows[0].user, lambda worker: worker.forget(run))
+        except SessionBusy:
+            raise active from None

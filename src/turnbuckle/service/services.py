@@ -1,0 +1,56 @@
+"""The services of one process, put together over its journal."""
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import Journal
+from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.idempotency import IdempotencyStore
+from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.session_messages import SessionRules
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.lifecycle import Lifecycle
+from turnbuckle.service.limits import NO_LIMIT, Slots
+from turnbuckle.service.runs import RunService
+from turnbuckle.service.sessions import SessionService
+from turnbuckle.service.stores import Stores
+from turnbuckle.service.watch import RunWatch
+from turnbuckle.turn.ledger import Price
+
+
+class Services(Struct, frozen=True):
+    """What a surface is given."""
+
+    runs: RunService
+    sessions: SessionService
+    lifecycle: Lifecycle
+    stores: Stores
+
+
+def make_services(
+    journal: Journal,
+    runs: Runs,
+    rules: SessionRules,
+    environment: Environment,
+    *,
+    slots: Slots | None = None,
+    price: Price | None = None,
+) -> Services:
+    """Over runs that are made already. Without `slots` there may be any number at once."""
+    watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
+    owner, wall = environment.owner, environment.wall
+    manager = SessionManager(
+        journal,
+        runs,
+        rules,
+        owner=owner,
+        wall=wall,
+        sleep=environment.sleep,
+        new_name=environment.new_name,
+        began=watch.began,
+    )
+    sessions = Sessions(journal, runs, owner=owner, wall=wall)
+    idempotency = IdempotencyStore(journal, owner, wall, runs.new_id)
+    stores = Stores(journal, runs, sessions, manager, idempotency, environment)
+    service = RunService(stores, watch, opening=rules.opening, price=price)
+    return Services(service, SessionService(stores), Lifecycle(stores, service), stores)

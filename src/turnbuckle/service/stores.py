@@ -1,0 +1,53 @@
+"""What the services work on, and the requests that count once."""
+
+from msgspec import Struct
+
+from turnbuckle.errors import BadKey, KeyReused
+from turnbuckle.journal.port import Journal, StreamQuery, StreamRow
+from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.idempotency import Conflict, IdempotencyStore, New, Replay, key_fault
+from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.session_manager import SessionManager
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.owners import Owner, of
+from turnbuckle.vocab.ids import RunId
+
+
+class RequestKey(Struct, frozen=True):
+    """What makes a request count once. `fingerprint` tells another request under the same key apart, and
+    `user` is to whom the key belongs."""
+
+    user: str
+    key: str
+    fingerprint: str
+
+
+class Stores(Struct, frozen=True):
+    """What the services work on, as far as both need it."""
+
+    journal: Journal
+    runs: Runs
+    sessions: Sessions
+    manager: SessionManager
+    idempotency: IdempotencyStore
+    environment: Environment
+
+    async def rows(self, kind: str, name: str, owner: Owner = None) -> list[StreamRow]:
+        """The row of this name, or none."""
+        return await self.journal.streams(StreamQuery(kind=kind, name=name, user=of(owner)), limit=1)
+
+    async def reserve(self, key: RequestKey | None) -> New | Replay | None:
+        """The id that a request has by its key, the same each time it is sent; None if it has no key. Raises
+        BadKey and KeyReused."""
+        if key is None:
+            return None
+        if fault := key_fault(key.key):  # an empty one is a mistake of a client that thinks it is protected
+            raise BadKey(fault, "Idempotency-Key")
+        reserved = await self.idempotency.reserve(key.user, key.key, key.fingerprint)
+        if isinstance(reserved, Conflict):
+            raise KeyReused("this Idempotency-Key was used for another request; use a new one")
+        return reserved
+
+    def new_session(self, reserved: RunId | None = None) -> str:
+        """A public id for a session that nobody has named; the same for the same request."""
+        return self.environment.new_name("s") if reserved is None else f"s{reserved.removeprefix('r')}"

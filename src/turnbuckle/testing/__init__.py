@@ -1,0 +1,2 @@
+"""What proves it, for anybody's tests: virtual time, simulated worlds, cut points, invariants, conformance
+suites."""

@@ -1,0 +1,99 @@
+"""Every fault of one task, one world for each: every cut of every reply, every death, every theft, every
+stop, and every moment at which a process may let go in good order."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from turnbuckle.testing.world.faults import (
+    NOTHING,
+    CutReply,
+    EndKind,
+    Fault,
+    Kill,
+    KillInTool,
+    Leave,
+    Nothing,
+    Steal,
+    StealInTool,
+    StopAsked,
+    StopInQuestion,
+    StopInTool,
+    singles,
+)
+from turnbuckle.testing.world.invariants import check_run, check_wanted
+from turnbuckle.testing.world.scene import Scene, Story, Task
+from turnbuckle.turn.facts import ToolFinished
+from turnbuckle.vocab.ids import ProtocolName
+
+ENDS: tuple[EndKind, ...] = ("tidy", "reset", "stall")
+_SIDES = ("before", "after")
+_MOST_PROBLEMS = 20
+
+
+class Report(Struct, frozen=True):
+    """How many worlds were tried, by the kind of their fault, and what was wrong in them."""
+
+    tried: dict[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def worlds(self) -> int:
+        return sum(self.tried.values())
+
+
+def faults_of(story: Story, ends: tuple[EndKind, ...] = ENDS) -> Iterator[Fault]:
+    """Every single fault that can come into a run which went like this one."""
+    for reply, asked in enumerate(story.asked):
+        for after in range(asked.events):
+            yield from (CutReply(reply, after, end) for end in ends)
+            yield StopAsked(reply, after)
+    for append in range(story.appends):
+        yield Kill(append, "before")
+        yield Kill(append, "after")
+        yield Kill(append, "after", power=True)
+        yield Steal(append, "before")
+        yield Steal(append, "after")
+        yield Leave(append)
+    for run in range(story.tool_runs):
+        yield from (KillInTool(run, side) for side in ("before", "after"))
+        yield from (StealInTool(run, side) for side in ("before", "after"))
+        yield StopInTool(run)
+    yield from (StopInQuestion(question) for question in range(story.questions))
+
+
+async def try_every_fault(task: Task, protocol: ProtocolName) -> Report:
+    """Play the task once as it should go, and then once with each fault."""
+    story = await Scene(task, protocol=protocol).play()
+    return await try_faults(task, protocol, (NOTHING, *faults_of(story)))
+
+
+async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]) -> Report:
+    """Play the task once with each of these faults."""
+    tried: dict[str, int] = {}
+    problems: list[str] = []
+    for fault in faults:
+        name = type(fault).__name__
+        tried[name] = tried.get(name, 0) + 1
+        try:
+            played = await Scene(task, fault, protocol=protocol).play()
+        except Exception as error:
+            problems.append(f"{task.name}, {fault}: raised {error!r}")
+        else:
+            found = [
+                *check_run(played),
+                *(check_wanted(task, played) if _must_succeed(task, fault, played) else ()),
+            ]
+            problems += [f"{task.name}, {fault}: {problem}" for problem in found]
+        if len(problems) > _MOST_PROBLEMS:
+            break
+    return Report(tried, tuple(problems[:_MOST_PROBLEMS]))
+
+
+def _must_succeed(task: Task, fault: Fault, story: Story) -> bool:
+    """A stop changes the end, and so may a result that nobody knows. Nothing else may."""
+    if isinstance(fault, Nothing):
+        return True
+    unknown = any(isinstance(fact, ToolFinished) and fact.outcome.status == "unknown" for fact in story.facts)
+    stops = any(isinstance(one, StopAsked | StopInTool | StopInQuestion) for one in singles(fault))
+    return task.steady and not unknown and not stops

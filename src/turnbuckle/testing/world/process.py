@@ -1,0 +1,243 @@
+"""One life of a run: the journal as this process sees it, and the moment at which its fault comes."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import (
+    READ_LIMIT,
+    SEARCH_LIMIT,
+    Append,
+    Claim,
+    Grade,
+    Held,
+    IndexUpdate,
+    Item,
+    Merge,
+    SearchHit,
+    StreamQuery,
+    StreamRow,
+    Trouble,
+)
+from turnbuckle.testing.world.faults import (
+    CutReply,
+    Fault,
+    Kill,
+    KillInTool,
+    Leave,
+    Steal,
+    StealInTool,
+    StopAsked,
+    StopInQuestion,
+    StopInTool,
+    end_by,
+    singles,
+)
+from turnbuckle.vocab.failure import Failure
+
+LEASE = 60.0
+_ALL = StreamQuery()
+Side = Literal["before", "after"]
+
+
+class Killed(BaseException):
+    """The process is no more. Nothing in it may catch this."""
+
+
+class Luck:
+    """Counts what happens over all processes of a world, and knows at which count the fault comes. Each comes
+    once."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.faults = list(singles(fault))
+        self.appends = 0
+        self.replies = 0
+        self.questions = 0
+        self.intents: list[bytes] = []
+
+    def take(self, wanted: Fault) -> bool:
+        """Whether this is the moment of that fault. It does not come twice."""
+        if wanted not in self.faults:
+            return False
+        self.faults.remove(wanted)
+        return True
+
+
+class Process:
+    """Wraps the journal of the world for one process, and is what its model and tools tell of their doings.
+
+    Dead means that nothing more is done here, whatever still runs. Robbed means that another process has the
+    claim and this one does not know it yet."""
+
+    def __init__(self, journal: MemoryJournal, luck: Luck, let_lease_end: Callable[[], None]) -> None:
+        self.dead = False
+        self.power_lost = False
+        self.stolen: Claim | None = None
+        self.items_when_stolen = 0
+        self.started_when_robbed = 0
+        self.stop: Callable[[], None] = lambda: None
+        self.leave: Callable[[], object] = lambda: None
+        self._journal = journal
+        self._luck = luck
+        self._let_lease_end = let_lease_end
+
+    # The journal
+
+    async def append(
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
+    ) -> int:
+        self._live()
+        number = self._luck.appends
+        self._luck.appends += 1
+        await self._append_at(stream, number, "before")
+        head = await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
+        self._luck.intents += [item for item in items if item.startswith(b'{"type":"tool_started"')]
+        await self._append_at(stream, number, "after")
+        return head
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        self._live()
+        return await self._journal.read(stream, after, limit)
+
+    def still_mine(self, claim: Claim) -> bool:
+        return not self.dead and self._journal.still_mine(claim)
+
+    async def head(self, stream: str) -> int:
+        return await self._journal.head(stream)
+
+    async def wait(self, stream: str, after: int) -> None:
+        await self._journal.wait(stream, after)
+
+    async def streams(
+        self, wanted: StreamQuery = _ALL, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        return await self._journal.streams(wanted, after, limit)
+
+    async def search(
+        self, words: str, wanted: StreamQuery = _ALL, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
+        return await self._journal.search(words, wanted, limit)
+
+    async def close(self) -> None:
+        self.dead = True
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        return await self._journal.claim(stream, owner, seconds)
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        return await self._journal.renew(claim, seconds)
+
+    async def release(self, claim: Claim) -> None:
+        await self._journal.release(claim)
+
+    async def note(self, stream: str, note: IndexUpdate) -> None:
+        await self._journal.note(stream, note)
+
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        return await self._journal.merge(stream, merges)
+
+    async def drop(self, stream: str) -> bool:
+        return await self._journal.drop(stream)
+
+    async def look(self) -> None:
+        await self._journal.look()
+
+    def trouble(self) -> Trouble | None:
+        return self._journal.trouble()
+
+    async def change_all(
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
+    ) -> bool:
+        """One moment, like an append, however many streams it changes."""
+        self._live()
+        number, stream = self._luck.appends, next((one.stream for one in appends), "run")
+        self._luck.appends += 1
+        await self._append_at(stream, number, "before")
+        changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)
+        await self._append_at(stream, number, "after")
+        return changed
+
+    # The faults
+
+    async def _append_at(self, stream: str, number: int, side: Side) -> None:
+        if self._luck.take(Kill(number, side)):
+            self._die()
+        if self._luck.take(Kill(number, side, power=True)):
+            self.power_lost = True
+            self._die()
+        if self._luck.take(Steal(number, side)):
+            await self._be_robbed(stream)
+        if side == "after" and self._luck.take(Leave(number)):
+            self.leave()
+
+    async def tool_at(self, run: int, side: Side) -> None:
+        self._live()
+        if side == "before" and self.stolen is not None:
+            self.started_when_robbed += 1
+        if self._luck.take(KillInTool(run, side)):
+            self._die()
+        if self._luck.take(StealInTool(run, side)):
+            await self._be_robbed("run")
+        if side == "before" and self._luck.take(StopInTool(run)):
+            self.stop()
+
+    def intended(self, key: str) -> bool:
+        """Whether the intent of this call is stored."""
+        self._live()
+        wanted = f'"key":"{key}"'.encode()
+        return any(wanted in item for item in self._luck.intents)
+
+    def question_at(self) -> None:
+        self._live()
+        self._luck.questions += 1
+        if self._luck.take(StopInQuestion(self._luck.questions - 1)):
+            self.stop()
+
+    def reply_begins(self) -> int:
+        self._live()
+        self._luck.replies += 1
+        return self._luck.replies - 1
+
+    def cut_after(self, reply: int) -> tuple[int, Failure] | None:
+        for fault in self._luck.faults:
+            if isinstance(fault, CutReply) and fault.reply == reply:
+                return fault.after, end_by(fault.end)
+        return None
+
+    def event_sent(self, reply: int, count: int) -> None:
+        if self._luck.take(StopAsked(reply, count)):
+            self.stop()
+
+    async def _be_robbed(self, stream: str) -> None:
+        self._let_lease_end()
+        claim = await self._journal.claim(stream, "the other", LEASE)
+        assert isinstance(claim, Claim)
+        self.stolen = claim
+        self.items_when_stolen = len(await read_all(self._journal, stream))
+
+    def _die(self) -> None:
+        self.dead = True
+        raise Killed
+
+    def _live(self) -> None:
+        if self.dead:
+            raise Killed
+
+
+async def read_all(journal: MemoryJournal, stream: str) -> list[Item]:
+    """Every item of a stream."""
+    found: list[Item] = []
+    while page := await journal.read(stream, found[-1].seq if found else 0):
+        found += page
+    return found

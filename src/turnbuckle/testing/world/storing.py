@@ -1,0 +1,250 @@
+"""A process whose store fails once, at any of its operations and by any kind of error, and what must come of
+it.
+
+One session with two messages and a run without a session are under way. Whoever was not told that something
+was taken sends it again, as a client with a key of its own does; whoever read a run and was let go of reads
+on from its cursor. The process does not die and is not started again: it must come to rest by itself.
+"""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from turnbuckle.errors import RunHeld, SessionBusy
+from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import (
+    Closed,
+    Conflict,
+    Damaged,
+    Fenced,
+    FolderGone,
+    JournalError,
+    StorageFailed,
+    StorageFull,
+    StreamQuery,
+)
+from turnbuckle.journal.tail import tail
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, NewRun
+from turnbuckle.runtime.session_messages import IncomingMessage
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.sessions import Plot, SessionWorld, message
+from turnbuckle.turn.facts import RunEnded, decode
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.outcome import Outcome
+
+SOLO, FIRST, SECOND, NEXT = RunId("solo"), RunId("r-first"), RunId("r-second"), RunId("r-next")
+LONG_ENOUGH = 600.0
+"""Seconds in which everything must have come to its end. Most of it is a claim that could not be given
+back."""
+_AGAIN = 1.0
+_MOST_TRIES = 60
+Side = Literal["before", "after"]
+
+KINDS: dict[str, Callable[[], Exception]] = {
+    "full": lambda: StorageFull("no room"),
+    "failed": lambda: StorageFailed("disk I/O error"),
+    "gone": lambda: FolderGone("the folder is gone"),
+    "damaged": lambda: Damaged("a stream", 3, "the checksum does not fit"),
+    "closed": lambda: Closed("the journal is closed"),
+    "fenced": lambda: Fenced("a stream", 0, 1),
+    "conflict": lambda: Conflict("a stream", 1, 2),
+    "timeout": lambda: TimeoutError("it does not answer"),
+    "unexpected": lambda: RuntimeError("nobody expects this"),
+}
+
+
+class Misfortune(Struct, frozen=True):
+    """The operation with this number fails by this kind of error, with its work done or not. `times`
+    operations behind each other fail."""
+
+    kind: str
+    at: int
+    side: Side = "before"
+    times: int = 1
+
+
+class FailingJournal(MemoryJournal):
+    """Counts its operations once it is armed."""
+
+    def __init__(self, clock: VirtualClock, wall: Callable[[], float]) -> None:
+        super().__init__(monotonic=clock.now, wall=wall)
+        self.count = 0
+        self.failed: list[str] = []
+        self.misfortune: Misfortune | None = None
+
+    async def _do(self, name: str, work: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        wanted = self.misfortune
+        number, self.count = self.count, self.count + 1
+        strikes = wanted is not None and wanted.at <= number < wanted.at + wanted.times
+        if wanted is not None and strikes and (wanted.side == "before" or name == "wait"):
+            self.failed.append(name)
+            raise KINDS[wanted.kind]()
+        result = await work(*args, **named)
+        if wanted is not None and strikes:
+            self.failed.append(name)
+            raise KINDS[wanted.kind]()
+        return result
+
+    async def read(self, *args: Any, **named: Any) -> Any:
+        return await self._do("read", super().read, *args, **named)
+
+    async def streams(self, *args: Any, **named: Any) -> Any:
+        return await self._do("streams", super().streams, *args, **named)
+
+    async def append(self, *args: Any, **named: Any) -> Any:
+        return await self._do("append", super().append, *args, **named)
+
+    async def claim(self, *args: Any, **named: Any) -> Any:
+        return await self._do("claim", super().claim, *args, **named)
+
+    async def renew(self, *args: Any, **named: Any) -> Any:
+        return await self._do("renew", super().renew, *args, **named)
+
+    async def release(self, *args: Any, **named: Any) -> Any:
+        return await self._do("release", super().release, *args, **named)
+
+    async def note(self, *args: Any, **named: Any) -> Any:
+        return await self._do("note", super().note, *args, **named)
+
+    async def change_all(self, **named: Any) -> Any:
+        return await self._do("change_all", super().change_all, **named)
+
+    async def wait(self, *args: Any, **named: Any) -> Any:
+        return await self._do("wait", super().wait, *args, **named)
+
+
+class Told(Struct, frozen=True):
+    """What became of it. `ends` is what the reader of each run saw, by run; `operations` how many there
+    were."""
+
+    misfortune: Misfortune | None
+    ends: dict[str, Outcome]
+    unfinished: tuple[str, ...]
+    done: dict[str, int]
+    failed: tuple[str, ...]
+    operations: int
+    lost: tuple[str, ...]
+    """Readers and senders that gave up."""
+
+
+class StorageWorld:
+    """One world. `play` once, on the loop of its clock."""
+
+    def __init__(self, clock: VirtualClock, misfortune: Misfortune | None = None) -> None:
+        self._clock = clock
+        self._world = SessionWorld(Plot(()), clock)
+        moments = itertools.count(1)
+        self._journal = FailingJournal(clock, lambda: clock.now() + next(moments) * 1e-6)
+        self._world.journal = self._journal
+        self._misfortune = misfortune
+        self._ends: dict[str, Outcome] = {}
+        self._lost: list[str] = []
+
+    async def play(self) -> Told:
+        await self._world.start()
+        self._journal.count, self._journal.misfortune = 0, self._misfortune
+        people = [
+            self._talk(FIRST, "tool first"),
+            self._talk(SECOND, "second"),
+            self._solo(),
+        ]
+        await self._all(people)
+        operations = self._journal.count
+        self._journal.misfortune = None
+        await self._all([self._talk(NEXT, "next")])
+        unfinished = await self._journal.streams(StreamQuery(kind=RUN, status=RUNNING))
+        done = Counter(one.key for one in self._world.effects())
+        await self._world.end()
+        return Told(
+            self._misfortune,
+            self._ends,
+            tuple(row.name for row in unfinished),
+            dict(done),
+            tuple(self._journal.failed),
+            operations,
+            tuple(self._lost),
+        )
+
+    async def _all(self, works: Sequence[Any]) -> None:
+        tasks = [asyncio.ensure_future(work) for work in works]
+        clock = asyncio.ensure_future(self._clock.sleep(LONG_ENOUGH))
+        while not clock.done() and not all(task.done() for task in tasks):
+            waits = [clock, *(task for task in tasks if not task.done())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in (clock, *tasks):
+            task.cancel()
+        await asyncio.gather(clock, *tasks, return_exceptions=True)
+
+    async def _talk(self, run: RunId, text: str) -> None:
+        """Say something until somebody says that it was taken, then read its run to the end."""
+        said = IncomingMessage((message(text),), "queue", run=run)
+        for _ in range(_MOST_TRIES):
+            try:
+                taken = await self._world.in_lane(lambda lane: lane.say(said))
+            except (JournalError, SessionBusy, RunHeld, OSError, RuntimeError):
+                await self._clock.sleep(_AGAIN)
+                continue
+            await self._follow(taken.run)
+            return
+        self._lost.append(f"{run} was never taken")
+
+    async def _solo(self) -> None:
+        world = self._world
+        new = NewRun((message("tool solo"),), run=SOLO, user="local")
+        for _ in range(_MOST_TRIES):
+            try:
+                if await self._journal.head(SOLO):
+                    await world.service.go_on(SOLO)
+                else:
+                    world.service.watch.began(await world.runs.begin(new), new.user)
+            except (JournalError, RunHeld, OSError, RuntimeError):
+                await self._clock.sleep(_AGAIN)
+                continue
+            await self._follow(SOLO)
+            return
+        self._lost.append(f"{SOLO} was never taken")
+
+    async def _follow(self, run: RunId) -> None:
+        """Read a run to its end, as a client that comes back does."""
+        after = 0
+        for _ in range(_MOST_TRIES):
+            try:
+                async for items in tail(self._journal, run, after):
+                    after = items[-1].seq
+                    last = decode(items[-1].data)
+                    if isinstance(last, RunEnded):
+                        self._ends[run] = last.outcome
+                        return
+            except (JournalError, OSError, RuntimeError):
+                await self._clock.sleep(_AGAIN)
+        self._lost.append(f"a reader of {run} gave up")
+
+
+def check_storage(told: Told) -> Iterator[str]:
+    """What must hold, whatever failed."""
+    for run in (SOLO, FIRST, SECOND, NEXT):
+        if run not in told.ends:
+            yield f"the reader of {run} got no end"
+    yield from (f"{run} has no end" for run in told.unfinished)
+    yield from (f"{key} was done {count} times" for key, count in told.done.items() if count > 1)
+    yield from told.lost
+    if (end := told.ends.get(NEXT)) is not None and end.kind != "completed":
+        yield f"the next message ended as {end.kind}: {end.why}"
+    yield from (
+        f"{run} ended as {end.kind} without a word" for run, end in told.ends.items() if _is_mute(end)
+    )
+
+
+def _is_mute(end: Outcome) -> bool:
+    return end.kind != "completed" and not end.why
+
+
+def play(misfortune: Misfortune | None = None) -> Told:
+    """One world, on a loop of its own."""
+    clock = VirtualClock()
+    return clock.run(lambda: StorageWorld(clock, misfortune).play(), quiet=0)

@@ -1,0 +1,146 @@
+"""Calls that wait for a person. The question is stored, bound to the exact arguments, and so is the one
+answer to it: any client can see and give it, also after a restart. No answer in time is no consent, and is
+told as what it is."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from turnbuckle.turn.commands import AskPerson, AwaitAnswer, Command, Record, RunTool
+from turnbuckle.turn.consent import rule_for
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, ToolFinished
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Consent, PendingCall, Turn
+from turnbuckle.vocab.tooling import ToolOutcome
+
+NOBODY_CONSENTS = "This needs the consent of a person, and there is nobody to ask."
+DECIDE = "Decide yourself, and say what you assumed."
+NOBODY_ANSWERS = f"There is nobody to ask in this run. {DECIDE}"
+_QUESTION = "question"
+
+
+def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Command:
+    """What stands between a sound call and its start."""
+    facts = policy.tool(wanted.name)
+    if call.consent is not None:
+        return _after_asking(turn, call.consent, wanted, policy)
+    if facts.asks:
+        return (
+            _ask(turn, call, wanted, policy, "question")
+            if policy.attended
+            else _no(turn, wanted, "failed", NOBODY_ANSWERS)
+        )
+    match rule_for(policy.consent, wanted.name, wanted.arguments, facts.subject, is_command=facts.is_command):
+        case "allow":
+            return wanted
+        case "deny":
+            return _no(turn, wanted, "denied", "The settings do not allow this.")
+        case "ask" if not policy.attended:
+            return _no(turn, wanted, "denied", NOBODY_CONSENTS)
+        case "ask":
+            return _ask(turn, call, wanted, policy, "approval")
+
+
+def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: Any) -> AskPerson:
+    place = next(index for index, one in enumerate(turn.calls) if one.id == call.id)
+    expires = None if policy.answer_seconds is None else turn.now + policy.answer_seconds
+    question = str(wanted.arguments.get(_QUESTION, "")) if kind == "question" else ""
+    approval = f"a{turn.attempt}-{place}"
+    return AskPerson(
+        ApprovalAsked(turn.now, approval, call.id, wanted.name, wanted.arguments, kind, question, expires)
+    )
+
+
+def _after_asking(turn: Turn, consent: Consent, wanted: RunTool, policy: Policy) -> Command:
+    match consent.verdict:
+        case None if not policy.attended:
+            # It was asked while somebody was there. Nobody is now, and to wait for nobody would be to hang.
+            return Record((ApprovalAnswered(turn.now, consent.id, "withdrawn"),))
+        case None:
+            return AwaitAnswer(consent.id, consent.expires)
+        case "allowed" if (wanted.name, wanted.arguments) != (consent.name, consent.arguments):
+            return _no(turn, wanted, "denied", "This is not the call that the user has allowed.")
+        case "allowed":
+            return wanted
+        case "answered":
+            text = consent.text if consent.text.strip() else "(the user gave an empty answer)"
+            return _no(turn, wanted, "finished", text)
+        case "denied" if consent.question:
+            return _no(turn, wanted, "failed", f"The user did not want to answer. {consent.text or DECIDE}")
+        case "denied":
+            return _no(turn, wanted, "denied", f"The user said no. {consent.text}".rstrip())
+        case "expired" if consent.question:
+            return _no(turn, wanted, "failed", f"Nobody answered in time. {DECIDE}")
+        case "expired":
+            return _no(turn, wanted, "denied", "Nobody answered in time, so there is no consent.")
+        case "withdrawn" if consent.question:
+            return _no(turn, wanted, "failed", NOBODY_ANSWERS)
+        case "withdrawn":
+            return _no(turn, wanted, "denied", NOBODY_CONSENTS)
+
+
+def _no(turn: Turn, wanted: RunTool, status: Any, text: str) -> Record:
+    """The call has its outcome without being run."""
+    return Record((ToolFinished(turn.now, wanted.call_id, wanted.name, ToolOutcome(status, text)),))
+
+
+def open_in(turn: Turn) -> tuple[PendingCall, ...]:
+    """The calls that wait for a person at this moment."""
+    return tuple(call for call in turn.calls if is_waited_for(call))
+
+
+def is_waited_for(call: PendingCall) -> bool:
+    """Whether nothing of this call is under way, since a person must answer first."""
+    return call.outcome is None and _is_open(call.consent)
+
+
+def _is_open(consent: Consent | None) -> bool:
+    return consent is not None and consent.verdict is None
+
+
+def question(turn: Turn, approval: str) -> Consent | None:
+    """What a person was asked under this name, if an answer would still count: it has none yet, and nobody
+    wants the run to stop."""
+    found = (
+        call.consent for call in open_in(turn) if call.consent is not None and call.consent.id == approval
+    )
+    return None if turn.stopping else next(found, None)
+
+
+def withdrawn(turn: Turn, calls: list[PendingCall]) -> tuple[ApprovalAnswered, ...]:
+    """Nobody needs to answer any more."""
+    waiting = {call.id for call in open_in(turn)}
+    return tuple(
+        ApprovalAnswered(turn.now, call.consent.id, "withdrawn")
+        for call in calls
+        if call.id in waiting and call.consent is not None
+    )
+
+
+def asked(turn: Turn, fact: ApprovalAsked) -> Turn:
+    """The question is stored. It stands for these arguments and no others: of `finish_call`, for what it
+    finished."""
+    consent = Consent(fact.approval, fact.name, fact.arguments, fact.kind == "question", expires=fact.expires)
+    since = turn.tally.asked_since if open_in(turn) else fact.at
+    calls = tuple(
+        # Of a call that was started only one thing can be asked.
+        replace(call, consent=replace(consent, doubt=call.started)) if call.id == fact.call_id else call
+        for call in turn.calls
+    )
+    return replace(turn, calls=calls, tally=replace(turn.tally, asked_since=since))
+
+
+def answered(turn: Turn, fact: ApprovalAnswered) -> Turn:
+    """The first answer counts. Time in which several people are waited for is counted once, up to the last of
+    them."""
+    call = next(
+        (one for one in open_in(turn) if one.consent is not None and one.consent.id == fact.approval), None
+    )
+    if call is None or call.consent is None:
+        return turn
+    settled = replace(call, consent=replace(call.consent, verdict=fact.verdict, text=fact.text))
+    turn = replace(turn, calls=tuple(settled if one is call else one for one in turn.calls))
+    waited = 0.0 if open_in(turn) else max(fact.at - turn.tally.asked_since, 0.0)
+    return replace(
+        turn, tally=replace(turn.tally, seconds_asked=turn.tally.seconds_asked + waited, recoveries=0)
+    )

@@ -1,0 +1,232 @@
+"""A reply that is not simply complete: what it is, what is kept of it, and the state behind the decision.
+
+What to do about it is decided in `recover`; here the facts for that are gathered, and the decision, once it
+is a fact itself, changes the turn.
+"""
+
+import zlib
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from turnbuckle.reply.message import message_of, salvage
+from turnbuckle.reply.retell import can_retell, retold
+from turnbuckle.reply.verdict import Verdict, verdict
+from turnbuckle.turn import budget, drafting, ladder, notices, progress, prompts
+from turnbuckle.turn import client_calls as handing
+from turnbuckle.turn.commands import Record
+from turnbuckle.turn.facts import (
+    CallsHeld,
+    Continue,
+    Decided,
+    Decision,
+    Fallback,
+    FinishDraft,
+    GiveUp,
+    Reask,
+    Retry,
+)
+from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.recover import PLAIN_FROM, Broken, decide, patience_told
+from turnbuckle.turn.state import Ask, Turn, ask_on
+from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.text_end import ends_like_an_end
+from turnbuckle.wire.registry import rules_of
+
+
+def has_no_more(turn: Turn, found: Verdict) -> bool:
+    """Text was cut behind its last word: asked to go on, the model properly ends with nothing. That is the
+    whole, unless it was a call that broke: nothing of that ran."""
+    reply, shown = turn.reply, turn.shown
+    call_is_due = bool(turn.tally.cut_tool or turn.tally.malformed or turn.unfinished_drafts)
+    if reply is None or call_is_due or not shown.strip():
+        return False
+    if found.kind == "empty" and reply.finish == "stop":
+        return True
+    # A host that gives no reason to stop: then what was shown must look like a whole.
+    is_bare = isinstance(reply.last, Cut) and reply.last.failure.kind == "no_reason" and not reply.blocks
+    is_bare = is_bare or (found.kind == "empty" and reply.finish is None)
+    return is_bare and turn.tally.no_reason and ends_like_an_end(shown)
+
+
+def verdict_on(turn: Turn) -> Verdict:
+    assert turn.reply is not None
+    assert turn.ask is not None
+    return verdict(turn.reply, cap=turn.ask.cap)
+
+
+def judged(turn: Turn, policy: Policy) -> Record:
+    """The verdict on a broken reply, what is kept of it, and the decision: one write."""
+    reply, ask, found = turn.reply, turn.ask, verdict_on(turn)
+    assert reply is not None
+    assert ask is not None
+    if (other_way := ladder.judged(turn, found, policy)) is not None:
+        return other_way
+    last = reply.last
+    told = last.failure if isinstance(last, Cut) else None
+    circling = told is not None and told.kind == "repeated"
+    was_cut = found.kind in ("cut_by_transport", "cut_by_length")
+    # What went round in circles is no draft of anything.
+    kept = ladder.keep(turn, reply, policy) if was_cut and not circling else None
+    gained = len(reply.text) + (kept.gained if kept is not None else 0)
+    tool = kept.tool if kept is not None else progress.circling_call(reply) if circling else ""
+    turn = replace(turn, tally=progress.counted(turn, found.kind, tool, gained, reply))
+    route = policy.route(ask.route)
+    cap, most = ask.cap, route.cap_most
+    broken = Broken(
+        verdict=found.kind,
+        failure=told,
+        said_text=bool(reply.text),
+        has_more=turn.has_something or (kept is not None and kept.draft is not None),
+        tool=tool,
+        draft=kept.draft if kept is not None else None,
+        gained=gained,
+        tally=turn.tally,
+        others=tuple(
+            r.name for r in policy.routes if r.name != route.name and r.name not in turn.failed_routes
+        ),
+        can_give_room=most is not None and (cap is None or most > cap),
+        can_lower_effort=ask.effort not in (None, "none", "minimal", "low"),
+        streaming=ask.stream,
+        seconds_left=budget.seconds_left(turn, policy),
+        jitter=zlib.crc32(f"{turn.run}:{turn.attempt}".encode()) / 2**32,
+        can_retell=can_retell(turn.messages),
+        window=reply.finish == "window",
+        cap=cap,
+        holds=kept is not None and any(isinstance(fact, CallsHeld) for fact in kept.facts),
+        uncapped=cap is None,
+        resting=turn.resting,
+        returns=tuple(name for name in turn.passing if name != route.name),
+        silent=turn.silent,
+        waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
+        for_caller=handing.is_owed(turn, reply, policy),
+        began=bool(reply.id or reply.model or reply.blocks),
+    )
+    choice: Decision = decide(broken, policy)
+    if turn.stopping and not isinstance(choice, GiveUp):
+        choice = GiveUp("cancelled", "stopped")
+    told_user = notices.notice(choice, broken, kept.length if kept is not None else 0)
+    told_user = told_user or patience_told(choice, broken, policy)
+    decided = Decided(
+        turn.now,
+        turn.attempt,
+        found.kind,
+        found.evidence,
+        choice,
+        broken.failure,
+        notice=told_user,
+        tool=tool,
+        gained=gained,
+        lost=drafting.lost(reply, kept),
+    )
+    return Record((*(kept.facts if kept is not None else ()), decided))
+
+
+def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:
+    reply, ask, choice = turn.reply, turn.ask, decided.decision
+    assert reply is not None
+    assert ask is not None
+    tally = progress.counted(turn, decided.verdict, decided.tool, decided.gained, reply)
+    tally = replace(
+        tally,
+        lost=tally.lost + decided.lost,
+        seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0),
+    )
+    turn = replace(turn, tally=tally)
+    if decided.verdict == ladder.UNJOINED:
+        turn = replace(turn, tried=(*turn.tried, ask.way))
+    match choice:
+        case Retry(after):
+            return _again(turn, replace(ask, why="retry", after=after), reply)
+        case Reask():
+            return _reask(turn, choice, policy, reply)
+        case Continue() | FinishDraft():
+            return _go_on(turn, choice, ask, policy, reply)
+        case Fallback(route, then, after):
+            turn = progress.left(turn, ask.route, route, decided.failure)
+            fresh = replace(ask_on(policy.route(route), "fallback"), notes=ask.notes, after=after)
+            fresh = replace(fresh, wanted=ask.wanted, way=ask.way)
+            fresh = (
+                replace(fresh, cap=ask.cap) if policy.capped else fresh
+            )  # the rest of the caller's own limit
+            if then is None:
+                return _again(turn, fresh, reply)
+            return _go_on(turn, then, fresh, policy, reply, why="fallback")
+        case GiveUp():
+            circling = decided.failure is not None and decided.failure.kind == "repeated"
+            # What went round in circles was shown, but teaching it to the model would be no kindness.
+            kept = turn.messages[: turn.before_notes] if circling else _kept(turn, reply)
+            text = (*turn.open_text, reply.text) if reply.text else turn.open_text
+            turn = replace(turn, messages=kept, open_text=text, reply=None)
+            return replace(turn, phase="ending", giving_up=choice, failure=decided.failure)
+    assert_never(choice)
+
+
+def _again(turn: Turn, ask: Ask, reply: Reply) -> Turn:
+    """Ask once more; the reply leaves no trace, and the notes of the request go with it into the next one."""
+    return replace(turn, phase="asking", ask=ask, messages=turn.messages[: turn.before_notes], reply=None)
+
+
+def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
+    ask, tally = turn.ask, turn.tally
+    assert ask is not None
+    route = policy.route(ask.route)
+    ask = replace(ask, why="reask", after=choice.after)
+    match choice.change:
+        case "plain":
+            ask, tally = replace(ask, stream=False), replace(tally, plain=True)
+        case "more_room":
+            ask, tally = replace(ask, cap=route.cap_most), replace(tally, cap_raised=True)
+        case "less_effort":
+            ask, tally = replace(ask, effort="low"), replace(tally, cap_raised=True)
+        case "say_something":
+            ask = replace(ask, notes=(*ask.notes, prompts.note(prompts.SAY_SOMETHING)))
+        case "valid_calls":
+            told = prompts.note(prompts.VALID_CALLS)
+            ask = ask if told in ask.notes else replace(ask, notes=(*ask.notes, told))
+        case "less_room":
+            ask, tally = replace(ask, cap=choice.cap), replace(tally, curbed=True)
+        case "cap_field":
+            ask, tally = replace(ask, cap_field=choice.cap_field), replace(tally, renamed=True)
+        case "retold":
+            # For good: whoever asks next, also in a later run of the session, goes on from this telling.
+            turn = replace(turn, messages=retold(turn.messages, turn.before_notes))
+            tally = replace(tally, retold=turn.before_notes)
+        case "nothing":
+            pass
+    return _again(replace(turn, tally=tally), ask, reply)
+
+
+def _go_on(
+    turn: Turn, choice: Continue | FinishDraft, ask: Ask, policy: Policy, reply: Reply, why: str = ""
+) -> Turn:
+    """Keep what was shown, in the history and for the reader, and ask for the rest."""
+    why = why or ("finish_draft" if isinstance(choice, FinishDraft) else "continue")
+    notes = ladder.usual_notes(turn, choice, policy, turn.shown + reply.text)
+    if isinstance(choice, Continue) and choice.kind == "paused":
+        said = message_of(reply, rules_of(turn.protocol), turn.model)
+        messages = turn.messages if said is None else (*turn.messages, said)
+    else:
+        messages = _kept(turn, reply)
+    if policy.capped and ask.cap is not None:
+        # What came counts against the caller's limit, as well as it can be told.
+        ask = replace(ask, cap=max(ask.cap - len(reply.text) // CHARACTERS_PER_TOKEN, 1))
+    plain = choice.escalation >= PLAIN_FROM and why != "fallback"
+    tally = replace(turn.tally, plain=turn.tally.plain or plain)
+    ask = replace(
+        ask, why=why, after=0.0, notes=notes, stream=ask.stream and not plain, wanted=choice, way=""
+    )
+    text = (*turn.open_text, reply.text) if reply.text else turn.open_text
+    return replace(turn, phase="asking", ask=ask, messages=messages, open_text=text, tally=tally, reply=None)
+
+
+def _kept(turn: Turn, reply: Reply) -> tuple[Message, ...]:
+    """The history with what may stay of a broken reply. If nothing stays, the notes that asked for it go
+    too."""
+    said = salvage(reply, rules_of(turn.protocol), turn.model)
+    if said is None:
+        return turn.messages[: turn.before_notes]
+    return (*turn.messages, said)

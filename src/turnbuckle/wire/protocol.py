@@ -1,0 +1,101 @@
+"""The seam: what a protocol is. Each folder of `wire` exports one such value; `registry.py` has them by name.
+
+Whoever speaks to a provider, plays one, or tells a history to one asks the value. Nobody compares names.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from typing import Protocol as Interface
+
+from msgspec import Struct
+
+from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.history_rules import HistoryRules
+from turnbuckle.vocab.ids import ProtocolName
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.quirks import Quirks
+from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.wire.decoder import ProtocolDecoder
+
+QUIRKS_OF_ALL = frozenset({"drafts", "text_after_tools"})
+"""Quirks that every protocol has."""
+
+
+class StreamEncoder(Interface):
+    """Events in, bytes out: whole frames."""
+
+    def open(self) -> bytes: ...
+
+    def event(self, event: Event) -> bytes: ...
+
+
+class AnswerEncoder(Interface):
+    """A whole reply as the protocol's plain document."""
+
+    def __call__(self, reply: Reply, *, created: int) -> dict[str, Any]: ...
+
+
+class Encoding(Struct, frozen=True):
+    """How replies are written. `stream` takes the reply's id, the model, and when it was created."""
+
+    stream: Callable[[str, str, int], StreamEncoder]
+    answer: AnswerEncoder
+    error_body: Callable[[Failure], dict[str, Any]]
+    relabel: Callable[[dict[str, Any], str | None], None]
+    """Put another word, or none, where a document gives its reason to stop. For doubles, which must be able
+    to lie."""
+    finish_words: Mapping[Any, str]
+    """Our words for a finish in the protocol's, where they differ."""
+    error_frame: Callable[[Failure, str, int], bytes] | None = None
+    """An error inside a stream in another shape than the encoder's own, where the protocol has several."""
+
+
+class ReceivedRequest(Struct, frozen=True):
+    """What a client asked for, read as far as it can be: whoever plays a provider refuses nobody."""
+
+    model: str
+    stream: bool
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+
+
+def served_at(address: str) -> Callable[[str], dict[str, Any] | None]:
+    """The `serves` of a protocol whose path says nothing but where it is."""
+    return lambda path: {} if path == address else None
+
+
+class Protocol(Struct, frozen=True, kw_only=True):
+    """One language of model providers, complete."""
+
+    name: ProtocolName
+    provider: str
+    """Whose protocol it is, in the words of OpenTelemetry's `gen_ai.provider.name`."""
+    base_path: str = "/v1"
+    """Under which it is served where an address is a bare host."""
+
+    # Asking
+    endpoint: Callable[[ModelRequest], str]
+    """Where to send it, behind the base address."""
+    headers: Callable[[str, Quirks], dict[str, str]]
+    build: Callable[[ModelRequest, Quirks], dict[str, Any]]
+    rules: HistoryRules
+    quirks: frozenset[str]
+    """The fields of `Quirks` that mean anything here."""
+
+    # Reading
+    decoder: Callable[[Quirks], ProtocolDecoder]
+    streams_arguments: bool = True
+    """Arguments of a call come in pieces; else a call is there whole, or not at all."""
+    texts_are_messages: bool = False
+    """Another block of text is another message, not the next piece of the same one."""
+
+    # Playing a provider
+    path: str
+    """Where clients look for it, for people to read."""
+    serves: Callable[[str], dict[str, Any] | None]
+    """Whether requests of this protocol come to a path (behind `base_path`): what the path says that is not
+    in the body, or None."""
+    read_request: Callable[[dict[str, Any]], ReceivedRequest]
+    encoding: Encoding

@@ -1,0 +1,195 @@
+"""The conversation is stored once: a run stores what it adds, and what it stands on is the same after anything."""
+
+import pytest
+from asking_stage import HELLO, new_run, on_stage
+
+from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.port import StreamQuery
+from turnbuckle.runtime.conversation import KIND, Conversation, Conversations, Link, merged
+from turnbuckle.runtime.session_messages import IncomingMessage
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.testing.world.sessions import SESSION, USER, Plot, SessionWorld, message
+from turnbuckle.turn.facts import RunStarted, decode
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message, TextPart, text_of
+
+FORK = SessionId("fork")
+
+
+def staged(story):
+    clock = VirtualClock()
+
+    async def main():
+        world = SessionWorld(Plot(()), clock)
+        await world.start()
+        try:
+            return await story(world)
+        finally:
+            await world.end()
+
+    return clock.run(main, quiet=0)
+
+
+async def say(world, *texts):
+    for text in texts:
+        said = IncomingMessage((message(text),), run=RunId(f"r-{text}"))
+        await world.in_lane(lambda lane, said=said: lane.say(said))
+        await world.pass_time(60)
+
+
+async def asked(world, session=SESSION):
+    history = await world.sessions.history(session)
+    return [text_of(one.parts) for one in history or () if one.role == "user" and not one.note]
+
+
+def words(*texts, role="user"):
+    return tuple(Message(role, (TextPart(text),)) for text in texts)
+
+
+@pytest.mark.requirement("E9")
+def test_a_turn_costs_the_journal_the_same_however_long_the_conversation_is():
+    async def scene(stage):
+        runs = stage.process()
+        sizes, last = [], RunId("")
+        for _ in range(30):
+            running = await runs.begin(new_run(session=SessionId("s"), history=(), base=last))
+            await running.outcome()
+            last = running.run
+            sizes.append(sum(len(item.data) for item in await stage.journal.read(running.run)))
+        assert len(stage.model.requests[-1].messages) > 50
+        assert max(sizes[2:]) - min(sizes[2:]) < 50
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.requirement("C5", "E9")
+def test_the_history_that_was_kept_at_hand_is_the_one_that_is_read_from_the_journal():
+    async def story(world):
+        await say(world, "A", "B", "C")
+        runs, compared = world.runs, []
+        for name in ("r-A", "r-B", "r-C"):
+            cold = Conversations(world.journal, runs.policy)
+            compared.append(
+                (await runs.conversations.until(RunId(name), SESSION), await cold.until(RunId(name), SESSION))
+            )
+        return compared
+
+    compared = staged(story)
+    assert all(warm == cold for warm, cold in compared)
+    assert [len(cold.messages) for _, cold in compared] == sorted(
+        {len(cold.messages) for _, cold in compared}
+    )
+
+
+@pytest.mark.requirement("G8")
+@pytest.mark.parametrize("gone", ["A", "B", "C"])
+def test_deleting_a_run_costs_the_conversation_that_run_only(gone):
+    async def story(world):
+        await say(world, "A", "B", "C")
+        await world.in_lane(lambda lane: lane.forget(RunId(f"r-{gone}")))
+        left = await asked(world)
+        await say(world, "D")
+        cold = await Conversations(world.journal, world.runs.policy).until(RunId("r-D"), SESSION)
+        return left, await asked(world), cold.messages, await world.sessions.history(SESSION)
+
+    left, later, cold, warm = staged(story)
+    assert left == [text for text in "ABC" if text != gone]
+    assert later == [*left, "D"]
+    assert cold == warm
+
+
+@pytest.mark.requirement("E9", "G8")
+@pytest.mark.parametrize("what", ["run", "session"])
+def test_a_fork_shares_by_reference_and_keeps_what_it_shares_when_that_is_deleted(what):
+    async def story(world):
+        await say(world, "A", "B", "C")
+        await world.sessions.fork(SESSION, FORK, USER, "", RunId("r-B"))
+        size = sum(len(item.data) for item in await world.journal.read(FORK))
+        before = await world.sessions.history(FORK)
+        if what == "run":
+            await world.in_lane(lambda lane: lane.forget(RunId("r-A")))
+        else:
+            await world.manager.let_go(SESSION)
+            await world.sessions.delete(SESSION)
+        after = await Conversations(world.journal, world.runs.policy).until(RunId("@"), FORK)
+        await world.sessions.delete(FORK)
+        left = await world.journal.streams(StreamQuery(kind=KIND, parent=FORK))
+        return size, before, after.messages, left
+
+    size, before, after, left = staged(story)
+    assert size < 400
+    assert before == after
+    assert left == []
+
+
+@pytest.mark.requirement("C5")
+def test_a_run_is_not_deleted_while_one_goes_on_that_was_told_of_it():
+    async def story(world):
+        await say(world, "A")
+        said = IncomingMessage((message("B"),), run=RunId("r-B"))
+        await world.in_lane(lambda lane: lane.say(said))
+        with pytest.raises(SessionBusy, match="was told of r-A"):
+            await world.in_lane(lambda lane: lane.forget(RunId("r-A")))
+        await world.pass_time(60)
+        return await asked(world)
+
+    assert staged(story) == ["A", "B"]
+
+
+@pytest.mark.requirement("G8", "E12")
+def test_a_run_without_a_session_leaves_nothing_behind_once_all_that_stood_on_it_are_gone():
+    async def scene(stage):
+        runs = stage.process()
+        sessions = Sessions(stage.journal, runs, owner="a", wall=stage.clock.now)
+        made = []
+        for _ in range(3):
+            running = await runs.begin(new_run(session=SessionId("s"), user="ann"))
+            await running.outcome()
+            made.append(running.run)
+        whole = await runs.history(SessionId("s"))
+        assert await sessions.delete_run(made[1])
+        left = await runs.history(SessionId("s"))
+        assert len(left) < len(whole)
+        assert left[0] == whole[0]
+        for run in (made[0], made[2]):
+            assert await sessions.delete_run(run)
+        assert await stage.journal.streams(StreamQuery()) == []
+
+    on_stage(scene, HELLO)
+
+
+@pytest.mark.parametrize("first_opening", [None, 1])
+@pytest.mark.parametrize("second_opening", [None, 0, 1])
+@pytest.mark.parametrize("based", [True, False])
+def test_two_links_that_became_one_make_the_same_history(first_opening, second_opening, based):
+    base = Conversation((*words("old", role="system"), *words("1"))) if based else Conversation()
+    first_own = (*words("new", role="system"), *words("2")) if first_opening or not based else words("2")
+    first = Link(SESSION, RunId("b" if based else ""), first_opening if based else None, first_own)
+    second_own = (*words("newest", role="system"), *words("3")) if second_opening else words("3")
+    second = Link(SESSION, RunId("x"), second_opening, second_own)
+    apart = base.followed_by(first).followed_by(second)
+    assert base.followed_by(merged(first, second)).messages == apart.messages
+
+
+@pytest.mark.requirement("E9")
+def test_instructions_that_stand_there_already_are_not_stored_again():
+    rules = words("Be kind.", role="system")
+
+    async def scene(stage):
+        runs = stage.process()
+        first = await runs.begin(new_run(history=rules))
+        await first.outcome()
+        session = first.turn.session
+        same = await runs.begin(new_run(session=session, history=rules, base=first.run, opening=1))
+        await same.outcome()
+        other = words("Be brief.", role="system")
+        changed = await runs.begin(new_run(session=session, history=other, base=same.run, opening=1))
+        await changed.outcome()
+        stored = [decode((await stage.journal.read(run.run, 0, 1))[0].data) for run in (same, changed)]
+        assert all(isinstance(fact, RunStarted) for fact in stored)
+        assert [(len(fact.messages), fact.opening) for fact in stored] == [(1, None), (2, 1)]
+        assert [one for one in changed.turn.messages if one.role == "system"] == list(other)
+        assert same.turn.messages[0] == rules[0]
+
+    on_stage(scene, HELLO)

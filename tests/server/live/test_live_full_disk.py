@@ -1,0 +1,144 @@
+"""A file system that is really full: everybody is told, and when there is room again nothing is missing.
+
+The server gets a small file system of its own, which only it sees: a mount namespace, by root or by a user namespace.
+Where the machine allows neither, that is said, and every write of the server is refused by a limit instead."""
+
+import asyncio
+import errno
+import io
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+from live_stage import PATIENCE, door, said_in
+from server_process import ServerProcess, lived
+
+from turnbuckle.lab.received import last_user_text
+from turnbuckle.lab.script import Finish, Say
+
+CHAT = "/v1/chat/completions"
+NAMESPACES = (("unshare", "-m"), ("unshare", "-Urm"))
+SIZE = "size=8m"
+
+
+def asked(text: str, **more):
+    return {"model": "agent", "messages": [{"role": "user", "content": text}], **more}
+
+
+def speaker(request):
+    if "slowly" in last_user_text(request):
+        return (Say("One half"), door(1), Say(" and the other."), Finish())
+    return (Say("Well."), Finish())
+
+
+class FullDisk:
+    """A small file system in the place of `folder`, which only the server sees, and whatever takes its room."""
+
+    told = (507, "storage_full", "the server's disk is full")
+
+    def __init__(self, folder: Path, namespace: tuple[str, ...]) -> None:
+        self._folder = folder
+        mount = f'mount -t tmpfs -o {SIZE} tmpfs "$0" && exec "$@"'
+        self.before = (*namespace, "sh", "-c", mount, str(folder))
+
+    def is_possible(self) -> bool:
+        try:
+            return subprocess.run((*self.before, "true"), capture_output=True, check=False).returncode == 0
+        except FileNotFoundError:
+            return False
+
+    def fill(self, pid: int) -> None:
+        with self._filler(pid).open("wb", buffering=0) as file:
+            for size in (1 << 16, 1 << 12, 1):
+                while self._takes(file, size):
+                    pass
+        assert os.statvfs(self._filler(pid)).f_bavail == 0
+
+    def _takes(self, file: io.FileIO, size: int) -> bool:
+        try:
+            return bool(file.write(b"x" * size))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            return False
+
+    def empty(self, pid: int) -> None:
+        self._filler(pid).unlink()
+
+    def _filler(self, pid: int) -> Path:
+        return Path(f"/proc/{pid}/root{self._folder}/filler")
+
+
+class SmallFiles:
+    """The system refuses every write of the server. What stands in for a full disk where mounting is forbidden."""
+
+    told = (503, "storage_failed", "the server's disk reported an error")
+    before = ()
+
+    def fill(self, pid: int) -> None:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+    def empty(self, pid: int) -> None:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def disk_for(folder: Path) -> FullDisk | SmallFiles:
+    disks = (FullDisk(folder, namespace) for namespace in NAMESPACES)
+    found = next((disk for disk in disks if disk.is_possible()), None)
+    if found is None:
+        print("no private mount on this machine: a limit on the size of files takes the place of a full disk")
+    return found or SmallFiles()
+
+
+async def eventually_ready(server: ServerProcess) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while (await server.get("/readyz")).status != 200:
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.2)
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.process
+def test_a_full_file_system_is_told_as_full_and_nothing_is_lost_when_there_is_room_again(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    disk = disk_for(data)
+    status, code, words = disk.told
+
+    async def scene(server: ServerProcess):
+        await server.start(*disk.before)
+        before = await server.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        async with server.listen(CHAT, asked("slowly", stream=True), x_turnbuckle_session="s") as listener:
+            await listener.until(b"One half")
+            run_id = listener.reply.headers["x-turnbuckle-run"]
+            disk.fill(server.pid)
+            refused = await server.post(CHAT, asked("hello"))
+            ready = await server.get("/readyz")
+            server.behind.doors.open(1)
+            await listener.until(f": waiting for storage: {words}".encode())
+            disk.empty(server.pid)
+            heard = await listener.rest()
+        async with server.listen(f"/v1/runs/{run_id}/events") as reader:
+            events = await reader.rest()
+        messages = await server.get("/v1/sessions/s/messages")
+        later = await server.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        await eventually_ready(server)
+        await server.stop()
+        return before, refused, ready, heard, events, messages, later
+
+    before, refused, ready, heard, events, messages, later = lived(scene, tmp_path, speaker)
+    assert (before.status, later.status) == (200, 200)
+    assert (refused.status, refused.json["error"]["code"]) == (status, code)
+    assert words in refused.json["error"]["message"]
+    assert "retry-after" in refused.headers
+    assert (ready.status, ready.json["code"]) == (503, code)
+    said = "".join(
+        choice["delta"].get("content") or ""
+        for frame in heard
+        if frame.data.startswith(b"{")
+        for choice in frame.json["choices"]
+    )
+    assert said == said_in(events) == "One half and the other."
+    assert heard[-1].data == b"[DONE]"
+    assert b"One half and the other." in messages.body
