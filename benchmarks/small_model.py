@@ -36,11 +36,11 @@ from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import WayBook
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.tools.registry import FINISH_CALL_SPEC
 from turnbuckle.turn.facts import ModelAsked, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy, ToolFacts
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import CallArgs, CallStarted, Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -132,7 +132,7 @@ class CutFirst:
         self._live.note(route, events)
 
     async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: Stopper
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         if self._first is not None:
             first, self._first = self._first, None
@@ -170,7 +170,7 @@ class Files:
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         self.files[str(arguments.get("path"))] = str(arguments.get("content"))
         return finished("written")

@@ -5,10 +5,10 @@ import re
 
 from live_stage import eventually
 
-from turnbuckle.cli.backend import Lost, Recap, Refused, SessionChange, Taken
+from turnbuckle.cli.backend import BackendRefused, Lost, Recap, SessionChange, Taken
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.printing import Typesetter
-from turnbuckle.cli.chat.renderer import CommandReply, UserWords
+from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
 from turnbuckle.cli.pieces import Line, Words
 from turnbuckle.turn.facts import RunEnded, RunStarted, Streamed
 from turnbuckle.vocab.events import TextDelta
@@ -46,7 +46,7 @@ class Shown:
 
     @property
     def replies(self):
-        return [piece.text for piece in self.pieces if isinstance(piece, CommandReply)]
+        return [piece.text for piece in self.pieces if isinstance(piece, CommandOutput)]
 
     @property
     def said(self):
@@ -166,7 +166,7 @@ class Scene:
                 raise error
         run = self.answers.get(text)
         if run is None:
-            raise Refused("nobody answers this")
+            raise BackendRefused("nobody answers this")
         if run not in self.begun:
             self.begin(run)
         return Taken(run)

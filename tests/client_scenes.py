@@ -17,7 +17,7 @@ from turnbuckle.lab.received import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import (
     Call,
     Case,
-    Cut,
+    CutOff,
     Finish,
     KillAfter,
     LabRequest,
@@ -93,7 +93,7 @@ def _breaks_later(at: Moment) -> Iterable[ScriptItem]:
 
 def _dies(at: Moment) -> Iterable[ScriptItem]:
     """Half an answer, and never a word again."""
-    return (Say(ANSWER[:CUT_AT]), Cut("reset")) if at.attempt == 1 else (Cut("reset"),)
+    return (Say(ANSWER[:CUT_AT]), CutOff("reset")) if at.attempt == 1 else (CutOff("reset"),)
 
 
 def _weather(at: Moment) -> Iterable[ScriptItem]:
@@ -107,7 +107,7 @@ def _cut_weather(at: Moment) -> Iterable[ScriptItem]:
     """The same, but its call is cut twice before it is whole."""
     if at.results or at.attempt > 2:
         return _weather(at)
-    return (Call("get_weather", '{"city":"Os', 0, closed=False), Cut("reset"))
+    return (Call("get_weather", '{"city":"Os', 0, closed=False), CutOff("reset"))
 
 
 def _mixed(at: Moment) -> Iterable[ScriptItem]:

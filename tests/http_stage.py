@@ -22,7 +22,7 @@ from turnbuckle.server.http.endpoints import Endpoint, with_document
 from turnbuckle.server.http.exchange import Answer, Exchange, Streaming, json_answer
 from turnbuckle.server.http.openapi import Given, Operation, Parameter
 from turnbuckle.server.http.origins import Origins
-from turnbuckle.server.http.serving import Service, Stopper, serve
+from turnbuckle.server.http.serving import Service, ShutdownSignal, serve
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy
@@ -93,7 +93,7 @@ class House:
     """A running server and what is behind it."""
 
     journal: MemoryJournal
-    stopper: Stopper
+    stopper: ShutdownSignal
     pulse: Heartbeat
     attendance: DisconnectPolicy
     slots: Slots
@@ -279,7 +279,7 @@ def house_service(
     attendance = DisconnectPolicy(lambda run, why: stopped.append((run, why)))
     made = House(
         journal or MemoryJournal(),
-        Stopper(at_once),
+        ShutdownSignal(at_once),
         pulse,
         attendance,
         Slots(settings.max_runs, settings.max_runs_per_owner),

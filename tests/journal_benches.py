@@ -59,7 +59,7 @@ class SqliteBench:
     def _open(self, folder: Path) -> SqliteJournal:
         return SqliteJournal(folder, connect=self._connect, monotonic=self.time.now, wall=self.time.wall)
 
-    def _connect(self, file: Path, *, read_only: bool = False) -> database.Connection:
+    def _connect(self, file: Path, *, read_only: bool = False) -> database.SqlConnection:
         connection = database.connect(file, read_only=read_only)
         if not read_only:
             self.connection = connection

@@ -21,7 +21,7 @@ from turnbuckle.hosting import open_server
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.provider import Provider, Received
 from turnbuckle.lab.script import Case, LabRequest, ScriptItem, Stall
-from turnbuckle.server.http.serving import Service, Stopper, serve
+from turnbuckle.server.http.serving import Service, ShutdownSignal, serve
 from turnbuckle.server.keys import KeyFile
 
 PATIENCE = 100.0
@@ -322,7 +322,7 @@ async def served(folder: Path, behind: Behind, **settings: Any) -> AsyncIterator
     (folder / "work").mkdir(exist_ok=True)
     file = folder / "turnbuckle.toml"
     file.write_text(settings_text(behind.lab.url, **settings))
-    stopper = Stopper(lambda: None)
+    stopper = ShutdownSignal(lambda: None)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with open_server(load(file, environment={}), {}) as service:
         serving = asyncio.create_task(serve(service, stopper, address.set_result, signals=False))

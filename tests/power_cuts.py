@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import apsw
 from msgspec import Struct
 
-from turnbuckle.journal.sqlite.database import Connection
+from turnbuckle.journal.sqlite.database import SqlConnection
 
 SECTOR = 512
 Mercy = Literal["nothing", "everything", "something"]
@@ -38,9 +38,9 @@ class Recorder(apsw.VFS):
         self.name = name
         self.changes: list[Change] = []
 
-    def connect(self, file: Path, *, read_only: bool = False) -> Connection:
+    def connect(self, file: Path, *, read_only: bool = False) -> SqlConnection:
         way = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        return cast(Connection, apsw.Connection(str(file), flags=way, vfs=self.name))
+        return cast(SqlConnection, apsw.Connection(str(file), flags=way, vfs=self.name))
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         return _File(self, name, flags)

@@ -7,7 +7,7 @@ import sys
 from http_stage import house_service
 
 from turnbuckle.call.loop import run
-from turnbuckle.server.http.serving import Stopper, serve
+from turnbuckle.server.http.serving import ShutdownSignal, serve
 from turnbuckle.server.settings import ServerSettings
 
 
@@ -23,7 +23,7 @@ async def main() -> None:
 
     settings = ServerSettings(port=0, drain=float(sys.argv[1]))
     service, _ = house_service(settings, leave=leave)
-    await serve(service, Stopper(lambda: os._exit(130)), lambda address: say(f"listens on {address}"))
+    await serve(service, ShutdownSignal(lambda: os._exit(130)), lambda address: say(f"listens on {address}"))
     say("done")
 
 

@@ -32,7 +32,7 @@ from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
-from turnbuckle.tools.spec import Call, Denied, Tool, ToolContext, tool
+from turnbuckle.tools.spec import Denied, RunnableCall, Tool, ToolContext, tool
 from turnbuckle.turn.facts import (
     Decided,
     Fact,
@@ -45,7 +45,7 @@ from turnbuckle.turn.facts import (
     decode,
 )
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy
+from turnbuckle.turn.policy import Policy, TurnLimits
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Event, ReasoningDelta, TextDelta
 from turnbuckle.vocab.ids import ProtocolName, RouteName, RunId, SessionId
@@ -138,11 +138,11 @@ class Setting:
     protocol: ProtocolName = "openai_chat"
     stall: StallSettings = FAST
     route: Mapping[str, Any] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
+    limits: TurnLimits = field(default_factory=TurnLimits)
     policy: Mapping[str, Any] = field(default_factory=dict)
     tools: tuple[Tool, ...] = ()
     instead: tuple[Tool, ...] = ()  # tools that take the place of those with the same names
-    decide: Callable[[Call], Awaitable[Denied | None]] | None = None
+    decide: Callable[[RunnableCall], Awaitable[Denied | None]] | None = None
     real: bool = False
     watch: Callable[[str, Fact], None] | None = None
 

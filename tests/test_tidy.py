@@ -117,6 +117,16 @@ def test_the_rule_lets_sound_code_pass(rule: Rule, path: str, text: str):
     assert list(rule(Source(path, text))) == []
 
 
+def test_no_class_name_stands_twice_in_the_package():
+    assert list(tidy.class_names_stand_once(tidy.python_files())) == []
+
+
+def test_a_class_name_that_stands_twice_is_found():
+    twice = [Source(path, "class Result: ...") for path in (WIRE, LAB, TEST)]
+    assert list(tidy.class_names_stand_once(twice)) == [f"{LAB}:1: Result is a class of {WIRE} too"]
+    assert list(tidy.class_names_stand_once(twice[::2])) == []
+
+
 def test_every_rule_is_tried_on_sound_and_on_broken_code():
     rules = {*tidy.CODE_RULES, *tidy.TEXT_RULES}
     assert rules == {rule for rule, _, _ in BROKEN} == {rule for rule, _, _ in SOUND}

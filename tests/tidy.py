@@ -6,7 +6,7 @@ A rule that concerns only a part of the tree looks at the path itself, so each c
 import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
 
@@ -235,6 +235,17 @@ def nothing_is_unfinished(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := UNFINISHED.search(line):
             yield f"{source.path}:{number}: {found.group()!r}"
+
+
+def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:
+    """Over the whole package: who reads a class's name knows which one is meant, whatever the file."""
+    first: dict[str, str] = {}
+    for source in sources:
+        if not source.in_package:
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef) and first.setdefault(node.name, source.path) != source.path:
+                yield source.at(node, f"{node.name} is a class of {first[node.name]} too")
 
 
 # Rules for all code

@@ -2,14 +2,14 @@
 
 from world_tasks import DONE, END, LINES, READ, SHELL, WRITE, task
 
-from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.people import Says, always
 from turnbuckle.testing.world.scene import Task
 
-PUSH = Wanted("shell", {"command": "git push"})
-ERASE = Wanted("shell", {"command": "make all && rm -rf ."})
-OTHER = Wanted("read_file", {"path": "b.txt"})
-QUESTION = Wanted("ask_user", {"question": "Which colour shall it be?"})
+PUSH = PlannedCall("shell", {"command": "git push"})
+ERASE = PlannedCall("shell", {"command": "make all && rm -rf ."})
+OTHER = PlannedCall("read_file", {"path": "b.txt"})
+QUESTION = PlannedCall("ask_user", {"question": "Which colour shall it be?"})
 ASK_SHELL = {"shell": "ask"}
 LONG_THOUGHT = 50_000.0  # more than a whole turn may take
 
@@ -37,8 +37,8 @@ ASKING_TASKS: tuple[Task, ...] = (
     task("a question", planned(Round("I ask.", (QUESTION,)), END), person=answers),
     task("a question that nobody answers", planned(Round("", (QUESTION,)), END), answer_seconds=60.0),
     task("a question, a read and a command", planned(Round("", (QUESTION, READ, SHELL)), END), approval=ASK_SHELL, person=answers),
-    task("patterns", planned(Round("", (SHELL, PUSH, ERASE, Wanted("read_file", {"path": "x/../b.txt"}))), END, pieces=40), approval=PATTERNS, person=always("allowed")),
-    task("consent to a call that cannot run", planned(Round("", (Wanted("shell", {"order": "x"}), Wanted("rm_all", {}))), END), approval={"*": "ask"}),
+    task("patterns", planned(Round("", (SHELL, PUSH, ERASE, PlannedCall("read_file", {"path": "x/../b.txt"}))), END, pieces=40), approval=PATTERNS, person=always("allowed")),
+    task("consent to a call that cannot run", planned(Round("", (PlannedCall("shell", {"order": "x"}), PlannedCall("rm_all", {}))), END), approval={"*": "ask"}),
 )  # fmt: skip
 
 __all__ = ["ASKING_TASKS", "DONE"]

@@ -3,7 +3,7 @@
 from world_tasks import DONE, DOWN, END, LINES, LONG, READ, SHELL, WRITE, always, once, task
 
 from turnbuckle.lab.script import Call, Finish, Reason, Say
-from turnbuckle.testing.world.brains import Round, Wanted, look, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, look, planned
 from turnbuckle.testing.world.people import always as person
 from turnbuckle.testing.world.scene import Task
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
@@ -11,12 +11,12 @@ from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
 
 PAGE = "\n".join(f"<li>{number} and {number * 17}</li>" for number in range(1, 45))
-EDIT = Wanted("edit_page", {"page": "home", "text": PAGE})
+EDIT = PlannedCall("edit_page", {"page": "home", "text": PAGE})
 SHEET = "\n".join(f"row {number} holds {number * 23} of them" for number in range(1, 30))
-FILL = Wanted("edit_page", {"page": "sheet", "text": SHEET})
-TURNED = Wanted("edit_page", {"page": "turned", "text": SHEET[::-1]})
-FIND = Wanted("find", {"what": "the page"})
-MINE = Wanted("shell", {"command": "their own shell"})
+FILL = PlannedCall("edit_page", {"page": "sheet", "text": SHEET})
+TURNED = PlannedCall("edit_page", {"page": "turned", "text": SHEET[::-1]})
+FIND = PlannedCall("find", {"what": "the page"})
+MINE = PlannedCall("shell", {"command": "their own shell"})
 TOOLS = tuple(ToolSpec(name, "The caller's own.") for name in ("find", "edit_page"))
 RELAY = RunOptions(own_tools=False, tools=TOOLS)
 AGENT = RunOptions(tools=TOOLS)
@@ -61,18 +61,18 @@ def finishes_twice(request, number):
 RELAY_TASKS: tuple[Task, ...] = (
     relay("one call for the caller", planned(Round("I look.", (FIND,)), pieces=8), calls=(FIND,)),
     relay("a thought and a call for the caller", lambda r, n: [Reason("Hm."), *planned(Round("", (FIND,)))(r, n)], calls=(FIND,)),
-    relay("two calls for the caller", planned(Round("", (FIND, Wanted("find", {"what": "more"}))), pieces=8), calls=(FIND, Wanted("find", {"what": "more"}))),
+    relay("two calls for the caller", planned(Round("", (FIND, PlannedCall("find", {"what": "more"}))), pieces=8), calls=(FIND, PlannedCall("find", {"what": "more"}))),
     relay("a short call in front of a long one", planned(Round("", (FIND, EDIT)), pieces=90), calls=(FIND, EDIT), kill_after=WORTH_A_DRAFT + 200),
     relay("a long call in front of a short one", planned(Round("", (FILL, FIND)), pieces=90), calls=(FILL, FIND)),
     relay("two long calls for the caller", planned(Round("", (FILL, TURNED)), pieces=150), calls=(FILL, TURNED)),
     relay("ours and the caller's in one cut reply", planned(Round("", (WRITE, EDIT)), pieces=90), calls=(EDIT,), options=AGENT, files={"a.txt": LINES}, kill_after=WORTH_A_DRAFT + 400),
-    relay("a call without arguments", planned(Round("", (Wanted("find", {}),))), calls=(Wanted("find", {}),)),
+    relay("a call without arguments", planned(Round("", (PlannedCall("find", {}),))), calls=(PlannedCall("find", {}),)),
     relay("no call at all", planned(END), answer=DONE),
     relay("ours first, then the caller's", planned(Round("", (WRITE, FIND, READ)), pieces=60), calls=(FIND,), options=AGENT, files={"a.txt": LINES}),
     relay("a round of ours, then the caller's", planned(Round("", (WRITE,)), Round("Now you.", (FIND,)), pieces=60), calls=(FIND,), options=AGENT, files={"a.txt": LINES}),
     relay("the caller's tool hides ours", planned(Round("", (MINE,))), calls=(MINE,), options=RunOptions(tools=(ToolSpec("shell"),)), files={}),
     relay("a relay that reaches for ours", reaches_beyond, calls=(FIND,), files={}),
-    relay("an agent that calls what is not there", planned(Round("", (Wanted("rm_all", {}),)), Round("", (FIND,))), calls=(FIND,), options=AGENT),
+    relay("an agent that calls what is not there", planned(Round("", (PlannedCall("rm_all", {}),)), Round("", (FIND,))), calls=(FIND,), options=AGENT),
     relay("a long call for the caller", planned(Round("", (EDIT,)), pieces=60), calls=(EDIT,), kill_after=WORTH_A_DRAFT + 200),
     relay("a long call for the caller, in pieces", planned(Round("", (EDIT,)), pieces=60, rest=300), calls=(EDIT,), kill_after=WORTH_A_DRAFT + 200),
     relay("a draft for the caller, finished twice", finishes_twice, calls=(EDIT,), kill_after=800),

@@ -3,10 +3,10 @@
 import msgspec
 
 from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
-from turnbuckle.testing.world.brains import Round, Wanted, look, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, look, planned
 from turnbuckle.testing.world.model import Fails
 from turnbuckle.testing.world.scene import Task
-from turnbuckle.turn.policy import Limits
+from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.messages import CallPart, text_of
 
@@ -14,11 +14,11 @@ LINES = "\n".join(f"line {number} is not like line {number * 7}" for number in r
 MORE = "\n".join(f"more {number} of the second kind {number * 11}" for number in range(1, 5))
 LONG = " ".join(f"Sentence {number} tells of {number * 13} things." for number in range(1, 9))
 DONE = "It is all done now."
-READ = Wanted("read_file", {"path": "a.txt"})
-WRITE = Wanted("write_file", {"path": "a.txt", "content": LINES})
-APPEND = Wanted("append_file", {"path": "a.txt", "content": MORE})
-SHELL = Wanted("shell", {"command": "make all"})
-FLAG = Wanted("set_flag", {"name": "ready"})
+READ = PlannedCall("read_file", {"path": "a.txt"})
+WRITE = PlannedCall("write_file", {"path": "a.txt", "content": LINES})
+APPEND = PlannedCall("append_file", {"path": "a.txt", "content": MORE})
+SHELL = PlannedCall("shell", {"command": "make all"})
+FLAG = PlannedCall("set_flag", {"name": "ready"})
 END = Round(DONE)
 
 
@@ -143,7 +143,7 @@ TASKS: tuple[Task, ...] = (
     task("a long answer with an echo", planned(Round(LONG), pieces=30, echo=25), answer=LONG),
     task("a thought and an answer", lambda r, n: [Reason("I think of it."), *planned(END)(r, n)]),
     task("one tool", planned(Round("I look.", (READ,)), END)),
-    task("three reads side by side", planned(Round("", (READ, Wanted("read_file", {"path": "b"}), READ)), END)),
+    task("three reads side by side", planned(Round("", (READ, PlannedCall("read_file", {"path": "b"}), READ)), END)),
     task("write, then read", planned(Round("I write.", (WRITE,)), Round("", (READ,)), END), files={"a.txt": LINES}),
     task(
         "three rounds",
@@ -152,23 +152,23 @@ TASKS: tuple[Task, ...] = (
     ),
     task(
         "two writes in one reply",
-        planned(Round("", (WRITE, Wanted("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40),
+        planned(Round("", (WRITE, PlannedCall("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40),
         files={"a.txt": LINES, "b.txt": MORE},
     ),
     task(
         "two writes that are made again",
-        planned(Round("", (WRITE, Wanted("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40, remakes=True),
+        planned(Round("", (WRITE, PlannedCall("write_file", {"path": "b.txt", "content": MORE}))), END, pieces=40, remakes=True),
         files={"a.txt": LINES, "b.txt": MORE},
     ),
     task(
         "three writes whose order counts",
-        planned(Round("", (WRITE, APPEND, Wanted("append_file", {"path": "a.txt", "content": "The end."}))), END, pieces=60),
+        planned(Round("", (WRITE, APPEND, PlannedCall("append_file", {"path": "a.txt", "content": "The end."}))), END, pieces=60),
         files={"a.txt": f"{LINES}{MORE}The end."},
     ),
     task("a write, a command and a look", planned(Round("First.", (WRITE, SHELL, READ)), END, pieces=70), files={"a.txt": LINES}),
     task(
         "a write in front of a long one",
-        planned(Round("", (Wanted("write_file", {"path": "b.txt", "content": "short"}), WRITE)), END, pieces=60),
+        planned(Round("", (PlannedCall("write_file", {"path": "b.txt", "content": "short"}), WRITE)), END, pieces=60),
         files={"a.txt": LINES, "b.txt": "short"},
         kill_after=200,
     ),
@@ -206,9 +206,9 @@ TASKS: tuple[Task, ...] = (
     task("thinking uses up every cap", always(Reason("hm " * 9), Finish("length")), ends="failed", answer="", cap=100, cap_most=1000, steady=False),
     task("an answer over the cap", runs_into_the_cap, answer=LONG),
     task("a call over the cap", call_runs_into_the_cap, files={"a.txt": LINES}),
-    task("a tool that does not exist", planned(Round("", (Wanted("rm_all", {"x": "y"}),)), END), files={}),
-    task("arguments that do not fit", planned(Round("", (Wanted("write_file", {"path": 3}),)), Round("", (WRITE,)), END), files={"a.txt": LINES}),
-    task("a tool that fails", planned(Round("", (Wanted("shell", {"command": "fail"}),)), END)),
+    task("a tool that does not exist", planned(Round("", (PlannedCall("rm_all", {"x": "y"}),)), END), files={}),
+    task("arguments that do not fit", planned(Round("", (PlannedCall("write_file", {"path": 3}),)), Round("", (WRITE,)), END), files={"a.txt": LINES}),
+    task("a tool that fails", planned(Round("", (PlannedCall("shell", {"command": "fail"}),)), END)),
     task("a route that is down, and another", always(DOWN), planned(Round("", (WRITE,)), END, pieces=40), files={"a.txt": LINES}),
     task("the only route is down", always(DOWN), ends="failed", answer="", steady=False),
     task("a route that dies in the middle", lambda r, n: [Say("It is all"), DOWN], planned(END)),
@@ -222,8 +222,8 @@ TASKS: tuple[Task, ...] = (
     task("a pause", pauses, answer="Searching for it, found it."),
     task("it does not stream", lambda r, n: [NO_STREAM] if r.stream else planned(Round("", (SHELL,)), END)(r, n)),
     task("the same call for ever", planned(Round("", (READ,))), ends="partial", answer=None, steady=False),
-    task("too many tools", planned(Round("", (READ, SHELL, FLAG, WRITE)), END, pieces=90), ends="partial", answer=None, limits=Limits(tool_calls=2), steady=False),
-    task("too many model calls", planned(Round("", (FLAG,)), Round("", (SHELL,)), END), ends="partial", answer=None, limits=Limits(model_calls=2), steady=False),
+    task("too many tools", planned(Round("", (READ, SHELL, FLAG, WRITE)), END, pieces=90), ends="partial", answer=None, limits=TurnLimits(tool_calls=2), steady=False),
+    task("too many model calls", planned(Round("", (FLAG,)), Round("", (SHELL,)), END), ends="partial", answer=None, limits=TurnLimits(model_calls=2), steady=False),
     task("in circles", always(Say(CIRCLES * 40, len(CIRCLES) * 4)), ends="partial", answer=None, steady=False),
     task("the same ids in each round", same_ids_each_round, files={"a.txt": LINES}),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from turnbuckle.lab.received import brings_results, last_user_text
 from turnbuckle.lab.script import (
     Call,
-    Cut,
+    CutOff,
     Error,
     Finish,
     Garbage,
@@ -59,9 +59,9 @@ class CampaignModel:
         before = steps[: self._random.randint(1, len(steps) - 1)]
         match self._random.randrange(6):
             case 0:
-                return [*before, Cut("reset")]
+                return [*before, CutOff("reset")]
             case 1:
-                return [*before, Cut("fin")]
+                return [*before, CutOff("fin")]
             case 2:
                 return [*before, Stall("forever")]
             case 3:

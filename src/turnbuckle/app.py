@@ -44,7 +44,7 @@ from turnbuckle.service.limits import Slots
 from turnbuckle.service.services import Services, make_services
 from turnbuckle.session.reset import ResetRule
 from turnbuckle.settings import RouteSettings, Settings
-from turnbuckle.tools.background import Process, Processes
+from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.modules import files_of, registry_of
@@ -52,7 +52,7 @@ from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.ledger import Price
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts, TurnLimits
 from turnbuckle.vocab.ids import RouteName, RunId
 from turnbuckle.vocab.messages import Message
 
@@ -187,13 +187,13 @@ async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
         await reader.close()
 
 
-def check_journal(loaded: Loaded) -> doctor.Report | None:
+def check_journal(loaded: Loaded) -> doctor.JournalReport | None:
     """What a look at the whole journal finds; None if there is none yet. Raises StorageError."""
     folder = Path(loaded.settings.data)
     return doctor.check(folder) if holds_journal(folder) else None
 
 
-def mend_journal(loaded: Loaded) -> doctor.Report | None:
+def mend_journal(loaded: Loaded) -> doctor.JournalReport | None:
     """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
     folder = Path(loaded.settings.data)
     return doctor.mend(folder) if holds_journal(folder) else None
@@ -263,7 +263,7 @@ def folder_size(folder: Path) -> int:
     return total
 
 
-def processes_of(loaded: Loaded) -> tuple[Process, ...]:
+def processes_of(loaded: Loaded) -> tuple[BackgroundProcess, ...]:
     """All background processes that the data folder knows of."""
     return background_of(loaded).listed()
 
@@ -283,7 +283,7 @@ def policy_of(
     return Policy(
         routes=tuple(live.get(name, RouteFacts(name, "openai_chat", NAME)) for name in names),
         tools=dict(tools or {}),
-        limits=Limits(
+        limits=TurnLimits(
             model_calls=turn.max_calls,
             tool_calls=turn.max_tool_calls,
             seconds=turn.max_seconds,

@@ -6,7 +6,7 @@ import pytest
 from browser_stage import gone, keep_picture, last_run, reaches, run_id, say, shown
 from served_folder import until
 
-from turnbuckle.lab.script import Call, Cut, Finish, Say
+from turnbuckle.lab.script import Call, CutOff, Finish, Say
 
 pytestmark = pytest.mark.process
 
@@ -96,7 +96,7 @@ def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
     def model(request):
         return (
             Call("write_file", '{"path":"notes.md","content":"# Notes\\nThe first li', 0, closed=False),
-            Cut("reset"),
+            CutOff("reset"),
         )
 
     more = "[turn]\nmax_calls = 2"

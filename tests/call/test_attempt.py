@@ -9,7 +9,7 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.stall import Activity
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.script import Call, Case, Comments, Cut, Finish, More, Open, Reason, Say, Stall, Status
+from turnbuckle.lab.script import Call, Case, Comments, CutOff, Finish, More, Open, Reason, Say, Stall, Status
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Event, TextDelta
@@ -323,7 +323,7 @@ def test_what_arrived_before_a_reset_is_handed_over_though_nobody_was_reading():
                 await asyncio.sleep(5)
         return batches
 
-    batches = on_stage(played(Say("first "), Stall(1), Say("second "), Stall(1), Say("third"), Stall(1), Cut("reset")), scene)  # fmt: skip
+    batches = on_stage(played(Say("first "), Stall(1), Say("second "), Stall(1), Say("third"), Stall(1), CutOff("reset")), scene)  # fmt: skip
     assert reply_of(batches).text == "first second third"
     assert failure_of(batches).kind == "reset"
 

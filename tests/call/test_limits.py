@@ -2,17 +2,17 @@
 
 import pytest
 
-from turnbuckle.call.limits import Limit, Limits, Pace, StallSettings, describe, limits_for
+from turnbuckle.call.limits import AttemptLimits, Limit, RoutePace, StallSettings, describe, limits_for
 
 CLOCKS = ("connect", "first_event", "gap", "gap_in_call", "thinking", "silence")
 
 
-def limits(settings: StallSettings | None = None, **fields) -> Limits:
+def limits(settings: StallSettings | None = None, **fields) -> AttemptLimits:
     return limits_for(settings or StallSettings(), **{"prompt_size": 0, **fields})
 
 
-def taught(share: float, times: int = Pace.ENOUGH) -> Pace:
-    pace = Pace()
+def taught(share: float, times: int = RoutePace.ENOUGH) -> RoutePace:
+    pace = RoutePace()
     for _ in range(times):
         for what in ("first_event", "gap", "gap_in_call"):
             pace.note(what, share, Limit(1, default=1))
@@ -48,7 +48,7 @@ def test_the_effective_values_and_their_sources_can_be_printed():
     assert told["connect"] == "10 s, configured"
     assert told["first_event"] == "120 s, learned"
     assert told["thinking"] == "600 s, default"
-    assert set(told) == set(Limits.__struct_fields__)
+    assert set(told) == set(AttemptLimits.__struct_fields__)
 
 
 def test_a_long_prompt_is_given_time_to_be_read():
@@ -87,10 +87,10 @@ def test_silence_in_text_is_shorter_than_the_gap_and_a_call_may_be_silent_for_fi
 @pytest.mark.parametrize(
     "share, times, scale",
     [
-        (0.25, Pace.ENOUGH - 1, None),
-        (0.25, Pace.ENOUGH, 1.0),
-        (0.0, Pace.ENOUGH, Pace.LEAST),
-        (0.9, Pace.ENOUGH, Pace.MOST),
+        (0.25, RoutePace.ENOUGH - 1, None),
+        (0.25, RoutePace.ENOUGH, 1.0),
+        (0.0, RoutePace.ENOUGH, RoutePace.LEAST),
+        (0.9, RoutePace.ENOUGH, RoutePace.MOST),
     ],
 )
 def test_what_is_learned_is_four_times_the_longest_wait_within_bounds(share, times, scale):
@@ -99,7 +99,7 @@ def test_what_is_learned_is_four_times_the_longest_wait_within_bounds(share, tim
 
 def test_only_the_latest_waits_are_remembered():
     pace = taught(0.6)
-    for _ in range(Pace.KEPT):
+    for _ in range(RoutePace.KEPT):
         pace.note("gap", 0.25, Limit(1, default=1))
     assert pace.scale("gap") == 1.0
 
@@ -112,7 +112,7 @@ def test_a_route_with_quick_text_is_still_given_time_to_think():
 # A machine of one's own that reads slowly
 
 
-def read_by(*prompts: tuple[float, int]) -> Pace:
+def read_by(*prompts: tuple[float, int]) -> RoutePace:
     """A local server that read prompts of these sizes in so many seconds, and is otherwise quick."""
     pace = taught(0.001)
     for seconds, size in prompts:
@@ -120,7 +120,7 @@ def read_by(*prompts: tuple[float, int]) -> Pace:
     return pace
 
 
-def first(pace: Pace, size: int, **fields) -> float:
+def first(pace: RoutePace, size: int, **fields) -> float:
     return limits(prompt_size=size, pace=pace, **{"local": True, **fields}).first_event.seconds
 
 

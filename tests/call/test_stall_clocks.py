@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.call.limits import Limit, Limits, Pace, StallSettings, limits_for
+from turnbuckle.call.limits import AttemptLimits, Limit, RoutePace, StallSettings, limits_for
 from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
 from turnbuckle.vocab.events import (
     Alive,
@@ -24,7 +24,7 @@ from turnbuckle.vocab.events import (
     UsageNoted,
 )
 
-LIMITS = Limits(
+LIMITS = AttemptLimits(
     connect=Limit(10),
     first_event=Limit(100),
     gap=Limit(40),
@@ -183,8 +183,8 @@ def test_a_failure_that_was_noticed_late_says_so():
 
 
 def test_a_finished_attempt_teaches_its_route_its_longest_waits():
-    pace = Pace()
-    for _ in range(Pace.ENOUGH):
+    pace = RoutePace()
+    for _ in range(RoutePace.ENOUGH):
         limits = limits_for(StallSettings(), prompt_size=0)
         watch = watched(
             [(17, [START]), (18, [TEXT]), (48, [TEXT]), (49, [CALL]), (139, [ARGS]), (140, [Ended("x")])]
@@ -197,11 +197,11 @@ def test_a_finished_attempt_teaches_its_route_its_longest_waits():
 
 
 def test_time_spent_thinking_teaches_nothing_about_gaps_in_text():
-    pace = Pace()
-    for _ in range(Pace.ENOUGH):
+    pace = RoutePace()
+    for _ in range(RoutePace.ENOUGH):
         watch = watched([(6, [START]), (100, [THOUGHT]), (190, [TEXT]), (191, [TEXT])])
         watch.teach(pace, limits_for(StallSettings(), prompt_size=0))
-    assert pace.scale("gap") == Pace.LEAST
+    assert pace.scale("gap") == RoutePace.LEAST
 
 
 @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ def test_time_spent_thinking_teaches_nothing_about_gaps_in_text():
     ],
 )
 def test_a_learned_limit_that_fires_is_forgotten(story: Story, clock: str, what):
-    pace = Pace()
-    for _ in range(Pace.ENOUGH):
+    pace = RoutePace()
+    for _ in range(RoutePace.ENOUGH):
         for name in ("first_event", "gap", "gap_in_call"):
             pace.note(name, 1.0, Limit(100, default=100))
     watch = watched(story)

@@ -14,7 +14,7 @@ from call_stage import Stage, failure_of, on_stage, played, reply_of, request_of
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.transport import Connections, check_library, from_exception, open_socket, proxy_for
-from turnbuckle.lab.script import Cut, Finish, Raw, Say
+from turnbuckle.lab.script import CutOff, Finish, Raw, Say
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
@@ -163,7 +163,7 @@ def test_a_body_that_ends_with_its_connection_is_judged_by_the_protocol():
     async def scene(stage: Stage):
         return await stage.run()
 
-    batches = on_stage(played(Say("hi"), Raw("data: [DONE]\n\n"), Cut("fin")), scene)
+    batches = on_stage(played(Say("hi"), Raw("data: [DONE]\n\n"), CutOff("fin")), scene)
     assert reply_of(batches).text == "hi"
 
 

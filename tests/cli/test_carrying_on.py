@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from commands import command, configure, facts_of, provider
 
-from turnbuckle.lab.script import Call, Case, Cut, Finish, Say, ScriptItem
+from turnbuckle.lab.script import Call, Case, CutOff, Finish, Say, ScriptItem
 from turnbuckle.turn.facts import DraftClosed, DraftKept, RunEnded, RunStarted
 from turnbuckle.vocab.messages import text_of
 
@@ -18,7 +18,7 @@ _CUT: tuple[ScriptItem, ...] = (
         0,
         closed=False,
     ),
-    Cut("reset"),
+    CutOff("reset"),
 )
 
 

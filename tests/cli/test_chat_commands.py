@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.cli.chat.commands import WORDS, Command, Message, Wrong, about, help_text, parse
+from turnbuckle.cli.chat.commands import WORDS, ChatMessage, Command, Wrong, about, help_text, parse
 from turnbuckle.session.commands import HELP
 
 
@@ -10,13 +10,13 @@ from turnbuckle.session.commands import HELP
 @pytest.mark.parametrize(
     "text, meant",
     [
-        ("hello", Message("hello")),
+        ("hello", ChatMessage("hello")),
         ("/stop", Command("stop")),
         ("/STOP ", Command("stop")),
         ("/new", Command("new")),
-        ("/new york is a city", Message("/new york is a city")),
-        ("/etc/hosts", Message("/etc/hosts")),
-        ("/^a+$/ matches what?", Message("/^a+$/ matches what?")),
+        ("/new york is a city", ChatMessage("/new york is a city")),
+        ("/etc/hosts", ChatMessage("/etc/hosts")),
+        ("/^a+$/ matches what?", ChatMessage("/^a+$/ matches what?")),
         ("/quit", Command("quit")),
         ("/exit", Command("quit")),
         ("/session other", Command("session", "other")),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from turnbuckle.cli.chat.printing import Typesetter
-from turnbuckle.cli.chat.renderer import CommandReply, UserWords
+from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
 from turnbuckle.cli.pieces import Break, Line, Words
 
 MARKDOWN = """# Head
@@ -81,7 +81,7 @@ def test_nothing_that_is_said_steers_the_terminal(evil):
         Words(f"\n| {evil} |\n|---|\n"),
         Words(evil, reasoning=True),
         Line(evil, "tool"),
-        CommandReply(evil),
+        CommandOutput(evil),
     ]
     shown = ESCAPES.sub("", printed(pieces, color=True))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
@@ -99,7 +99,7 @@ def test_a_notice_in_the_middle_of_a_paragraph_stands_behind_it():
 def test_an_answer_to_a_command_does_not_wait_and_tears_nothing():
     setter = Typesetter(color=False)
     setter.take([Words("half a sen")], 80)
-    assert setter.take([CommandReply("no sessions")], 80) == "no sessions\n"
+    assert setter.take([CommandOutput("no sessions")], 80) == "no sessions\n"
     assert setter.take([Words("tence"), Break()], 80) == "\nhalf a sentence\n"
 
 

@@ -7,7 +7,7 @@ import pytest
 from chat_stage import Shown, eventually, no_pause, talk_of
 from live_stage import PATIENCE, door, played, provider, run, served
 
-from turnbuckle.cli.backend import Lost, Refused
+from turnbuckle.cli.backend import BackendRefused, Lost
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.lab.received import last_user_text, results_brought
@@ -266,7 +266,7 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         assert "* work" in listed
         assert ledger == "nothing was wasted"
         assert models.splitlines() == ["agent", "lab"]
-        with pytest.raises(Refused):
+        with pytest.raises(BackendRefused):
             await place.draft("r1:d1")
         await talk.close()
         later, front = talk_of(place)
@@ -283,9 +283,9 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
 def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused(tmp_path):
     async def scene(stage):
         stage.owner("ann")
-        with pytest.raises(Refused, match="401"):
+        with pytest.raises(BackendRefused, match="401"):
             await remote(stage).latest()
-        with pytest.raises(Refused, match="401"):
+        with pytest.raises(BackendRefused, match="401"):
             async for _ in remote(stage).follow("r1", 0):
                 pass
         server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)

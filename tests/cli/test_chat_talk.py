@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from chat_stage import Scene, ended, eventually, play, spoke, started, talk_of
 
-from turnbuckle.cli.backend import Lost, Refused
+from turnbuckle.cli.backend import BackendRefused, Lost
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, UserSpoke
 from turnbuckle.vocab.messages import Message, TextPart
 
@@ -78,7 +78,7 @@ def test_a_message_in_doubt_is_sent_again_under_the_same_key():
 def test_a_message_that_is_refused_is_told_and_waits_no_more():
     async def scene():
         place = Scene()
-        place.say_fails = [Refused("too much")]
+        place.say_fails = [BackendRefused("too much")]
         talk, front = talk_of(place)
         await talk.open()
         talk.entered("hello")

@@ -9,10 +9,10 @@ import pytest
 from commands import command
 
 from turnbuckle.lab.clock import RealClock
-from turnbuckle.tools.background import Process, Processes
+from turnbuckle.tools.background import BackgroundProcess, Processes
 
 
-async def started(folder: Path) -> Process:
+async def started(folder: Path) -> BackgroundProcess:
     where = os.open(folder, os.O_RDONLY)
     try:
         return await Processes(folder / ".turnbuckle", RealClock()).start(

@@ -8,8 +8,8 @@ from call_stage import Stage, on_stage, route_to
 
 from turnbuckle.call.presets import PRESETS, Preset
 from turnbuckle.cli.doctor.finding import Finding, all_well
-from turnbuckle.cli.init.search import Found, for_chat, keys_found, models_of, servers_found
-from turnbuckle.cli.init.trial import Trial, advice, findings, try_route
+from turnbuckle.cli.init.search import FoundProvider, for_chat, keys_found, models_of, servers_found
+from turnbuckle.cli.init.trial import RouteTrial, advice, findings, try_route
 from turnbuckle.lab.cases import find_case
 from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem, Status
 from turnbuckle.vocab.failure import Failure, FailureKind, failure
@@ -37,8 +37,8 @@ NO_TOOLS = Case(
 )
 
 
-def tried(case: Case | str, protocol: ProtocolName, **fields: Any) -> Trial:
-    async def scene(stage: Stage) -> Trial:
+def tried(case: Case | str, protocol: ProtocolName, **fields: Any) -> RouteTrial:
+    async def scene(stage: Stage) -> RouteTrial:
         return await try_route(route_to(stage.provider.url + "/v1", protocol, **fields), clock=stage.clock)
 
     return on_stage(find_case(case) if isinstance(case, str) else case, scene)
@@ -150,7 +150,7 @@ def test_a_provider_without_a_list_says_why() -> None:
 
 
 def test_servers_that_answer_on_this_machine_are_found_and_others_are_not() -> None:
-    async def scene(stage: Stage) -> list[Found]:
+    async def scene(stage: Stage) -> list[FoundProvider]:
         here = Preset("openai_chat", stage.provider.url + "/v1")
         nobody = Preset("openai_chat", "http://127.0.0.1:9/v1")
         away = Preset("openai_chat", "https://api.example.org/v1")

@@ -20,7 +20,7 @@ from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.lab.received import brings_results, last_user_text, shown_draft
 from turnbuckle.lab.script import (
     Call,
-    Cut,
+    CutOff,
     Finish,
     KillAfter,
     LabRequest,
@@ -85,7 +85,7 @@ async def simply(stage: Any, text: str = "go", **more: Any) -> bytes:
 
 def cut_in_text(request: LabRequest) -> Any:
     if request.number == 1:
-        return [Pace(9, 0.02), Say("# Rigging\n\nA turnbuckle takes up **slack** in a"), Cut("reset")]
+        return [Pace(9, 0.02), Say("# Rigging\n\nA turnbuckle takes up **slack** in a"), CutOff("reset")]
     return [
         Pace(9, 0.02),
         Say("slack** in a wire 🪢, and\n\n- it has two threads\n- one runs left\n"),
@@ -127,7 +127,7 @@ def full_up(request: LabRequest) -> Any:
 
 def fails_on_main(request: LabRequest) -> Any:
     if request.model == "m":
-        return [Say("Half an "), Cut("fin")] if request.number == 1 else [Status(500)]
+        return [Say("Half an "), CutOff("fin")] if request.number == 1 else [Status(500)]
     return [Say("answer, by the spare one."), Finish()]
 
 
@@ -194,7 +194,7 @@ def killed_every_700(request: LabRequest) -> Any:
 
 def never_ends(request: LabRequest) -> Any:
     if request.number == 1:
-        return [Call("write_file", '{"path":"a.md","content":"kept 🪢 words', closed=False), Cut("reset")]
+        return [Call("write_file", '{"path":"a.md","content":"kept 🪢 words', closed=False), CutOff("reset")]
     return [Stall("forever")]
 
 

@@ -22,7 +22,7 @@ STREAMS = ("a", "b")
 class Counted:
     """A connection that notes each query."""
 
-    def __init__(self, inner: database.Connection) -> None:
+    def __init__(self, inner: database.SqlConnection) -> None:
         self.inner = inner
         self.queries: list[str] = []
 

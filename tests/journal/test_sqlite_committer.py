@@ -15,7 +15,7 @@ from turnbuckle.journal.tail import tail
 class Watched:
     """A connection that notes what runs in which thread, and can be held up at its next synced commit."""
 
-    def __init__(self, inner: database.Connection) -> None:
+    def __init__(self, inner: database.SqlConnection) -> None:
         self.inner = inner
         self.log: list[tuple[str, bool]] = []  # (statement, whether on the loop's thread)
         self.gate = threading.Event()
@@ -52,7 +52,7 @@ class Bench:
     def __init__(self, folder: Path, checkpoint_pages: int = committer.CHECKPOINT_PAGES) -> None:
         self.journal = SqliteJournal(folder, connect=self._connect, checkpoint_pages=checkpoint_pages)
 
-    def _connect(self, file: Path, *, read_only: bool = False) -> database.Connection:
+    def _connect(self, file: Path, *, read_only: bool = False) -> database.SqlConnection:
         inner = database.connect(file, read_only=read_only)
         if read_only:
             return inner

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from turnbuckle.lab.actions import Action, End, Head, Wait, Write
-from turnbuckle.lab.dialogue import Player, Rehearsal, rehearse
+from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
+from turnbuckle.lab.dialogue import DryRun, ScriptPlayer, rehearse
 from turnbuckle.lab.script import (
     Call,
     Comments,
-    Cut,
+    CutOff,
     Dribble,
     Error,
     Finish,
@@ -51,14 +51,14 @@ def _request(protocol: ProtocolName = "openai_chat", stream: bool = True) -> Lab
 def _actions(
     *script: ScriptItem, protocol: ProtocolName = "openai_chat", stream: bool = True
 ) -> list[Action]:
-    return list(Player(_request(protocol, stream)).play(script))
+    return list(ScriptPlayer(_request(protocol, stream)).play(script))
 
 
-def _play(*script: ScriptItem, protocol: ProtocolName = "openai_chat", stream: bool = True) -> Rehearsal:
+def _play(*script: ScriptItem, protocol: ProtocolName = "openai_chat", stream: bool = True) -> DryRun:
     return rehearse(script, _request(protocol, stream))
 
 
-def _reply(played: Rehearsal, protocol: ProtocolName) -> Reply:
+def _reply(played: DryRun, protocol: ProtocolName) -> Reply:
     decoder = open_answer(protocol, status=played.status or 200, headers=played.headers)
     events: list[Event] = decoder.feed(played.body)
     ends = {"tidy": broken_by("tidy"), "fin": broken_by("incomplete"), "reset": broken_by("reset")}
@@ -106,7 +106,7 @@ def test_a_refusal_is_read_as_one(protocol: ProtocolName, stream: bool) -> None:
 @both_modes
 @pytest.mark.parametrize("how", ["tidy", "fin", "reset"])
 def test_a_cut_script_never_looks_finished(protocol: ProtocolName, stream: bool, how: str) -> None:
-    played = _play(Say("half an answer"), Cut(how), protocol=protocol, stream=stream)  # type: ignore[arg-type]
+    played = _play(Say("half an answer"), CutOff(how), protocol=protocol, stream=stream)  # type: ignore[arg-type]
     reply = _reply(played, protocol)
     assert played.end == how
     assert isinstance(reply.last, CutWord)
@@ -123,7 +123,7 @@ def test_behind_the_last_step_the_body_ends_tidily_and_nothing_is_added(protocol
 @every_protocol
 @pytest.mark.parametrize("inside", ["frame", "character"])
 def test_a_cut_inside_something_sends_half_of_it(protocol: ProtocolName, inside: str) -> None:
-    played = _play(Say("before"), Cut("fin", inside), protocol=protocol)  # type: ignore[arg-type]
+    played = _play(Say("before"), CutOff("fin", inside), protocol=protocol)  # type: ignore[arg-type]
     assert not played.body.endswith(b"\n\n")
     assert _reply(played, protocol).text == "before"
     if inside == "character":
@@ -132,25 +132,25 @@ def test_a_cut_inside_something_sends_half_of_it(protocol: ProtocolName, inside:
 
 
 def test_nothing_is_sent_before_a_step_that_sends() -> None:
-    assert _actions(Stall(3), Cut("fin")) == [Wait(3), End("fin")]
+    assert _actions(Stall(3), CutOff("fin")) == [Wait(3), End("fin")]
     assert _actions(Stall("forever"))[0] == Wait(math.inf)
-    assert [type(action) for action in _actions(Open(), Stall(3))] == [Head, Write, Wait, End]
+    assert [type(action) for action in _actions(Open(), Stall(3))] == [SendHead, Write, Wait, End]
 
 
 def test_a_head_is_sent_once() -> None:
     heads = [
         action
         for action in _actions(Open(), Say("a"), Raw("x"), Comments(2, 1), Finish())
-        if type(action) is Head
+        if type(action) is SendHead
     ]
     assert len(heads) == 1
     assert heads[0].headers["content-type"].startswith("text/event-stream")
 
 
 def test_a_paced_text_comes_in_pieces_with_waits() -> None:
-    actions = _actions(Pace(2, 0.5), Say("abcdef"), Cut("fin"))
+    actions = _actions(Pace(2, 0.5), Say("abcdef"), CutOff("fin"))
     assert sum(isinstance(action, Wait) for action in actions) == 3
-    assert _play(Pace(2, 0.5), Say("abcdef"), Cut("fin")).seconds == 1.5
+    assert _play(Pace(2, 0.5), Say("abcdef"), CutOff("fin")).seconds == 1.5
 
 
 @every_protocol
@@ -162,7 +162,7 @@ def test_a_dribble_changes_the_writes_and_not_the_bytes(protocol: ProtocolName) 
 
 
 def test_modifiers_hold_together_and_from_where_they_stand() -> None:
-    actions = _actions(Say("abcd"), Pace(1, 2.0), Dribble(16, 0.0), Say("ef"), Dribble(0), Cut("fin"))
+    actions = _actions(Say("abcd"), Pace(1, 2.0), Dribble(16, 0.0), Say("ef"), Dribble(0), CutOff("fin"))
     assert [action.seconds for action in actions if isinstance(action, Wait)] == [2.0, 2.0]
     sizes = [len(action.data) for action in actions if isinstance(action, Write)]
     assert sizes[0] > 16

@@ -2,20 +2,28 @@
 
 import pytest
 
-from turnbuckle.lab.http1 import MAX_BODY, MAX_HEAD, Problem, Request, RequestReader, chunk_bytes, head_bytes
+from turnbuckle.lab.http1 import (
+    MAX_BODY,
+    MAX_HEAD,
+    BadRequest,
+    Request,
+    RequestReader,
+    chunk_bytes,
+    head_bytes,
+)
 
 PLAIN = b"POST /v1/messages?beta=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nX-Lab-Case: happy\r\n\r\n{}"
 CHUNKED = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;ext=1\r\n!\r\n0\r\n\r\n"
 
 
-def _take_all(*chunks: bytes) -> list[Request | Problem]:
+def _take_all(*chunks: bytes) -> list[Request | BadRequest]:
     reader = RequestReader()
-    found: list[Request | Problem] = []
+    found: list[Request | BadRequest] = []
     for chunk in chunks:
         reader.feed(chunk)
         while (request := reader.take()) is not None:
             found.append(request)
-            if isinstance(request, Problem):
+            if isinstance(request, BadRequest):
                 return found
     return found
 
@@ -81,7 +89,7 @@ def test_a_connection_is_kept_as_the_client_wishes(first_line: str, wish: str, k
 )
 def test_a_request_that_can_not_be_read_gets_a_status(data: bytes, status: int) -> None:
     (problem,) = _take_all(data)
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, BadRequest)
     assert problem.status == status
 
 

@@ -13,7 +13,7 @@ from turnbuckle.lab.script import (
     Call,
     Case,
     Comments,
-    Cut,
+    CutOff,
     Dribble,
     Finish,
     LabRequest,
@@ -131,13 +131,13 @@ async def _read_to_the_end(
 
 
 def test_a_tidy_end_raises_nothing() -> None:
-    (got, error), _ = _on_stage(_case(Say("half"), Cut("tidy")), _read_to_the_end)
+    (got, error), _ = _on_stage(_case(Say("half"), CutOff("tidy")), _read_to_the_end)
     assert b"half" in got
     assert error is None
 
 
 def test_a_close_without_terminator_is_seen_as_one() -> None:
-    (got, error), provider = _on_stage(_case(Say("half"), Cut("fin")), _read_to_the_end)
+    (got, error), provider = _on_stage(_case(Say("half"), CutOff("fin")), _read_to_the_end)
     assert b"half" in got
     assert isinstance(error, aiohttp.ClientPayloadError)
     assert "ConnectionResetError" not in str(error)
@@ -145,7 +145,7 @@ def test_a_close_without_terminator_is_seen_as_one() -> None:
 
 
 def test_a_reset_is_a_reset_and_swallows_nothing_that_was_sent() -> None:
-    (got, error), provider = _on_stage(_case(Say("x" * 5000, pieces=7), Cut("reset")), _read_to_the_end)
+    (got, error), provider = _on_stage(_case(Say("x" * 5000, pieces=7), CutOff("reset")), _read_to_the_end)
     assert len(got) == provider.requests[0].progress.sent
     assert isinstance(error, aiohttp.ClientPayloadError)
     assert "ConnectionResetError" in str(error)
@@ -153,13 +153,13 @@ def test_a_reset_is_a_reset_and_swallows_nothing_that_was_sent() -> None:
 
 @pytest.mark.parametrize("how", ["fin", "reset"])
 def test_a_connection_can_end_before_any_answer(how: str) -> None:
-    (got, error), _ = _on_stage(_case(Cut(how)), _read_to_the_end)  # type: ignore[arg-type]
+    (got, error), _ = _on_stage(_case(CutOff(how)), _read_to_the_end)  # type: ignore[arg-type]
     assert got == b""
     assert isinstance(error, aiohttp.ClientConnectionError)
 
 
 def test_a_half_character_arrives_as_half_a_character() -> None:
-    (got, error), _ = _on_stage(_case(Say("ok"), Cut("fin", "character")), _read_to_the_end)
+    (got, error), _ = _on_stage(_case(Say("ok"), CutOff("fin", "character")), _read_to_the_end)
     assert error is not None
     with pytest.raises(UnicodeDecodeError, match="unexpected end of data"):
         got.decode()

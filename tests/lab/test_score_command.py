@@ -14,16 +14,16 @@ from score_servers import Naive, open_server
 
 from turnbuckle.cli.main import main
 from turnbuckle.lab.score.card import as_json, foot, head, line
-from turnbuckle.lab.score.facts import Heard, Played, Wanted
+from turnbuckle.lab.score.facts import Expectation, Heard, Played
 from turnbuckle.lab.score.grades import GRADES, grade
-from turnbuckle.lab.score.player import Row
+from turnbuckle.lab.score.player import ScoreRow
 from turnbuckle.lab.score.tale import TALE
 from turnbuckle.lab.score.trials import TRIALS, USUAL
 
 
-def row(name: str, heard: Heard, **more) -> Row:
-    played = Played(Wanted(TALE, characters=len(TALE)), heard, **more)
-    return Row(name, "a summary", played, grade(played))
+def row(name: str, heard: Heard, **more) -> ScoreRow:
+    played = Played(Expectation(TALE, characters=len(TALE)), heard, **more)
+    return ScoreRow(name, "a summary", played, grade(played))
 
 
 GOOD = row("clean", Heard("done", TALE, finish="stop"))

@@ -6,22 +6,24 @@ import live_stage
 import pytest
 from score_servers import Hangs, HangsUp, Naive, Remembers, Runs, Skips, Spends, StartsOver, open_server
 
-from turnbuckle.lab.score.player import Player, Row, Scoring, new_backstage
+from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
 from turnbuckle.lab.score.trials import find_trials
 
 WORD = "0123456789ab"
 
 
-def scored(kind: type[Naive], cases: str, *, seconds: float = 5.0, canary: Path | None = None) -> list[Row]:
-    async def main() -> list[Row]:
+def scored(
+    kind: type[Naive], cases: str, *, seconds: float = 5.0, canary: Path | None = None
+) -> list[ScoreRow]:
+    async def main() -> list[ScoreRow]:
         async with new_backstage("127.0.0.1", 0) as backstage, open_server(kind(backstage.url)) as address:
-            player = Player(backstage, Scoring(address, WORD, seconds=seconds, canary=canary))
+            player = Scorer(backstage, Scoring(address, WORD, seconds=seconds, canary=canary))
             return [row async for row in player.rows(find_trials(cases))]
 
     return live_stage.run(main())
 
 
-def refused(rows: list[Row]) -> dict[str, set[str]]:
+def refused(rows: list[ScoreRow]) -> dict[str, set[str]]:
     """The marks that were not given, by case."""
     assert [row.trial for row in rows if row.play.idle] == []
     named = {f"{row.trial} plain" if row.play.heard.plain else row.trial: row for row in rows}

@@ -5,7 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnbuckle.lab.score.facts import Again, Attempt, HandedCall, Heard, Played, Result, Wanted
+from turnbuckle.lab.score.facts import (
+    Again,
+    Expectation,
+    Heard,
+    Played,
+    ProviderAttempt,
+    SeenCall,
+    SentResult,
+)
 from turnbuckle.lab.score.grades import (
     GRADES,
     comes_back,
@@ -23,12 +31,12 @@ from turnbuckle.lab.score.tale import TALE
 SIZE = len(TALE)
 HALF = TALE[:200]
 ARGUMENTS = {"path": "a.txt", "content": "some words"}
-WHOLE_CALL = HandedCall("c1", "write_note", msgspec.json.encode(ARGUMENTS).decode())
-HALF_CALL = HandedCall("c1", "write_note", '{"path":"a.txt","content":"some wo')
-OTHER_CALL = HandedCall("c2", "write_note", '{"path":"b.txt","content":"some words"}')
-TEXT = Wanted(TALE, characters=SIZE)
-CALL = Wanted(calls=(ARGUMENTS,), cut_call=True, requests=2, characters=len(WHOLE_CALL.arguments))
-OWN = Wanted(TALE, cut_call=True, writes=True, own_tools=True, requests=3, characters=SIZE)
+WHOLE_CALL = SeenCall("c1", "write_note", msgspec.json.encode(ARGUMENTS).decode())
+HALF_CALL = SeenCall("c1", "write_note", '{"path":"a.txt","content":"some wo')
+OTHER_CALL = SeenCall("c2", "write_note", '{"path":"b.txt","content":"some words"}')
+TEXT = Expectation(TALE, characters=SIZE)
+CALL = Expectation(calls=(ARGUMENTS,), cut_call=True, requests=2, characters=len(WHOLE_CALL.arguments))
+OWN = Expectation(TALE, cut_call=True, writes=True, own_tools=True, requests=3, characters=SIZE)
 
 WHOLE = Heard("done", TALE, finish="stop")
 STOPPED_HALF = Heard("done", HALF, finish="stop")
@@ -38,19 +46,19 @@ SILENT = Heard("silent", HALF, seconds=30.0)
 HANDED = Heard("done", calls=(WHOLE_CALL,), finish="tool_calls")
 HANDED_HALF = Heard("done", calls=(HALF_CALL,), finish="tool_calls")
 
-CUT = Attempt(HALF)
-REST = Attempt(TALE[200:], ended=True)
-CLEAN = Attempt(TALE, ended=True)
-CUT_CALL = Attempt(calls=(HALF_CALL,))
-LYING_CALL = Attempt(calls=(HALF_CALL,), ended=True)
-SOUND_CALL = Attempt(calls=(WHOLE_CALL,), ended=True)
+CUT = ProviderAttempt(HALF)
+REST = ProviderAttempt(TALE[200:], ended=True)
+CLEAN = ProviderAttempt(TALE, ended=True)
+CUT_CALL = ProviderAttempt(calls=(HALF_CALL,))
+LYING_CALL = ProviderAttempt(calls=(HALF_CALL,), ended=True)
+SOUND_CALL = ProviderAttempt(calls=(WHOLE_CALL,), ended=True)
 
 
-def asked_with(result: str, call: str = "c1") -> Attempt:
-    return Attempt(TALE, results=(Result(call, result),), ended=True)
+def asked_with(result: str, call: str = "c1") -> ProviderAttempt:
+    return ProviderAttempt(TALE, results=(SentResult(call, result),), ended=True)
 
 
-def play(wanted: Wanted, heard: Heard, *attempts: Attempt, **more) -> Played:
+def play(wanted: Expectation, heard: Heard, *attempts: ProviderAttempt, **more) -> Played:
     return Played(wanted, heard, attempts, **more)
 
 
@@ -151,20 +159,20 @@ HEALED = [
     (play(OWN, WHOLE, traces="whole"), Y),
     (play(OWN, WHOLE, traces="none"), N),
     (play(OWN, WHOLE, traces="half"), N),
-    (play(Wanted(TALE, heals=False), Heard("done", HALF, finish="length")), NA),
+    (play(Expectation(TALE, heals=False), Heard("done", HALF, finish="length")), NA),
 ]
 FRUGAL = [
     (play(TEXT, WHOLE, CLEAN), Y),
     (play(TEXT, WHOLE, CUT, REST), Y),
     (play(TEXT, WHOLE, CUT, CLEAN), Y),
-    (play(TEXT, WHOLE, *[Attempt()] * 2, CLEAN), Y),
-    (play(TEXT, WHOLE, *[Attempt()] * 3, CLEAN), N),
+    (play(TEXT, WHOLE, *[ProviderAttempt()] * 2, CLEAN), Y),
+    (play(TEXT, WHOLE, *[ProviderAttempt()] * 3, CLEAN), N),
     (play(TEXT, WHOLE, CLEAN, CLEAN), Y),
     (play(TEXT, WHOLE, CLEAN, CUT, CLEAN), N),
-    (play(TEXT, FAILED, *[Attempt()] * 4), N),
+    (play(TEXT, FAILED, *[ProviderAttempt()] * 4), N),
     (play(TEXT, FAILED, CUT), NA),
     (play(TEXT, STOPPED_HALF, CUT), NA),
-    (play(Wanted(TALE, heals=False, characters=SIZE), Heard("done", HALF, finish="length"), CUT), NA),
+    (play(Expectation(TALE, heals=False, characters=SIZE), Heard("done", HALF, finish="length"), CUT), NA),
 ]
 COMES_BACK = [
     (play(TEXT, WHOLE, CLEAN, again=Again(True, 0)), Y),

@@ -10,10 +10,10 @@ import live_stage
 import pytest
 
 from turnbuckle.lab.score.backstage import Play
-from turnbuckle.lab.score.model import Scene, broken, goes_on, half, shown_before, writes_much
+from turnbuckle.lab.score.model import PlayState, broken, goes_on, half, shown_before, writes_much
 from turnbuckle.lab.score.player import new_backstage
 from turnbuckle.lab.score.tale import NOTE, TALE, WRITTEN
-from turnbuckle.lab.script import Call, Cut, LabRequest, Say
+from turnbuckle.lab.script import Call, CutOff, LabRequest, Say
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest
@@ -25,7 +25,7 @@ APPEND = ("append_file", {"path": S, "content": S})
 SHELL = ("shell", {"command": S})
 
 
-def scene(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str = "a.txt") -> Scene:
+def scene(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str = "a.txt") -> PlayState:
     offered = [
         {
             "type": "function",
@@ -33,7 +33,7 @@ def scene(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str =
         }
         for name, given in tools
     ]
-    return Scene(
+    return PlayState(
         LabRequest("openai_chat", body={"messages": messages, "tools": offered}), number, (path,), "mark", 0.0
     )
 
@@ -55,8 +55,8 @@ def test_it_begins_anew_when_it_is_shown_nothing_of_its_own():
 
 
 def test_it_breaks_as_often_as_it_is_told_to():
-    model = broken(half(Cut("fin")))
-    assert model(scene([user("go")], 1))[-1] == Cut("fin")
+    model = broken(half(CutOff("fin")))
+    assert model(scene([user("go")], 1))[-1] == CutOff("fin")
     assert model(scene([user("go"), {"role": "assistant", "content": TALE[:318]}], 2))[0] == Say(TALE[318:])
 
 
@@ -71,7 +71,7 @@ def test_it_sees_all_that_was_said_and_called_in_every_protocol(protocol):
         Message("user", (TextPart("Make smaller calls."),)),
     )
     body = protocol.build(ModelRequest("m", history), Quirks())
-    seen = Scene(LabRequest(protocol.name, body=body), 2, (), "", 0.0)
+    seen = PlayState(LabRequest(protocol.name, body=body), 2, (), "", 0.0)
     assert goes_on(seen)[0] == Say(TALE[318:])
     places = [seen.history.index(words) for words in ("under the keel", "14 bytes", TALE[:318], "smaller")]
     assert places == sorted(places)

@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnbuckle.lab.score.facts import Result
-from turnbuckle.lab.score.tools import CLIENT_TOOLS, Tool, handle, offered, results
+from turnbuckle.lab.score.facts import SentResult
+from turnbuckle.lab.score.tools import CLIENT_TOOLS, OfferedTool, handle, offered, results
 from turnbuckle.lab.script import LabRequest
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 S = {"type": "string"}
 
 
-def tool(name: str, required: tuple[str, ...] = (), **properties: Any) -> Tool:
-    return Tool(name, {"type": "object", "properties": properties, "required": list(required)})
+def tool(name: str, required: tuple[str, ...] = (), **properties: Any) -> OfferedTool:
+    return OfferedTool(name, {"type": "object", "properties": properties, "required": list(required)})
 
 
 READ = tool("read_file", ("path",), path=S)
@@ -52,14 +52,14 @@ UNFIT = [
     ("write", tool("write_file", ("path", "content"), path=S, content={"type": "object"})),
     ("write", tool("write_file", ("content",), content=S)),
     ("write", tool("write_file", ("path", "content", "other"), path=S, content=S, other={"anyOf": [S]})),
-    ("write", Tool("write_file", {})),
+    ("write", OfferedTool("write_file", {})),
     ("command", tool("shell", ("argv",), argv={"type": "array"})),
     ("command", READ),
 ]
 
 
 @pytest.mark.parametrize("deed, given, arguments", FITTING)
-def test_a_tool_is_found_by_its_name_and_its_schema(deed, given: Tool, arguments: dict[str, Any]):
+def test_a_tool_is_found_by_its_name_and_its_schema(deed, given: OfferedTool, arguments: dict[str, Any]):
     found = handle([READ, given], deed)
     assert found is not None
     assert found.name == given.name
@@ -69,7 +69,7 @@ def test_a_tool_is_found_by_its_name_and_its_schema(deed, given: Tool, arguments
 
 
 @pytest.mark.parametrize("deed, given", UNFIT)
-def test_a_tool_whose_arguments_can_not_be_made_is_left_alone(deed, given: Tool):
+def test_a_tool_whose_arguments_can_not_be_made_is_left_alone(deed, given: OfferedTool):
     assert handle([given], deed) is None
 
 
@@ -83,7 +83,7 @@ def test_the_tools_of_a_request_are_read_in_every_protocol(protocol: ProtocolNam
         "gemini": {"functionDeclarations": [{"name": "shell", "parametersJsonSchema": schema}]},
     }
     body = {"tools": [spelt[protocol], {"type": "web_search"}, "?"]}
-    assert offered(LabRequest(protocol, body=body)) == (Tool("shell", schema),)
+    assert offered(LabRequest(protocol, body=body)) == (OfferedTool("shell", schema),)
 
 
 @pytest.mark.parametrize("body", [{}, {"tools": None}, {"tools": {}}])
@@ -125,7 +125,7 @@ RESULTS = {
 
 @pytest.mark.parametrize("protocol", RESULTS)
 def test_the_results_of_a_request_are_read_in_every_protocol(protocol):
-    assert results(LabRequest(protocol, body=RESULTS[protocol])) == (Result("c1", "done"),)
+    assert results(LabRequest(protocol, body=RESULTS[protocol])) == (SentResult("c1", "done"),)
 
 
 def test_the_client_brings_tools_that_can_be_used():

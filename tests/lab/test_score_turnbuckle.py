@@ -7,7 +7,7 @@ import pytest
 from live_stage import Behind, Doors, served
 
 from turnbuckle.lab.score.card import foot, line, totals
-from turnbuckle.lab.score.player import Player, Row, Scoring, new_backstage
+from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
 from turnbuckle.lab.score.trials import USUAL, Trial
 
 CLOCKS = {"gap": 0.4, "first_event": 1.5, "server": "drain = 0"}
@@ -17,8 +17,8 @@ AS_RELAY = tuple(
 )
 
 
-def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[Row]:
-    async def main() -> list[Row]:
+def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[ScoreRow]:
+    async def main() -> list[ScoreRow]:
         async with (
             new_backstage("127.0.0.1", 0) as backstage,
             served(folder, Behind(backstage.provider, Doors()), **CLOCKS) as stage,
@@ -26,7 +26,7 @@ def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[Row]:
             scoring = Scoring(
                 f"http://127.0.0.1:{stage.port}", "0123456789ab", model, seconds=SECONDS, canary=stage.work
             )
-            return [row async for row in Player(backstage, scoring).rows(trials)]
+            return [row async for row in Scorer(backstage, scoring).rows(trials)]
 
     return live_stage.run(main())
 

@@ -7,7 +7,7 @@ from world_tasks import TASKS
 
 from turnbuckle.testing.world.brains import Round, planned
 from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults
-from turnbuckle.testing.world.faults import CutReply, Kill, KillInTool, Pair, Steal, StopAsked, StopInTool
+from turnbuckle.testing.world.faults import CutReply, Kill, KillInTool, Pair, Steal, StopInReply, StopInTool
 from turnbuckle.testing.world.invariants import check_run, check_wanted
 from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import Decided, RunClaimed
@@ -118,7 +118,7 @@ def test_a_stop_and_then_a_kill_at_every_point_break_no_invariant(name, record_p
         base = await Scene(task).play()
         pairs = []
         for stop in faults_of(base):
-            if isinstance(stop, StopInTool) or (isinstance(stop, StopAsked) and stop.after % 4 == 2):
+            if isinstance(stop, StopInTool) or (isinstance(stop, StopInReply) and stop.after % 4 == 2):
                 story = await Scene(task, stop).play()
                 pairs += [Pair(stop, Kill(append, "after")) for append in range(story.appends)]
                 pairs += [Pair(stop, KillInTool(run, "before")) for run in range(story.tool_runs)]

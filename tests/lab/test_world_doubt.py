@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from world_tasks import DONE, END, task
 
-from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.campaign import try_every_fault, try_faults
 from turnbuckle.testing.world.consent_rules import doubts_of
 from turnbuckle.testing.world.faults import (
@@ -25,8 +25,8 @@ from turnbuckle.turn.crash_suspects import NOBODY, QUESTION
 from turnbuckle.turn.facts import ApprovalAnswered, RunClaimed, StopAsked, ToolFinished, ToolStarted
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
-KILLS = Wanted("shell", {"command": "sudo kill -9 1234"})
-MAKE = Wanted("shell", {"command": "make all"})
+KILLS = PlannedCall("shell", {"command": "sudo kill -9 1234"})
+MAKE = PlannedCall("shell", {"command": "make all"})
 ASK = {"shell": "ask"}
 IN_TOOL = KillInTool(0, "after")
 WORLDS = {

@@ -8,7 +8,7 @@ from histories import in_pieces
 from world_tasks import LINES, MORE
 
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.invariants import check_run
 from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import CallsHandedOver, CallsHeld, ModelAsked, ToolStarted
@@ -17,9 +17,12 @@ from turnbuckle.vocab.request import RunOptions, ToolSpec
 
 FIRST = "".join(f"{number:04}: the first file has line {number}\n" for number in range(200))
 SECOND = "".join(f"{number:04}: and the second one has this {number * 31}\n" for number in range(200))
-ONE = Wanted("write_file", {"path": "first.txt", "content": FIRST})
-TWO = Wanted("write_file", {"path": "second.txt", "content": SECOND})
-CALLERS = (Wanted("put", {"name": "first", "body": FIRST}), Wanted("put", {"name": "second", "body": SECOND}))
+ONE = PlannedCall("write_file", {"path": "first.txt", "content": FIRST})
+TWO = PlannedCall("write_file", {"path": "second.txt", "content": SECOND})
+CALLERS = (
+    PlannedCall("put", {"name": "first", "body": FIRST}),
+    PlannedCall("put", {"name": "second", "body": SECOND}),
+)
 RELAY = RunOptions(own_tools=False, tools=(ToolSpec("put"),))
 WHOLE = len(msgspec.json.encode(ONE.arguments)) + len(msgspec.json.encode(TWO.arguments))
 

@@ -13,7 +13,7 @@ from turnbuckle.testing.world.scene import Scene
 from turnbuckle.testing.world.tools import Done
 from turnbuckle.turn.facts import Decided, ModelAsked, StopAsked, Streamed, ToolFinished, ToolStarted
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits
+from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.events import Cut, Ended, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.messages import CallPart, Message, TextPart
@@ -135,7 +135,7 @@ def test_a_robbed_process_that_went_on_is_found():
     assert "robbed_do_nothing" in found(replace(story, robbed=((epoch, count - 1, 0),)))
 
 
-@pytest.mark.parametrize("limits", [Limits(model_calls=1), Limits(tool_calls=1)])
+@pytest.mark.parametrize("limits", [TurnLimits(model_calls=1), TurnLimits(tool_calls=1)])
 def test_a_budget_that_was_not_kept_is_found(limits):
     assert "budgets" in found(replace(STORY, policy=replace(STORY.policy, limits=limits)))
 

@@ -7,7 +7,7 @@ import pytest
 from histories import in_pieces
 
 from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.invariants import check_run
 from turnbuckle.testing.world.scene import Scene, Task
 from turnbuckle.turn.facts import Decided, DraftKept, FinishDraft
@@ -18,7 +18,7 @@ KILL_AFTER = 4_000
 FILE = "".join(
     f'{number:05}: the value "{number * 7919}" of row {number} is kept — π\n' for number in range(SIZE)
 )[:SIZE]
-WRITE = Wanted("write_file", {"path": "big.txt", "content": FILE})
+WRITE = PlannedCall("write_file", {"path": "big.txt", "content": FILE})
 
 
 def play(brain, protocol, **more):
@@ -44,7 +44,7 @@ def test_a_large_file_gets_through_and_is_generated_about_once(protocol):
 @pytest.mark.parametrize("rest", [0, 3_000])
 def test_a_large_file_of_equal_blocks_gets_through_and_loses_none(rest):
     block = FILE[:1_500]
-    write = Wanted("write_file", {"path": "big.txt", "content": block * 12})
+    write = PlannedCall("write_file", {"path": "big.txt", "content": block * 12})
     story = play(planned(Round("", (write,)), Round("Done."), pieces=50, rest=rest), "openai_chat")
     assert story.outcome.kind == "completed"
     assert story.files == {"big.txt": block * 12}

@@ -8,7 +8,7 @@ from histories import in_pieces
 from world_relay_tasks import PAGE, RELAY, RELAY_TASKS, TOOLS
 
 from turnbuckle.lab.script import Finish, Say
-from turnbuckle.testing.world.brains import Round, Wanted, planned
+from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.campaign import try_every_fault
 from turnbuckle.testing.world.faults import CutReply
 from turnbuckle.testing.world.invariants import check_run, check_wanted
@@ -68,7 +68,7 @@ def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, 
 @pytest.mark.parametrize("choice", ["auto", "required", NamedTool("put")], ids=["auto", "required", "named"])
 @in_pieces
 def test_a_large_call_arrives_whole_through_a_provider_that_kills_every_stream(protocol, choice):
-    put = Wanted("put", {"path": "big.txt", "body": FILE})
+    put = PlannedCall("put", {"path": "big.txt", "body": FILE})
     options = RunOptions(
         own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),), tool_choice=choice
     )
@@ -89,7 +89,7 @@ def test_a_large_call_arrives_whole_through_a_provider_that_kills_every_stream(p
 @pytest.mark.requirement("F11", "B7")
 @in_pieces
 def test_a_large_call_whose_model_knows_no_drafts_ends_soon_and_honestly(protocol):
-    put = Wanted("put", {"path": "big.txt", "body": FILE})
+    put = PlannedCall("put", {"path": "big.txt", "body": FILE})
     options = RunOptions(own_tools=False, tools=(msgspec.structs.replace(TOOLS[0], name="put"),))
     brain = planned(Round("", (put,)), pieces=50, drafts=False)
     task = Task("a large call", (brain,), kill_after=KILL_AFTER, kill_plain=True, options=options)
@@ -185,7 +185,7 @@ def test_what_the_caller_asks_of_a_model_reaches_every_model_call():
         response_format={"type": "json_object"},
         extra={"openai_chat": {"seed": 7}, "anthropic": {"top_k": 3}},
     )
-    task = Task("options", (planned(Round("", (Wanted("find", {}),))),), options=options)
+    task = Task("options", (planned(Round("", (PlannedCall("find", {}),))),), options=options)
     story = play(task, CutReply(0, 2, "reset"))
     assert len(story.asked) == 2
     for asked in story.asked:

@@ -10,7 +10,7 @@ from turnbuckle.testing.world.storing import (
     SECOND,
     SOLO,
     Misfortune,
-    Told,
+    StoringResult,
     check_storage,
     play,
 )
@@ -55,9 +55,9 @@ def test_nor_does_a_store_that_fails_for_a_while(kind, operations, record_proper
 
 def test_the_rules_of_a_failing_store_can_fail():
     done = Outcome("completed")
-    good = Told(None, dict.fromkeys((SOLO, FIRST, SECOND, NEXT), done), (), {"a": 1}, (), 9, ())
+    good = StoringResult(None, dict.fromkeys((SOLO, FIRST, SECOND, NEXT), done), (), {"a": 1}, (), 9, ())
     assert tuple(check_storage(good)) == ()
-    kept = {name: getattr(good, name) for name in Told.__struct_fields__}
+    kept = {name: getattr(good, name) for name in StoringResult.__struct_fields__}
     wrong = (
         {"ends": {FIRST: done, SECOND: done, NEXT: done}},
         {"unfinished": (SOLO,)},
@@ -67,4 +67,4 @@ def test_the_rules_of_a_failing_store_can_fail():
         {"ends": {**good.ends, FIRST: Outcome("failed")}},
     )
     for change in wrong:
-        assert len(tuple(check_storage(Told(**{**kept, **change})))) == 1, change
+        assert len(tuple(check_storage(StoringResult(**{**kept, **change})))) == 1, change

@@ -16,8 +16,7 @@ from turnbuckle.lab.script import Call, Case, Finish, More, Say, Stall
 from turnbuckle.narrate.receipt import Receipt, StoppedModelCall, StoppedTool, UnstartedCall, receipt
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.testing.world.campaign import faults_of
-from turnbuckle.testing.world.faults import StopAsked as StopInReply
-from turnbuckle.testing.world.faults import StopInTool
+from turnbuckle.testing.world.faults import StopInReply, StopInTool
 from turnbuckle.testing.world.scene import Scene
 from turnbuckle.tools.spec import tool
 from turnbuckle.turn.facts import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import Draft, NoDraft, absent, draft_of, grown, tail, text_argument
-from turnbuckle.reply.splice import Refused, Spliced, choose, splice
+from turnbuckle.reply.splice import Spliced, SpliceRefused, choose, splice
 from turnbuckle.vocab.arguments import scan_object
 from turnbuckle.vocab.ids import DraftId
 
@@ -55,7 +55,7 @@ def test_a_cut_at_every_character_gives_a_true_draft_that_can_be_finished_exactl
         assert draft.closed <= (draft.text == truth["content"])
         rest = truth["content"][len(draft.text) :]
         done = splice(draft, tail(draft), rest, False, true_rest(draft, truth))
-        if isinstance(done, Refused) and done.doubtful is not None:  # a text that repeats itself
+        if isinstance(done, SpliceRefused) and done.doubtful is not None:  # a text that repeats itself
             done = choose(replace(draft, doubtful=done.doubtful), "a")
         assert isinstance(done, Spliced), done
         assert done.arguments == truth

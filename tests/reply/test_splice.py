@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import MAX_TEXT, Draft, NoDraft, draft_of, grown, tail, told_length
-from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, letters_of, splice
+from turnbuckle.reply.splice import (
+    Extended,
+    Spliced,
+    SpliceRefused,
+    choose,
+    extend_by_cut,
+    letters_of,
+    splice,
+)
 from turnbuckle.vocab.ids import DraftId
 
 D1 = DraftId("d1")
@@ -61,7 +69,7 @@ def test_a_long_file_gets_through_when_every_piece_is_cut_again() -> None:
         tries += 1
         whole = finish(draft="d1", after=tail(draft, 80), rest=content[len(draft.text) :], more=False)
         longer = extend_by_cut(draft, whole[:4_000])
-        if isinstance(longer, Refused):  # the last piece fits into one answer
+        if isinstance(longer, SpliceRefused):  # the last piece fits into one answer
             break
         assert content.startswith(longer.draft.text)
         assert len(longer.draft.text) > len(draft.text)
@@ -99,7 +107,7 @@ def test_the_anchor_proves_the_place_or_the_join_is_refused(
     draft = a_draft(text)
     done = splice(draft, after, rest, False)
     if whole is None:
-        assert isinstance(done, Refused)
+        assert isinstance(done, SpliceRefused)
         assert done.kind in ("no_anchor", "wrong_anchor", "unsure_anchor", "doubtful")
         assert done.why
         assert done.true_tail == text
@@ -109,7 +117,7 @@ def test_the_anchor_proves_the_place_or_the_join_is_refused(
 
 
 def test_an_anchor_further_back_than_the_window_is_refused() -> None:
-    for length, joined in ((1_987, Spliced), (1_988, Refused)):
+    for length, joined in ((1_987, Spliced), (1_988, SpliceRefused)):
         behind = LINES[:length]
         done = splice(a_draft("a rare anchor" + behind), "a rare anchor", behind + "and on", False)
         assert isinstance(done, joined)
@@ -121,7 +129,7 @@ def test_an_anchor_may_be_longer_than_the_window() -> None:
     assert done.arguments["content"] == LINES + "end"
 
 
-def answered(draft: Draft, asked: Refused, letter: str) -> str:
+def answered(draft: Draft, asked: SpliceRefused, letter: str) -> str:
     """The text when the model has answered the question about its rest."""
     assert asked.doubtful is not None
     done = choose(replace(draft, doubtful=asked.doubtful), letter)
@@ -148,7 +156,7 @@ def test_a_rest_that_begins_with_what_ends_the_draft_is_asked_about_and_either_a
 ) -> None:
     draft = a_draft(text)
     asked = splice(draft, after, rest, False)
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     assert asked.kind == "doubtful"
     assert asked.doubtful is not None
     results = [answered(draft, asked, letter) for letter in letters_of(asked.doubtful)]
@@ -159,17 +167,17 @@ def test_a_rest_that_begins_with_what_ends_the_draft_is_asked_about_and_either_a
 @pytest.mark.requirement("B13")
 def test_a_question_is_answered_by_one_of_its_letters_and_only_while_it_is_open() -> None:
     asked = splice(a_draft(ROWS), ROWS[-34:], ROWS, True, {"mode": 1})
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     doubtful = replace(a_draft(ROWS), doubtful=asked.doubtful)
     for wrong in ("", "z", "ab", "none"):
         refused = choose(doubtful, wrong)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, SpliceRefused)
         assert refused.doubtful == asked.doubtful
     longer = choose(doubtful, " A ")
     assert isinstance(longer, Extended)
     assert longer.draft == a_draft(ROWS + ROWS)
     refused = choose(longer.draft, "a")
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.doubtful is None
 
 
@@ -182,7 +190,7 @@ def test_no_block_is_lost_where_it_stands_several_times_in_a_row(copies: int, si
     for cut in range(size + 1, 2 * size, max(size // 40, 1)):
         draft = a_draft(whole[:cut])
         asked = splice(draft, whole[cut - 60 : cut], whole[cut:], False)
-        assert isinstance(asked, Refused)
+        assert isinstance(asked, SpliceRefused)
         assert answered(draft, asked, "a") == whole
 
 
@@ -199,7 +207,7 @@ def test_no_block_is_lost_where_it_stands_several_times_in_a_row(copies: int, si
 def test_nothing_that_was_received_is_thrown_away_in_silence(after: str, rest: str) -> None:
     draft = a_draft("Here are the wave and the rope  ")
     refused = splice(draft, after, rest, False)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.true_tail == draft.text
 
 
@@ -228,7 +236,7 @@ def test_what_stands_around_a_rest_is_asked_about_and_never_lands_in_the_file_un
     draft = a_draft(LINES[:1_000])
     rest = LINES[1_000:2_000]
     asked = splice(draft, LINES[940:1_000], form.format(rest), False)
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     assert asked.doubtful is not None
     results = [answered(draft, asked, letter) for letter in letters_of(asked.doubtful)]
     assert results[0] == draft.text + form.format(rest)
@@ -242,7 +250,7 @@ def test_words_that_were_kept_back_prove_the_place_without_a_question(form: str)
     told = told_length(draft)
     assert 8 <= 1_000 - told <= 60
     done = splice(draft, LINES[told - 40 : told], form.format(LINES[told:2_000]), True, told=told)
-    assert isinstance(done, Extended | Refused)
+    assert isinstance(done, Extended | SpliceRefused)
     if form in ("{}", "```\n{}", "Continuing:\n{}"):
         assert isinstance(done, Extended)
         assert done.draft.text == LINES[:2_000]
@@ -256,7 +264,7 @@ def test_other_words_in_place_of_those_that_were_kept_back_are_taken() -> None:
     assert isinstance(done, Spliced)
     assert done.arguments["content"] == LINES[:told] + "quite other words"
     unknowing = splice(draft, LINES[told - 40 : told], "quite other words", False)
-    assert isinstance(unknowing, Refused)
+    assert isinstance(unknowing, SpliceRefused)
 
 
 @pytest.mark.parametrize("mark", ['"{}"', "<<<{}>>>", "{}>>>", "`{}`", "\u201c{}\u201d"])
@@ -276,9 +284,9 @@ def test_the_true_rest_always_gives_the_true_text(cut: int, after: int) -> None:
     cut %= len(content)
     draft = a_draft(content[:cut])
     done = splice(draft, content[:cut][-after:], content[cut:], False)
-    if isinstance(done, Refused) and done.doubtful is not None:
+    if isinstance(done, SpliceRefused) and done.doubtful is not None:
         assert answered(draft, done, "a") == content
-    elif isinstance(done, Refused):
+    elif isinstance(done, SpliceRefused):
         assert after < 8
         assert done.kind == "unsure_anchor"
     else:
@@ -310,7 +318,7 @@ def test_what_the_cut_took_must_be_said_again_and_what_arrived_stands(
 ) -> None:
     done = splice(a_draft("the text", closed=True, lost=lost), "the text", "", False, also, guarded)
     if kind:
-        assert isinstance(done, Refused)
+        assert isinstance(done, SpliceRefused)
         assert done.kind == kind
         assert done.missing
     else:
@@ -320,7 +328,7 @@ def test_what_the_cut_took_must_be_said_again_and_what_arrived_stands(
 
 def test_a_guarded_flag_is_also_asked_for_when_the_text_itself_was_open() -> None:
     refused = splice(a_draft("the text"), "the text", " goes on", False, guarded=("overwrite",))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.missing == ("overwrite",)
     assert isinstance(
         splice(a_draft("the text"), "the text", " goes on", True, guarded=("overwrite",)), Extended
@@ -337,23 +345,23 @@ def test_what_arrived_is_not_replaced_by_something_that_only_looks_equal() -> No
 @pytest.mark.parametrize("rest, more", [("more", False), ("", True), ("more", True)])
 def test_a_text_that_was_complete_takes_no_more(rest: str, more: bool) -> None:
     refused = splice(a_draft("the text", closed=True), "the text", rest, more)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "closed"
 
 
 def test_what_can_not_be_written_is_refused() -> None:
     refused = splice(a_draft("the text"), "the text", "\ud83d", False)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "malformed"
     refused = splice(a_draft("the text"), "the text", "", False, {"\ud83d": 1})
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "malformed"
 
 
 def test_a_draft_does_not_grow_without_end() -> None:
     draft = a_draft("x" * MAX_TEXT)
     refused = splice(draft, "x" * 100, "y", True)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "too_large"
     assert len(refused.true_tail) == 400
 
@@ -370,7 +378,7 @@ def test_a_finish_call_cut_at_every_character_extends_the_draft_by_what_is_certa
         longest = 0
         for length in range(len(text)):
             longer = extend_by_cut(draft, text[:length])
-            if isinstance(longer, Refused):
+            if isinstance(longer, SpliceRefused):
                 assert not longest
                 assert longer.true_tail == draft.text
                 continue
@@ -407,7 +415,7 @@ def test_a_finish_call_cut_at_every_character_extends_the_draft_by_what_is_certa
 )
 def test_a_cut_piece_that_proves_nothing_leaves_the_draft_as_it_was(received: str, kind: str) -> None:
     refused = extend_by_cut(a_draft("the quick brown fox"), received)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == kind
     assert refused.true_tail == "the quick brown fox"
 
@@ -415,19 +423,19 @@ def test_a_cut_piece_that_proves_nothing_leaves_the_draft_as_it_was(received: st
 def test_a_cut_piece_that_goes_back_takes_nothing_away() -> None:
     draft = a_draft("the quick brown fox")
     refused = extend_by_cut(draft, '{"draft":"d1","after":"the quick","rest":" red fox jumps over')
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     again = (
         '{"draft":"d1","after":"the quick","rest":" brown fox jumps over the lazy dog, and then comes home'
     )
     asked = extend_by_cut(draft, again)
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     assert asked.doubtful is not None
     assert asked.doubtful.more
 
 
 def test_a_cut_piece_does_not_extend_a_complete_text() -> None:
     refused = extend_by_cut(a_draft("the text", closed=True), '{"draft":"d1","after":"the text","rest":"x')
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "closed"
 
 
@@ -437,9 +445,9 @@ def test_an_echo_that_is_cut_at_any_point_is_never_doubled(echo: int) -> None:
     draft = a_draft(LINES)
     text = finish(draft="d1", after=LINES[-60:], rest=LINES[-echo:] + "and on")
     for length in range(text.index('"rest"'), len(text), 1 if echo < 1_000 else 501):
-        assert isinstance(extend_by_cut(draft, text[:length]), Refused)
+        assert isinstance(extend_by_cut(draft, text[:length]), SpliceRefused)
     asked = extend_by_cut(draft, text[:-1])
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     longer = choose(replace(draft, doubtful=asked.doubtful), "b")
     assert isinstance(longer, Extended)
     assert longer.draft.text == LINES + "and on"
@@ -449,7 +457,7 @@ def test_an_echo_that_is_cut_at_any_point_is_never_doubled(echo: int) -> None:
 def test_a_repetitive_file_still_makes_progress_when_its_pieces_are_cut() -> None:
     draft = a_draft(ROWS)
     asked = extend_by_cut(draft, finish(draft="d1", after=ROWS[-100:], rest=ROWS)[:-20])
-    assert isinstance(asked, Refused)
+    assert isinstance(asked, SpliceRefused)
     longer = choose(replace(draft, doubtful=asked.doubtful), "a")
     assert isinstance(longer, Extended)
     assert longer.draft.text.startswith(ROWS + ROWS[:500])
@@ -458,7 +466,7 @@ def test_a_repetitive_file_still_makes_progress_when_its_pieces_are_cut() -> Non
 @pytest.mark.parametrize("rest", ["Contin", "Sure, here", "```", "```pyth", ">>", "I'll contin"])
 def test_a_cut_piece_that_may_become_a_preface_is_not_taken(rest: str) -> None:
     refused = extend_by_cut(a_draft(LINES), finish(draft="d1", after=LINES[-60:], rest=rest)[:-2])
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, SpliceRefused)
     assert refused.kind == "nothing_new"
 
 
@@ -470,7 +478,7 @@ def test_whatever_the_model_sends_the_result_is_a_beginning_of_the_draft_and_an_
 ) -> None:
     draft = a_draft(text)
     done = splice(draft, after, rest, more)
-    if isinstance(done, Refused):
+    if isinstance(done, SpliceRefused):
         assert done.true_tail == text
         return
     assert done.added == rest[done.echoed :]

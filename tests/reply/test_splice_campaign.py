@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from repetitive import CUTS, KINDS
 
 from turnbuckle.reply.draft import Draft, told_length
-from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, splice
+from turnbuckle.reply.splice import Extended, Spliced, SpliceRefused, choose, extend_by_cut, splice
 from turnbuckle.vocab.ids import DraftId
 
 EACH = CUTS // len(KINDS)
@@ -29,9 +29,9 @@ def a_draft(text: str) -> Draft:
     return Draft(DraftId("d1"), "write_file", "content", text, {"path": "a"})
 
 
-def made(draft: Draft, found: Spliced | Extended | Refused, letter: str = "a") -> str:
+def made(draft: Draft, found: Spliced | Extended | SpliceRefused, letter: str = "a") -> str:
     """The text that comes of it; a question is answered."""
-    if isinstance(found, Refused) and found.doubtful is not None:
+    if isinstance(found, SpliceRefused) and found.doubtful is not None:
         found = choose(replace(draft, doubtful=found.doubtful), letter)
     if isinstance(found, Spliced):
         return str(found.arguments["content"])
@@ -46,7 +46,7 @@ def test_a_model_that_does_as_it_is_told_loses_and_doubles_nothing(kind: str) ->
         draft = a_draft(text[:cut])
         told = told_length(draft)
         done = splice(draft, text[:told][-40:], text[told:], False, told=told)
-        asked += isinstance(done, Refused)
+        asked += isinstance(done, SpliceRefused)
         assert made(draft, done) == text
     assert asked < {"blocks": 0.7, "log": 0.4}.get(kind, 0.3) * EACH
 
@@ -68,7 +68,7 @@ def test_a_piece_that_is_cut_again_anywhere_loses_and_doubles_nothing(kind: str)
         told = told_length(draft)
         sent = json.dumps({"draft": "d1", "after": text[:told][-40:], "rest": text[told:]})
         longer = extend_by_cut(draft, sent[: random.Random(cut).randint(60, len(sent) - 1)], told=told)
-        assert isinstance(longer, Refused) or text.startswith(longer.draft.text)
+        assert isinstance(longer, SpliceRefused) or text.startswith(longer.draft.text)
         assert text.startswith(made(draft, longer))
 
 
@@ -84,9 +84,9 @@ def test_a_careless_model_is_asked_or_refused_and_never_wrong_in_silence(kind: s
             after, rest = STYLES[style](rng, text, cut if told is None else told)
             done = splice(draft, after, rest, False, told=told)
             settled += isinstance(done, Spliced)
-            assert isinstance(done, Refused) or made(draft, done) == text
+            assert isinstance(done, SpliceRefused) or made(draft, done) == text
             sent = json.dumps({"draft": "d1", "after": after, "rest": rest})
             cut_again = extend_by_cut(draft, sent[: rng.randint(len(sent) // 2, len(sent) - 1)], told=told)
-            assert isinstance(cut_again, Refused) or text.startswith(cut_again.draft.text)
+            assert isinstance(cut_again, SpliceRefused) or text.startswith(cut_again.draft.text)
             assert len(draft.text) <= len(getattr(cut_again, "draft", draft).text)
     assert settled <= 100

@@ -19,7 +19,7 @@ from turnbuckle.turn.facts import (
     decode,
 )
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts, TurnLimits
 from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Cut, Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -310,7 +310,7 @@ def test_a_stream_that_outlasts_the_time_of_the_turn_is_ended():
     stage_time = []
 
     async def run():
-        stage = Stage(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, Limits(seconds=100.0)))
+        stage = Stage(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, TurnLimits(seconds=100.0)))
         stage_time.append(stage)
         async with asyncio.timeout(100):
             return stage, await stage.start(await stage.driver())

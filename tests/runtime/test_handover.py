@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.rules import violations
-from turnbuckle.runtime.client_calls import MOST_CACHED, Handover, Spoken, finder
+from turnbuckle.runtime.client_calls import MOST_CACHED, Handover, RunAdditions, finder
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.turn.facts import CallsHandedOver, HandedCall
 from turnbuckle.vocab.events import (
@@ -200,7 +200,7 @@ def test_a_run_that_has_not_ended_is_not_used():
         find = finder(stage.journal, stage.policy)
         assert await find(running.run, "ann") is None
         await running.outcome()
-        assert isinstance(await find(running.run, "ann"), Spoken)
+        assert isinstance(await find(running.run, "ann"), RunAdditions)
         assert await find(RunId("never"), "ann") is None
 
     on_stage(scene, HELLO)
@@ -255,7 +255,7 @@ def test_runs_are_looked_up_once_and_not_all_are_kept_at_hand():
 
     async def find(run, user):
         asked.append(run)
-        return Spoken((), (HandedCall(f"call_{run}_0", "find", "{}", "x"),))
+        return RunAdditions((), (HandedCall(f"call_{run}_0", "find", "{}", "x"),))
 
     async def scene():
         handover = Handover(find)

@@ -16,8 +16,8 @@ from turnbuckle.runtime.idempotency import (
     LEASE,
     MAX_KEY,
     PATIENCE,
-    Conflict,
     IdempotencyStore,
+    KeyConflict,
     New,
     Replay,
     key_fault,
@@ -114,13 +114,13 @@ def test_a_key_gives_one_run_and_another_request_with_it_is_told_so():
         once = stage.process()
         assert await once.reserve("ann", "k", "body") == New(RunId("r1"))
         assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
-        assert await once.reserve("ann", "k", "another body") == Conflict()
+        assert await once.reserve("ann", "k", "another body") == KeyConflict()
         assert await once.reserve("ann", "k2", "body") == New(RunId("r2"))
         assert await once.reserve("bob", "k", "body") == New(RunId("r3"))  # keys belong to their user
         assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
         restarted = stage.process("two", stage.journal.after_power_loss())
         assert await restarted.reserve("ann", "k", "body") == Replay(RunId("r1"))
-        assert await restarted.reserve("bob", "k", "other") == Conflict()
+        assert await restarted.reserve("bob", "k", "other") == KeyConflict()
 
     stage.play(scene)
 

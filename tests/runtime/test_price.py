@@ -5,7 +5,7 @@ import pytest
 from turnbuckle.runtime.price import price_of
 from turnbuckle.turn.facts import ModelAsked, RunStarted, Streamed
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts
+from turnbuckle.turn.policy import Policy, RouteFacts, TurnLimits
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta, Usage, UsageNoted
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 
@@ -13,7 +13,7 @@ ROUTE = RouteFacts(RouteName("main"), "openai_chat", "gpt-4o")
 
 
 def _spent(usage, price):
-    fold = TurnFold(Policy((ROUTE,), limits=Limits(money=1.0)), price)
+    fold = TurnFold(Policy((ROUTE,), limits=TurnLimits(money=1.0)), price)
     fold.take(RunStarted(0.0, RunId("r"), SessionId("s"), ()))
     fold.take(ModelAsked(0.0, 1, ROUTE.name, "openai_chat", "gpt-4o", "first"))
     said = (TextDelta(0, "yes"), UsageNoted(usage), FinishNoted("stop", "stop"), Ended("[DONE]"))

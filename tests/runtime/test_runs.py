@@ -11,12 +11,12 @@ from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.context import opening
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import LEASE, Runs, find_run, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -41,7 +41,7 @@ class NoTools:
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         return ToolOutcome("finished")
 
@@ -53,7 +53,7 @@ class Hangs(Rehearsal):
     """Says a word and then nothing until it is stopped."""
 
     async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: Stopper
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         yield [TextDelta(0, "word")]
         await stop.wait()

@@ -23,7 +23,7 @@ from turnbuckle.turn.facts import (
     decode,
 )
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts, ToolFacts
+from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts, TurnLimits
 from turnbuckle.vocab.events import CallArgs, CallClosed, CallStarted, Cut, Ended, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -32,7 +32,9 @@ from turnbuckle.vocab.tooling import finished
 
 LIMIT = 100.0
 POLICY = Policy(
-    (RouteFacts(RouteName("main"), "openai_chat", "m"),), {"shell": ToolFacts("write")}, Limits(seconds=LIMIT)
+    (RouteFacts(RouteName("main"), "openai_chat", "m"),),
+    {"shell": ToolFacts("write")},
+    TurnLimits(seconds=LIMIT),
 )
 CALL = [
     CallStarted(0, "c", "shell"),

@@ -14,7 +14,7 @@ from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.tools.builtin import BUILT_IN
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.registry import Registry
-from turnbuckle.tools.spec import Call, Denied, ProbeAnswer, ToolContext, tool
+from turnbuckle.tools.spec import Denied, ProbeAnswer, RunnableCall, ToolContext, tool
 from turnbuckle.turn.policy import ToolFacts
 
 
@@ -46,7 +46,7 @@ def probed(answer: str) -> str:
     return answer
 
 
-async def _refuses(call: Call) -> Denied | None:
+async def _refuses(call: RunnableCall) -> Denied | None:
     return Denied("by rule") if call.name == "adds" else None
 
 

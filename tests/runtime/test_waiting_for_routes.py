@@ -8,7 +8,7 @@ from stage import MAIN, Story, play
 
 from turnbuckle.call.limits import StallSettings, limits_for
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.script import Case, Cut, Finish, Say, Stall, Status
+from turnbuckle.lab.script import Case, CutOff, Finish, Say, Stall, Status
 from turnbuckle.turn.facts import Continue, Fallback
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
 
@@ -20,7 +20,7 @@ SILENT_IN_TEXT = Case("silent-in-text", "half an answer, then nothing", ((Say(HA
 REST = Case("rest", "the other half", ((Say(ANSWER[44:]), Finish()),))
 
 
-def restarts(*first: Status | Cut, times: int = 5) -> Case:
+def restarts(*first: Status | CutOff, times: int = 5) -> Case:
     return Case(
         "restarts-longer", "down for a while, then works", (*((one,) for one in first * times), WORKS)
     )
@@ -41,12 +41,12 @@ def seconds_between(story: Story) -> list[float]:
         Status(504),
         Status(529, "overloaded", "overloaded_error"),
         Status(429),
-        Cut("reset"),
+        CutOff("reset"),
     ],
     ids=lambda one: str(getattr(one, "code", None) or getattr(one, "status", None) or "reset"),
 )
 def test_the_only_route_is_waited_for_while_it_restarts(
-    tmp_path: Path, protocol: ProtocolName, down: Status | Cut
+    tmp_path: Path, protocol: ProtocolName, down: Status | CutOff
 ):
     """Given one route whose server restarts, then it is waited for, visibly, and the turn completes."""
     story = play(tmp_path, restarts(down), protocol=protocol)

@@ -7,7 +7,7 @@ from stage import Stage, Story, on_stage, play
 
 from turnbuckle.lab.cases.breaks import DOCUMENT, REFUSES
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.script import Case, Cut, Finish, Say
+from turnbuckle.lab.script import Case, CutOff, Finish, Say
 from turnbuckle.reply.anchored_seam import NOTICE_NEW
 from turnbuckle.runtime.runs import NewRun, task_message
 from turnbuckle.turn.facts import Noticed
@@ -47,7 +47,7 @@ def test_P31_a_cut_document_becomes_one_document(tmp_path: Path, protocol: Proto
 @pytest.mark.parametrize("cut", [6, 44, 97])
 def test_P31_a_small_model_is_asked_the_same_again_and_only_what_is_new_is_shown(tmp_path: Path, cut: int):
     """It gets no note that it could take for the question, and nothing of the answer that broke off."""
-    case = Case("own", "cut, then whole", ((Say(ANSWER[:cut]), Cut("reset")), (Say(ANSWER), Finish())))
+    case = Case("own", "cut, then whole", ((Say(ANSWER[:cut]), CutOff("reset")), (Say(ANSWER), Finish())))
     story = play(tmp_path, case, route={"quirks": Quirks(drafts="text")})
     assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
     first, second = (request.body["messages"] for request in story.requests)

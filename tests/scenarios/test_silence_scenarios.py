@@ -13,7 +13,7 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 from turnbuckle.lab.script import Call, Case, Comments, Finish, Frame, Reason, Say, Stall
 from turnbuckle.turn.facts import Decided, Fallback, RunEnded
-from turnbuckle.turn.policy import Limits
+from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
@@ -134,7 +134,7 @@ def test_P5_comments_do_not_keep_a_stalled_stream_alive(tmp_path: Path, protocol
     assert story.shown == ANSWER
 
     thinks = Case("thinks", "a thought, then only comments", ((Reason(THOUGHT), Comments("forever", 1.0)),))
-    story = play(tmp_path, thinks, protocol=protocol, limits=Limits(model_calls=1))
+    story = play(tmp_path, thinks, protocol=protocol, limits=TurnLimits(model_calls=1))
     assert clocks(story) == ["gap"]
     assert story.of(RunEnded)[0].at == pytest.approx(10, abs=1)
 
@@ -159,7 +159,7 @@ def test_P6_arguments_that_are_held_back_get_a_wider_window_which_is_told(
     assert waited == ["receiving write_file, 299 s"]
 
     never = Case("never", "", ((Call("write_file", '{"path":"a', closed=False), Stall("forever")),))
-    told = play(tmp_path, never, protocol=protocol, stall=AUTO, limits=Limits(model_calls=1)).decided[0]
+    told = play(tmp_path, never, protocol=protocol, stall=AUTO, limits=TurnLimits(model_calls=1)).decided[0]
     assert told.failure is not None
     assert "in the arguments of write_file (limit 360 s, default)" in told.failure.message
 

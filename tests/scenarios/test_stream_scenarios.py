@@ -6,7 +6,7 @@ import pytest
 from stage import Stage, Story, on_stage, play
 
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.script import Case, Cut, Raw, Say, When
+from turnbuckle.lab.script import Case, CutOff, Raw, Say, When
 from turnbuckle.reply.anchor import anchor_of
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.quirks import Quirks
@@ -39,7 +39,7 @@ def test_P10_a_host_that_never_gives_a_reason_is_learned_and_then_believed(tmp_p
 
 def _without_reasons(*texts: str) -> Case:
     """A host whose replies are these, in turn, each behind its end mark alone."""
-    end = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy"))
+    end = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), CutOff("tidy"))
     return Case("own", "never a reason", tuple((*((Say(text),) if text else ()), *end) for text in texts))
 
 
@@ -66,8 +66,8 @@ def test_P10_an_end_without_a_reason_is_proved_by_a_continuation_that_brings_not
 @pytest.mark.requirement("A14")
 def test_P10_an_end_mark_behind_nothing_does_not_finish_a_text_that_broke_otherwise(tmp_path: Path):
     """The stream was reset behind a full stop, and the relay in front has lost its upstream by then."""
-    done = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy"))
-    story = play(tmp_path, Case("own", "reset, then blank", ((Say(ANSWER), Cut("reset")), done)))
+    done = (When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), CutOff("tidy"))
+    story = play(tmp_path, Case("own", "reset, then blank", ((Say(ANSWER), CutOff("reset")), done)))
     assert (story.outcome.kind, story.shown) == ("partial", ANSWER)
 
 

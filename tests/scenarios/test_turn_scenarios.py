@@ -19,7 +19,7 @@ from turnbuckle.runtime.request_tools import offered
 from turnbuckle.turn.facts import Decided, GiveUp, ModelAsked, Reask, Retry, RunEnded
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger, total
-from turnbuckle.turn.policy import Limits
+from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.quirks import Quirks
@@ -63,7 +63,7 @@ def test_L1_the_history_is_legal_behind_every_case_of_the_lab(tmp_path: Path, pr
 
     setting: dict[str, Any] = {
         "stall": HASTY,
-        "limits": Limits(model_calls=5),
+        "limits": TurnLimits(model_calls=5),
         "policy": {"stream_retries": 0},
     }
     assert on_stage(tmp_path, "happy", scene, protocol=protocol, **setting) == {}
@@ -190,9 +190,11 @@ def test_L6_a_fallback_gets_the_call_that_was_done_and_its_result(tmp_path: Path
 
 @pytest.mark.requirement("B12", "C7")
 @EVERY
-@pytest.mark.parametrize("limits", [Limits(model_calls=4), Limits(seconds=30)], ids=["calls", "seconds"])
+@pytest.mark.parametrize(
+    "limits", [TurnLimits(model_calls=4), TurnLimits(seconds=30)], ids=["calls", "seconds"]
+)
 def test_L7_all_retries_together_stay_within_one_budget(
-    tmp_path: Path, protocol: ProtocolName, limits: Limits
+    tmp_path: Path, protocol: ProtocolName, limits: TurnLimits
 ):
     """Retries, continuations and fallbacks over four broken routes: one count, one time, and both are kept."""
     cases = {MAIN: "server-error", "a": "silent", "b": "reset-in-text", "c": "comments-only"}
@@ -224,22 +226,22 @@ PRICED = Case(
     "protocol, case, limits, why",
     [
         *(
-            (protocol, "long-winded", Limits(tokens=300), "the limit of 300 tokens is reached")
+            (protocol, "long-winded", TurnLimits(tokens=300), "the limit of 300 tokens is reached")
             for protocol in PROTOCOL_NAMES
         ),
         *(
-            (protocol, "long-winded", Limits(seconds=10), "the limit of 10 seconds is reached")
+            (protocol, "long-winded", TurnLimits(seconds=10), "the limit of 10 seconds is reached")
             for protocol in PROTOCOL_NAMES
         ),
         *(
-            (protocol, "stalls-in-text", Limits(seconds=5), "the limit of 5 seconds is reached")
+            (protocol, "stalls-in-text", TurnLimits(seconds=5), "the limit of 5 seconds is reached")
             for protocol in PROTOCOL_NAMES
         ),
-        ("openai_chat", PRICED, Limits(money=0.5), "the limit of 0.5 in money is reached"),
+        ("openai_chat", PRICED, TurnLimits(money=0.5), "the limit of 0.5 in money is reached"),
     ],
 )
 def test_L8_a_budget_that_is_reached_inside_a_reply_ends_it_there(
-    tmp_path: Path, protocol: ProtocolName, case: Case | str, limits: Limits, why: str
+    tmp_path: Path, protocol: ProtocolName, case: Case | str, limits: TurnLimits, why: str
 ):
     """Tokens, time or money run out while the model speaks: the stream is left, and the turn ends with that reason."""
     story = play(tmp_path, case, protocol=protocol, limits=limits)
@@ -382,7 +384,7 @@ def test_L14_a_time_limit_in_the_settings_holds_and_can_be_shown_with_its_source
     assert shown["first_event"].endswith("default")
 
     story = play(
-        tmp_path, "stalls-in-text", protocol=protocol, stall=route.stall, limits=Limits(model_calls=1)
+        tmp_path, "stalls-in-text", protocol=protocol, stall=route.stall, limits=TurnLimits(model_calls=1)
     )
     told = story.decided[0].failure
     assert told is not None

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from turnbuckle.server.http.connection import Connection, Listening
+from turnbuckle.server.http.connection import HttpConnection, Listening
 
 HOST = b"host: here\r\n"
 
@@ -34,7 +34,7 @@ async def echo(scope, receive, send):
 @asynccontextmanager
 async def listening(app=echo, most=100):
     shared = Listening(app, 10.0, most)
-    server = await asyncio.get_running_loop().create_server(lambda: Connection(shared), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: HttpConnection(shared), "127.0.0.1", 0)
     try:
         yield shared, server.sockets[0].getsockname()[1]
     finally:

@@ -13,7 +13,7 @@ from turnbuckle.hosting import open_server
 from turnbuckle.server.http.auth import GUESSES, MOST_KEPT, Auth
 from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.http.neighbours import SameUser
-from turnbuckle.server.http.serving import TOKEN, Stopper, serve
+from turnbuckle.server.http.serving import TOKEN, ShutdownSignal, serve
 from turnbuckle.server.keys import KeyFile
 
 LOOP = "127.0.0.1"
@@ -88,7 +88,7 @@ async def serving(folder, **options):
     """The real server of a folder, and the address that it announced."""
     changes = {"data": str(folder / "data"), "server.port": 0, "workspace": str(folder)}
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    stopper = Stopper(lambda: None)
+    stopper = ShutdownSignal(lambda: None)
     loaded = load(folder=folder, changes=changes, environment={})
     async with open_server(loaded, {}, **options) as service:
         task = asyncio.create_task(serve(service, stopper, address.set_result, signals=False))

@@ -14,7 +14,7 @@ import pytest
 from toolbox import Toolbox
 
 from turnbuckle.lab.clock import RealClock
-from turnbuckle.tools.background import MOST, RECORD, TOLD, Processes, Record, lost_note, name_of
+from turnbuckle.tools.background import MOST, RECORD, TOLD, Processes, ProcessRecord, lost_note, name_of
 from turnbuckle.tools.identity import identity_of
 from turnbuckle.tools.keeper import RUNNING, store
 
@@ -90,7 +90,7 @@ def written(box, key, *, running=None, session="", starter=0, mark="nobody", at=
     name = name_of(session, key)
     home = box.data / "processes" / name
     home.mkdir(parents=True)
-    record = Record(name, "serve it", "r", session, "/", at, starter, mark)
+    record = ProcessRecord(name, "serve it", "r", session, "/", at, starter, mark)
     (home / RECORD).write_bytes(msgspec.json.encode(record))
     if running is not None:
         (home / RUNNING).write_bytes(msgspec.json.encode(running))

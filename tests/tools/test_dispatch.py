@@ -10,7 +10,7 @@ import pytest
 from toolbox import Toolbox
 
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.tools.spec import Call, Denied, ToolContext, ToolError, tool
+from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext, ToolError, tool
 from turnbuckle.vocab.tooling import ToolOutcome, finished
 
 SECRET = "correct-horse-battery"
@@ -252,7 +252,7 @@ def test_cancelling_the_caller_ends_the_tool(box: Toolbox):
 
 @pytest.mark.requirement("D4")
 def test_a_denied_call_never_starts_and_says_why(box: Toolbox):
-    async def no(call: Call) -> Denied | None:
+    async def no(call: RunnableCall) -> Denied | None:
         return Denied(f"{call.name} is not for you")
 
     outcome = box.with_settings(decide=no).do("double", number=1)
@@ -264,7 +264,7 @@ def test_a_denied_call_never_starts_and_says_why(box: Toolbox):
 
 
 def test_a_rule_that_breaks_allows_nothing(box: Toolbox):
-    async def broken(call: Call) -> Denied | None:
+    async def broken(call: RunnableCall) -> Denied | None:
         raise KeyError("rules")
 
     assert box.with_settings(decide=broken).do("double", number=1).status == "not_started"
@@ -274,7 +274,7 @@ def test_a_stop_ends_the_wait_for_a_permission(box: Toolbox):
     async def main() -> ToolOutcome:
         stop = asyncio.Event()
 
-        async def never(call: Call) -> Denied | None:
+        async def never(call: RunnableCall) -> Denied | None:
             stop.set()
             await asyncio.Event().wait()
             return None

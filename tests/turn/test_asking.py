@@ -19,7 +19,7 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
-from turnbuckle.turn.policy import Limits, Policy, ToolFacts
+from turnbuckle.turn.policy import Policy, ToolFacts, TurnLimits
 from turnbuckle.vocab.events import CallArgs, CallStarted
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -338,7 +338,7 @@ def test_behind_a_wish_to_stop_no_answer_counts():
 @pytest.mark.requirement("C7", "D8")
 def test_a_limit_that_is_reached_leaves_no_question_open():
     """Not even if the journal holds one that this version would not have asked."""
-    policy = replace(POLICY, limits=Limits(tool_calls=1))
+    policy = replace(POLICY, limits=TurnLimits(tool_calls=1))
     calls = called(("a", "look", "{}"), ("b", "look", "{}"))
     fold = after(START, ask(), calls, ApprovalAsked(3.0, "a1-0", "a", "look", {}), policy=policy)
     fold.take(ToolStarted(4.0, "b", "look", {}, "k"))

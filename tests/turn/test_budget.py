@@ -9,7 +9,7 @@ from turn_facts import RESET, START, after, ask, burst, recorded, said
 
 from turnbuckle.turn import budget
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts
+from turnbuckle.turn.policy import Policy, RouteFacts, TurnLimits
 from turnbuckle.turn.state import Tally, Turn
 from turnbuckle.vocab.events import (
     CallArgs,
@@ -26,7 +26,7 @@ from turnbuckle.vocab.messages import Message, TextPart
 
 POLICY = Policy(
     (RouteFacts(RouteName("main"), "openai_chat", "m"),),
-    limits=Limits(model_calls=3, tool_calls=4, seconds=60.0, tokens=1000, money=2.5, same_call=2),
+    limits=TurnLimits(model_calls=3, tool_calls=4, seconds=60.0, tokens=1000, money=2.5, same_call=2),
 )
 TURN = Turn(started_at=100.0, now=130.0)
 
@@ -71,7 +71,7 @@ def test_tools_have_limits_of_their_own():
 
 
 def test_what_has_no_limit_is_never_used_up():
-    free = replace(POLICY, limits=Limits(tokens=None, money=None))
+    free = replace(POLICY, limits=TurnLimits(tokens=None, money=None))
     assert budget.exceeded(replace(TURN, tally=Tally(tokens=10**9, money=1e9)), free) == ""
 
 
@@ -87,7 +87,7 @@ BROKEN = {
 @pytest.mark.requirement("C12")
 @pytest.mark.parametrize("events", BROKEN.values(), ids=BROKEN.keys())
 def test_what_a_cut_reply_generated_counts_though_nobody_told(events):
-    limited = replace(turn_facts.POLICY, limits=Limits(tokens=2_000))
+    limited = replace(turn_facts.POLICY, limits=TurnLimits(tokens=2_000))
     fold = TurnFold(limited, price=lambda model, given, output: output / 1000)
     for fact in (START, ask(), burst(*events, RESET)):
         fold.take(fact)
@@ -123,7 +123,7 @@ def test_a_whole_reply_is_believed_and_one_without_a_count_is_guessed():
 
 @pytest.mark.requirement("C12")
 def test_in_the_middle_of_a_reply_the_input_is_guessed_until_it_is_told():
-    policy = replace(POLICY, limits=Limits(tokens=1_000))
+    policy = replace(POLICY, limits=TurnLimits(tokens=1_000))
     inside = partial(budget.exceeded_inside, TURN, policy, 131.0)
     assert inside(400, None, given=899) == ""
     assert inside(400, None, given=900) == "the limit of 1,000 tokens is reached"

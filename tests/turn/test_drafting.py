@@ -44,7 +44,7 @@ def test_nothing_is_kept_of_a_reply_without_calls():
 def test_the_text_of_a_cut_call_becomes_a_draft_named_by_its_attempt():
     kept = drafting.keep(TURN, reply(("write_file", '{"path": "a", "content": "one tw')), POLICY)
     draft = Draft(DraftId("d7"), "write_file", "content", "one tw", {"path": "a"})
-    assert kept == drafting.Kept("write_file", (DraftKept(5.0, draft),), draft.id, 6, 6)
+    assert kept == drafting.KeptDraft("write_file", (DraftKept(5.0, draft),), draft.id, 6, 6)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_text_of_a_cut_call_becomes_a_draft_named_by_its_attempt():
     ],
 )
 def test_a_call_that_can_not_be_drafted_is_only_named(name, arguments):
-    assert drafting.keep(TURN, reply((name, arguments)), POLICY) == drafting.Kept(name)
+    assert drafting.keep(TURN, reply((name, arguments)), POLICY) == drafting.KeptDraft(name)
 
 
 def test_a_call_that_looks_whole_in_a_cut_reply_is_kept_as_a_closed_draft():
@@ -72,7 +72,7 @@ def test_a_whole_call_in_front_of_one_that_is_only_named_is_held_with_it():
         TURN, reply(("write_file", '{"path": "a", "content": "x"}'), ("shell", '{"c')), POLICY
     )
     places = (HeldCall("c0", "write_file", '{"path": "a", "content": "x"}'), HeldCall("c1", "shell"))
-    assert kept == drafting.Kept("shell", (CallsHeld(5.0, places),), None, 29)
+    assert kept == drafting.KeptDraft("shell", (CallsHeld(5.0, places),), None, 29)
 
 
 @pytest.mark.requirement("B6", "B7")
@@ -87,7 +87,7 @@ def test_a_whole_call_in_front_of_one_that_is_only_named_is_held_with_it():
 )
 def test_a_call_made_again_from_the_top_counts_only_for_what_is_new(text, facts, gained, length):
     kept = drafting.keep(OPEN, reply(("write_file", f'{{"path": "a", "content": "{text}')), POLICY)
-    assert kept == drafting.Kept("write_file", facts, D1, gained, length)
+    assert kept == drafting.KeptDraft("write_file", facts, D1, gained, length)
 
 
 def test_another_text_is_another_draft_and_counts_for_what_it_has_more():
@@ -106,7 +106,7 @@ def test_a_cut_finish_call_extends_its_draft_for_the_tool_behind_it():
     kept = drafting.keep(
         OPEN, reply(("finish_call", '{"draft": "d1", "after": "four five", "rest": " six')), POLICY
     )
-    assert kept == drafting.Kept("write_file", (DraftGrown(5.0, D1, 23, " six"),), D1, 4, 27)
+    assert kept == drafting.KeptDraft("write_file", (DraftGrown(5.0, D1, 23, " six"),), D1, 4, 27)
 
 
 @pytest.mark.requirement("C8")
@@ -143,11 +143,11 @@ def test_what_a_draft_takes_in_is_not_lost_with_its_escapes_and_all_around_it(tu
 )
 def test_a_cut_finish_call_that_proves_nothing_leaves_the_draft_as_it_is(arguments):
     kept = drafting.keep(OPEN, reply(("finish_call", arguments)), POLICY)
-    assert kept == drafting.Kept("write_file", (), D1, 0, 23)
+    assert kept == drafting.KeptDraft("write_file", (), D1, 0, 23)
 
 
 def test_a_cut_finish_call_without_any_draft_is_only_named():
-    assert drafting.keep(TURN, reply(("finish_call", '{"draft": "d1')), POLICY) == drafting.Kept(
+    assert drafting.keep(TURN, reply(("finish_call", '{"draft": "d1')), POLICY) == drafting.KeptDraft(
         "finish_call"
     )
 

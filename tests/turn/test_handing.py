@@ -22,7 +22,7 @@ from turnbuckle.turn.facts import (
     ToolFinished,
     ToolStarted,
 )
-from turnbuckle.turn.policy import Limits, Policy
+from turnbuckle.turn.policy import Policy, TurnLimits
 from turnbuckle.vocab.events import CallArgs, CallStarted
 from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
 from turnbuckle.vocab.outcome import Outcome
@@ -160,7 +160,7 @@ def test_a_relay_without_tools_says_that_there_are_none():
 
 @pytest.mark.requirement("F11")
 def test_what_is_handed_over_is_not_counted_as_our_tool_calls():
-    policy = replace(POLICY, limits=Limits(tool_calls=0, same_call=0))
+    policy = replace(POLICY, limits=TurnLimits(tool_calls=0, same_call=0))
     assert len(handed(replied(FIND, policy=policy))) == 1
 
 

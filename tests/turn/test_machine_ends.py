@@ -13,7 +13,7 @@ from turnbuckle.turn.facts import (
     ToolSaid,
     ToolStarted,
 )
-from turnbuckle.turn.policy import Limits, Policy
+from turnbuckle.turn.policy import Policy, TurnLimits
 from turnbuckle.vocab.events import (
     Cut,
     TextDelta,
@@ -163,7 +163,7 @@ def test_what_a_tool_prints_changes_nothing():
 
 @pytest.mark.requirement("C7")
 def test_the_calls_over_a_limit_are_answered_and_the_run_ends():
-    policy = Policy((MAIN,), TOOLS, Limits(tool_calls=2))
+    policy = Policy((MAIN,), TOOLS, TurnLimits(tool_calls=2))
     fold = after(START, ask(), called(*((name, "look", "{}") for name in "abc")), policy=policy)
     assert [due.call_id for due in fold.due()] == ["a", "b"]
     for name in "ab":

@@ -6,7 +6,7 @@ from turn_facts import MAIN, OTHER, RESET, START, TOOLS, TWO, after, ask, burst,
 
 from turnbuckle.turn.commands import CallModel
 from turnbuckle.turn.facts import GiveUp, ModelAsked, ToolFinished
-from turnbuckle.turn.policy import ANY_TEXT, Limits, Policy, RouteFacts, ToolFacts, for_options
+from turnbuckle.turn.policy import ANY_TEXT, Policy, RouteFacts, ToolFacts, TurnLimits, for_options
 from turnbuckle.vocab.events import (
     CallArgs,
     CallClosed,
@@ -85,7 +85,7 @@ def test_options_are_put_in_once_whatever_is_folded_again():
 
 
 def test_a_caller_may_lower_the_limit_of_tool_calls_and_not_raise_it():
-    few = Policy((MAIN,), TOOLS, Limits(tool_calls=10))
+    few = Policy((MAIN,), TOOLS, TurnLimits(tool_calls=10))
     assert for_options(few, RunOptions(max_tool_calls=3)).limits.tool_calls == 3
     assert for_options(few, RunOptions(max_tool_calls=30)).limits.tool_calls == 10
 

@@ -16,7 +16,7 @@ from turnbuckle.agent.events import Cursor, Event, read_cursor
 from turnbuckle.agent.loop_thread import LoopThread, call_in
 from turnbuckle.agent.result import Result
 from turnbuckle.agent.sessions import AgentSessions
-from turnbuckle.agent.work import Assignment, Work
+from turnbuckle.agent.work import AgentRuns, Assignment
 from turnbuckle.app import open_app
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.narrate.receipt import Receipt
@@ -99,7 +99,7 @@ class Agent:
         self._ask = ask
         self._attended = attended or ask is not None
         self._stack: AsyncExitStack | None = None
-        self._work: Work | None = None
+        self._work: AgentRuns | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: LoopThread | None = None
         self.sessions = AgentSessions(self._here)
@@ -125,7 +125,7 @@ class Agent:
         finally:
             await self._close()
 
-    async def _open(self, stack: AsyncExitStack) -> Work:
+    async def _open(self, stack: AsyncExitStack) -> AgentRuns:
         loaded, journal = self._loaded, None
         if self._in_memory:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="turnbuckle-"))
@@ -143,7 +143,7 @@ class Agent:
             )
         )
         told = (Message("system", (TextPart(self._instructions),)),) if self._instructions else ()
-        return Work(opened, (*opened.opening, *told), self._ask, sight.gone)
+        return AgentRuns(opened, (*opened.opening, *told), self._ask, sight.gone)
 
     async def _close(self) -> None:
         stack, self._stack, self._work, self._loop = self._stack, None, None, None
@@ -173,7 +173,7 @@ class Agent:
         if thread is not None:
             thread.close()
 
-    def _here(self) -> Work:
+    def _here(self) -> AgentRuns:
         """The open agent, for whoever is in its event loop."""
         if self._work is None:
             raise RuntimeError("this agent is not open: use it inside `async with Agent(…) as agent:`")

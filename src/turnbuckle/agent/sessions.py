@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from turnbuckle.agent.work import Work
+from turnbuckle.agent.work import AgentRuns
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.runtime.session_messages import Stopped
-from turnbuckle.runtime.sessions import Told
+from turnbuckle.runtime.sessions import SessionMessage
 from turnbuckle.service.owners import LOCAL, Caller
 from turnbuckle.service.sessions import SessionChange, SessionLine, SessionService, Verb
 from turnbuckle.vocab.ids import RunId
@@ -17,7 +17,7 @@ _MOST = 10_000
 class AgentSessions:
     """`Agent.sessions`. Everything here raises SessionUnknown for a name that is none."""
 
-    def __init__(self, work: Callable[[], Work]) -> None:
+    def __init__(self, work: Callable[[], AgentRuns]) -> None:
         self._work = work
 
     async def list(self) -> tuple[SessionLine, ...]:
@@ -28,7 +28,7 @@ class AgentSessions:
         """Sessions in whose title, tasks or answers all these words stand."""
         return tuple(await self._sessions.search(words, None))
 
-    async def messages(self, name: str) -> tuple[Told, ...]:
+    async def messages(self, name: str) -> tuple[SessionMessage, ...]:
         """All that was said in a session, oldest first."""
         return tuple(await self._sessions.messages(await self._row(name)))
 

@@ -53,7 +53,7 @@ class Assignment(Struct, frozen=True):
     key: str = ""
 
 
-class Work:
+class AgentRuns:
     """An open agent's runs."""
 
     def __init__(

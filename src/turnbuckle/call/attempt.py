@@ -12,17 +12,17 @@ may have bytes waiting that nobody had the time to read.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Self
 
 import msgspec
 from msgspec.structs import replace
 
-from turnbuckle.call.limits import Limits, Pace, limits_for
+from turnbuckle.call.limits import AttemptLimits, RoutePace, limits_for
 from turnbuckle.call.redaction import discreet
 from turnbuckle.call.routes import Route
 from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
-from turnbuckle.call.transport import Connections, Exchange, Head
-from turnbuckle.vocab.clock import Clock
+from turnbuckle.call.transport import Connections, ResponseHead, UpstreamExchange
+from turnbuckle.vocab.clock import Clock, StopSignal
 from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
@@ -46,14 +46,6 @@ _SLEPT = 5.0
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
 
 
-class Stopper(Protocol):
-    """Somebody may want it to end. An `asyncio.Event` is one."""
-
-    def is_set(self) -> bool: ...
-
-    async def wait(self) -> Any: ...
-
-
 class Attempt:
     """An async iterator of batches. Close it, or use it as a context manager, if it is left before its
     end."""
@@ -65,8 +57,8 @@ class Attempt:
         *,
         connections: Connections,
         clock: Clock,
-        stop: Stopper | None = None,
-        pace: Pace | None = None,
+        stop: StopSignal | None = None,
+        pace: RoutePace | None = None,
         first_delta: Callable[[], None] | None = None,
         alternative: bool = False,
         bare_done: bool = False,
@@ -75,7 +67,7 @@ class Attempt:
         this route and model is known to give no reason to stop."""
         self._alternative = alternative
         self.last: Ended | Cut | None = None
-        self.limits: Limits | None = None
+        self.limits: AttemptLimits | None = None
         self._route = route
         self._request = _filled(request, route)
         self._quirks = replace(route.quirks, bare_done=True) if bare_done else route.quirks
@@ -86,7 +78,7 @@ class Attempt:
         self._first_delta = first_delta
         self._watch = Watch(clock.now())
         self._decoder: ReplyDecoder | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: UpstreamExchange | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._prompt_size = 0
         self._expected = 0.0  # when the timer should come
@@ -157,7 +149,7 @@ class Attempt:
             return self._end(head)
         return self._open(head)
 
-    def _open(self, head: Head) -> list[Event] | None:
+    def _open(self, head: ResponseHead) -> list[Event] | None:
         if 300 <= head.status < 400:
             words = (
                 f"the endpoint has moved to {head.headers.get('location', 'nowhere')}; set base_url "
@@ -290,7 +282,7 @@ class Attempt:
                 forget_wrong(self._watch, deadline, self._pace)
             self._exchange.abort(stalled(self._watch, deadline, now, late))
 
-    def _notice_sleep(self, now: float, limits: Limits) -> None:
+    def _notice_sleep(self, now: float, limits: AttemptLimits) -> None:
         slept = now - asyncio.get_running_loop().time() - self._offset
         if slept > _SLEPT:
             self._offset += slept
@@ -304,7 +296,7 @@ class Attempt:
         else:
             self._stopping = asyncio.get_running_loop().create_task(self._await_stop(self._stop))
 
-    async def _await_stop(self, stop: Stopper) -> None:
+    async def _await_stop(self, stop: StopSignal) -> None:
         await stop.wait()
         self._stopped()
 

@@ -23,7 +23,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.call.limits import Pace
+from turnbuckle.call.limits import RoutePace
 from turnbuckle.vocab.events import Cut, LastWord
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.ids import RouteName
@@ -189,15 +189,15 @@ class HealthBook:
     def __init__(self) -> None:
         self._health: dict[RouteName, RouteHealth] = {}
         self._streaming: dict[tuple[RouteName, str], RouteHealth] = {}
-        self._paces: dict[RouteName, Pace] = {}
+        self._paces: dict[RouteName, RoutePace] = {}
         self._cap_fields: dict[RouteName, CapField] = {}
         self._endings: dict[tuple[RouteName, str], Endings] = {}
 
     def of(self, route: RouteName) -> RouteHealth:
         return self._health.get(route, RouteHealth())
 
-    def pace(self, route: RouteName) -> Pace:
-        return self._paces.setdefault(route, Pace())
+    def pace(self, route: RouteName) -> RoutePace:
+        return self._paces.setdefault(route, RoutePace())
 
     def cap_field(self, route: RouteName) -> CapField | None:
         """How this route wants the output cap called, once it has refused the other name."""

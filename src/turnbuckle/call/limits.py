@@ -57,7 +57,7 @@ class Limit(Struct, frozen=True):
         return f"{self.seconds:g} s, {self.source}"
 
 
-class Limits(Struct, frozen=True):
+class AttemptLimits(Struct, frozen=True):
     """The effective limits of one attempt. Silence has one for each phase, as gap has."""
 
     connect: Limit
@@ -84,7 +84,7 @@ _REMOTE = _Defaults(first=120, first_each=1, first_most=900, gap=120, in_call=36
 _LOCAL = _Defaults(first=300, first_each=3, first_most=3600, gap=240, in_call=480, thinking=1200)
 
 
-class Pace:
+class RoutePace:
     """What one route showed lately: its longest waits, each as a share of the default limit that held for
     it."""
 
@@ -139,9 +139,9 @@ def limits_for(
     local: bool = False,
     streaming: bool = True,
     effort: str | None = None,
-    pace: Pace | None = None,
+    pace: RoutePace | None = None,
     alternative: bool = False,
-) -> Limits:
+) -> AttemptLimits:
     """The effective limits of one attempt, each with its source. `alternative`: another route stands
     ready."""
     base = _defaults(local, prompt_size, streaming, effort)
@@ -156,7 +156,7 @@ def limits_for(
         gap_in_call = gap
     else:
         gap_in_call = _limit(settings.gap_in_call, base.in_call, "gap_in_call", pace)
-    return Limits(
+    return AttemptLimits(
         connect=_limit(settings.connect, 10.0),
         first_event=_first_event(settings.first_event, base, local, prompt_size, pace),
         gap=gap,
@@ -169,7 +169,7 @@ def limits_for(
     )
 
 
-def describe(limits: Limits) -> dict[str, str]:
+def describe(limits: AttemptLimits) -> dict[str, str]:
     """Each limit with its source, for a person to read."""
     return {name: str(getattr(limits, name)) for name in limits.__struct_fields__}
 
@@ -184,7 +184,7 @@ def _defaults(local: bool, prompt_size: int, streaming: bool, effort: str | None
 
 
 def _limit(
-    setting: Setting, default: float, what: Learnable | None = None, pace: Pace | None = None
+    setting: Setting, default: float, what: Learnable | None = None, pace: RoutePace | None = None
 ) -> Limit:
     if setting != "auto":
         return Limit(setting, "configured", default)
@@ -193,13 +193,13 @@ def _limit(
 
 
 def _first_event(
-    setting: Setting, base: _Defaults, local: bool, prompt_size: int, pace: Pace | None
+    setting: Setting, base: _Defaults, local: bool, prompt_size: int, pace: RoutePace | None
 ) -> Limit:
     limit = _limit(setting, base.first, "first_event", pace)
     if limit.source == "configured" or not local or pace is None:
         return limit
     known = pace.reading
-    least = base.first if known is None else _BEFORE_READING + Pace.FACTOR * known * prompt_size / 1000
+    least = base.first if known is None else _BEFORE_READING + RoutePace.FACTOR * known * prompt_size / 1000
     seconds = min(
         max(limit.seconds, least) * 2.0 ** min(pace.late, _DOUBLED), max(base.first_most, limit.seconds)
     )

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 
-from turnbuckle.call.attempt import Attempt, Stopper
+from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.routes import Route
 from turnbuckle.call.stall import Activity
 from turnbuckle.call.transport import Connections
-from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.clock import Clock, StopSignal
 from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest
@@ -31,7 +31,7 @@ class Models:
         self,
         route: RouteName,
         request: ModelRequest,
-        stop: Stopper | None = None,
+        stop: StopSignal | None = None,
         first_delta: Callable[[], None] | None = None,
     ) -> AsyncIterator[list[Event]]:
         """One attempt at one route: batches of events, and exactly one last word."""

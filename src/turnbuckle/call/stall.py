@@ -18,7 +18,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from turnbuckle.call.limits import ERROR_BODY, Learnable, Limit, Limits, Pace
+from turnbuckle.call.limits import ERROR_BODY, AttemptLimits, Learnable, Limit, RoutePace
 from turnbuckle.vocab.events import (
     Alive,
     BlockStarted,
@@ -115,7 +115,7 @@ class Watch:
     def connected(self, now: float) -> None:
         self.connected_at = self.progress_at = self.life_at = now
 
-    def woke(self, now: float, slept: float, limits: Limits) -> None:
+    def woke(self, now: float, slept: float, limits: AttemptLimits) -> None:
         """The machine was suspended. A short sleep only counts as time."""
         self.slept += slept
         if slept >= limits.silence.seconds:
@@ -197,7 +197,7 @@ class Watch:
         thinking = self.thinking and waiting == "more"
         return Activity(waiting, self.progress_at, tool, thinking, self.event_at, self.first_delta_at)
 
-    def teach(self, pace: Pace, limits: Limits, prompt_size: int = 0) -> None:
+    def teach(self, pace: RoutePace, limits: AttemptLimits, prompt_size: int = 0) -> None:
         """Let the route's memory have the waits of an attempt that came to its proper end."""
         first = (self.first_event_at or self.begun) - (self.connected_at or self.begun)
         seen: dict[Learnable, float] = {"first_event": first, "gap": self.longest_gap}
@@ -208,7 +208,7 @@ class Watch:
         pace.note_reading(first, prompt_size)
 
 
-def next_deadline(watch: Watch, limits: Limits) -> Deadline:
+def next_deadline(watch: Watch, limits: AttemptLimits) -> Deadline:
     """Which clock fires next, if nothing arrives. Pure."""
     if watch.woke_at is not None:
         return Deadline("silence", watch.woke_at + WAKE_GRACE, watch.bytes_at or watch.begun, limits.silence)
@@ -228,7 +228,7 @@ def next_deadline(watch: Watch, limits: Limits) -> Deadline:
     return min(meaningful, _running("silence", watch.bytes_at, silence), key=_moment)
 
 
-def _gap(watch: Watch, limits: Limits, gap: Limit) -> Deadline:
+def _gap(watch: Watch, limits: AttemptLimits, gap: Limit) -> Deadline:
     if watch.thinking and not watch.open_calls and watch.life_at > watch.progress_at:
         # Signs of life carry a thinking model on, up to a point.
         return min(
@@ -239,7 +239,7 @@ def _gap(watch: Watch, limits: Limits, gap: Limit) -> Deadline:
     return _running("gap", watch.progress_at, gap)
 
 
-def _phase(watch: Watch, limits: Limits) -> tuple[Limit, Limit]:
+def _phase(watch: Watch, limits: AttemptLimits) -> tuple[Limit, Limit]:
     if watch.open_calls:
         return limits.gap_in_call, limits.silence_in_call
     if watch.thinking:
@@ -255,7 +255,7 @@ def _moment(deadline: Deadline) -> float:
     return deadline.when
 
 
-def forget_wrong(watch: Watch, deadline: Deadline, pace: Pace) -> None:
+def forget_wrong(watch: Watch, deadline: Deadline, pace: RoutePace) -> None:
     """A learned limit fired. It may have been learned wrongly, so the default shall hold again. A prompt that
     was not read in time is remembered in any case."""
     if deadline.clock == "first_event":

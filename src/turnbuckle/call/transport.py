@@ -1,12 +1,12 @@
 """One HTTP exchange, as bytes and failures. No retry, no redirect, no time limit of its own, and no exception
 gets out.
 
-Theory of operation. `Connections` is the shared pool. An `Exchange` runs its request in one task, so that it
-can be given up at any step, and reads its body straight from the pool's buffers. `abort` may be called by a
-timer or a stop at any moment: it drops the socket at once (a polite close would wait for a peer that is gone)
-and wakes the reader. What had arrived before a connection broke is still handed over, and only then the
-failure. After a proper end the connection has a moment to bring the body's terminator, which returns it to
-the pool; else it is dropped.
+Theory of operation. `Connections` is the shared pool. An `UpstreamExchange` runs its request in one task, so
+that it can be given up at any step, and reads its body straight from the pool's buffers. `abort` may be
+called by a timer or a stop at any moment: it drops the socket at once (a polite close would wait for a peer
+that is gone) and wakes the reader. What had arrived before a connection broke is still handed over, and only
+then the failure. After a proper end the connection has a moment to bring the body's terminator, which returns
+it to the pool; else it is dropped.
 
 Proxies come from the environment, asked for here and not by the HTTP library, because that would also read a
 netrc file and then refuse requests that carry a key.
@@ -37,10 +37,10 @@ _USER_TIMEOUT_MS = 120_000
 _BUFFERS = ("_buffer", "_buffer_offset")  # of aiohttp's reader: what has arrived and was not taken
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
-_current: "ContextVar[Exchange | None]" = ContextVar("exchange", default=None)
+_current: "ContextVar[UpstreamExchange | None]" = ContextVar("exchange", default=None)
 
 
-class Head(Struct, frozen=True):
+class ResponseHead(Struct, frozen=True):
     """The status line and the headers, with names in lower case."""
 
     status: int
@@ -52,7 +52,7 @@ class Connections:
 
     def __init__(self) -> None:
         check_library(aiohttp.StreamReader)
-        connector = _Connector(limit=0, keepalive_timeout=_POOLED, socket_factory=open_socket)
+        connector = _WatchedConnector(limit=0, keepalive_timeout=_POOLED, socket_factory=open_socket)
         self._session = aiohttp.ClientSession(
             connector=connector,
             timeout=_NO_LIMIT,
@@ -60,7 +60,7 @@ class Connections:
             headers={"user-agent": "turnbuckle", "accept-encoding": "identity"},
             trust_env=False,
         )
-        self._lingering: set[Exchange] = set()
+        self._lingering: set[UpstreamExchange] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,9 +73,9 @@ class Connections:
             exchange.let_go()
         await self._session.close()
 
-    def exchange(self, url: str, headers: dict[str, str], body: bytes) -> "Exchange":
+    def exchange(self, url: str, headers: dict[str, str], body: bytes) -> "UpstreamExchange":
         """A POST that is not yet sent."""
-        return Exchange(self._session, url, headers, body, self._lingering)
+        return UpstreamExchange(self._session, url, headers, body, self._lingering)
 
 
 def check_library(reader: type) -> None:
@@ -88,7 +88,7 @@ def check_library(reader: type) -> None:
         )
 
 
-class _Connector(aiohttp.TCPConnector):
+class _WatchedConnector(aiohttp.TCPConnector):
     """Tells an exchange about its connection as soon as it is there, TLS and proxy included."""
 
     async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
@@ -99,7 +99,7 @@ class _Connector(aiohttp.TCPConnector):
         return connection
 
 
-class Exchange:
+class UpstreamExchange:
     """One request and its answer. `connected` is called when the connection stands. `lingering` are those
     whose bodies have not ended yet although nobody reads them any more."""
 
@@ -109,7 +109,7 @@ class Exchange:
         url: str,
         headers: dict[str, str],
         body: bytes,
-        lingering: "set[Exchange]",
+        lingering: "set[UpstreamExchange]",
     ) -> None:
         self.connected: Callable[[], None] | None = None
         self._session = session
@@ -123,7 +123,7 @@ class Exchange:
         self._taken = 0
         self._over: Failure | None = None
 
-    async def send(self) -> Head | Failure:
+    async def send(self) -> ResponseHead | Failure:
         """Send the request and wait for the head of the answer."""
         if (aborted := self._aborted()) is not None:
             return aborted
@@ -141,7 +141,9 @@ class Exchange:
         if error is not None:
             return self._break(from_exception(error))
         response = self._response = task.result()
-        return Head(response.status, {name.lower(): value for name, value in response.headers.items()})
+        return ResponseHead(
+            response.status, {name.lower(): value for name, value in response.headers.items()}
+        )
 
     async def read(self) -> bytes | Failure:
         """The bytes that are there, or the next ones to come. Empty at the proper end of the body."""

@@ -26,7 +26,7 @@ class Lost(TurnbuckleError):
     """The place cannot be reached at this moment."""
 
 
-class Refused(TurnbuckleError):
+class BackendRefused(TurnbuckleError):
     """The place says no."""
 
 

@@ -24,7 +24,7 @@ app = App(name="drafts", help="What is kept of calls that were cut: list, show, 
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
 
 
-class Kept(Struct, frozen=True):
+class RunDraft(Struct, frozen=True):
     """A draft and the run that it belongs to. `name` is what the commands take."""
 
     run: RunId
@@ -138,7 +138,7 @@ async def _save(loaded: Loaded, text: str, path: Path, as_json: bool) -> int:
     return OK
 
 
-def _row(kept: Kept) -> dict[str, Any]:
+def _row(kept: RunDraft) -> dict[str, Any]:
     draft = kept.draft
     return {
         "draft": kept.name,
@@ -151,7 +151,7 @@ def _row(kept: Kept) -> dict[str, Any]:
     }
 
 
-async def _all(loaded: Loaded) -> list[Kept]:
+async def _all(loaded: Loaded) -> list[RunDraft]:
     async with open_reader(loaded) as reader:
         if reader is None:
             return []
@@ -159,12 +159,12 @@ async def _all(loaded: Loaded) -> list[Kept]:
         return [kept for row in rows for kept in await _of_run(reader, RunId(row.name))]
 
 
-async def _of_run(reader: Reader, run: RunId) -> list[Kept]:
+async def _of_run(reader: Reader, run: RunId) -> list[RunDraft]:
     turn = await fold_run(reader, run)
-    return [Kept(run, draft) for draft in turn.drafts.values()]
+    return [RunDraft(run, draft) for draft in turn.drafts.values()]
 
 
-async def _one(loaded: Loaded, text: str) -> Kept | str:
+async def _one(loaded: Loaded, text: str) -> RunDraft | str:
     """The draft of this id, or a sentence that says why there is none."""
     run_text, colon, draft_id = text.rpartition(":")
     async with open_reader(loaded) as reader:

@@ -181,11 +181,11 @@ async def _score(
     scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, port: int, *, as_json: bool
 ) -> None:
     from turnbuckle.lab.score import card
-    from turnbuckle.lab.score.player import Player, Row, new_backstage
+    from turnbuckle.lab.score.player import Scorer, ScoreRow, new_backstage
 
-    rows: list[Row] = []
+    rows: list[ScoreRow] = []
     async with new_backstage(host, port) as backstage:
-        player = Player(backstage, scoring)
+        player = Scorer(backstage, scoring)
         async for row in player.rows(trials):
             if not as_json and not rows:
                 print(

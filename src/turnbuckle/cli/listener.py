@@ -23,7 +23,7 @@ _LISTENS = "0A"  # in the kernel's table
 Taken = Literal["free", "turnbuckle", "other", "unusable"]
 
 
-class Listener(Struct, frozen=True):
+class PortStatus(Struct, frozen=True):
     """`who` is a process where the system tells it, `why` the system's own words for an address that is no
     use."""
 
@@ -32,10 +32,10 @@ class Listener(Struct, frozen=True):
     why: str = ""
 
 
-def listener_at(host: str, port: int) -> Listener:
+def listener_at(host: str, port: int) -> PortStatus:
     """Look who listens there. Port 0 is always free."""
     if not 0 <= port <= _LAST_PORT:
-        return Listener("unusable", why=f"ports go from 0 to {_LAST_PORT}")
+        return PortStatus("unusable", why=f"ports go from 0 to {_LAST_PORT}")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:
@@ -43,9 +43,9 @@ def listener_at(host: str, port: int) -> Listener:
             probe.bind(found[0][4])
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
-            return Listener("unusable", why=error.strerror or str(error))
-        return Listener("turnbuckle" if is_turnbuckle(host, port) else "other", _process_at(port))
-    return Listener("free")
+            return PortStatus("unusable", why=error.strerror or str(error))
+        return PortStatus("turnbuckle" if is_turnbuckle(host, port) else "other", _process_at(port))
+    return PortStatus("free")
 
 
 def is_turnbuckle(host: str, port: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from turnbuckle.app import App as Opened
 from turnbuckle.app import open_app, services_of
-from turnbuckle.cli.backend import DraftLine, Fork, Numbered, Past, Recap, Refused, Taken
+from turnbuckle.cli.backend import BackendRefused, DraftLine, Fork, Numbered, Past, Recap, Taken
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ApprovalSettled, RunUnfinished, SessionBusy, SessionUnknown, TurnbuckleError
 from turnbuckle.journal.port import InUse, StreamQuery, StreamRow
@@ -176,7 +176,7 @@ class LocalBackend:
                     if isinstance(facts[-1][1], RunEnded):
                         return
         except RunUnfinished as error:
-            raise Refused(f"{error} any more; turnbuckle runs resume {run} goes on with it") from None
+            raise BackendRefused(f"{error} any more; turnbuckle runs resume {run} goes on with it") from None
 
     async def say(self, session: str, text: str, busy: Busy | None, key: str) -> Taken:
         try:
@@ -212,7 +212,7 @@ class LocalBackend:
         drafts = (await self._runs.fold(await find_run(self.opened.journal, run))).drafts
         draft = next((draft for draft in drafts.values() if draft.id == wanted), None)
         if draft is None:
-            raise Refused(f"there is no draft {name}; /drafts lists them")
+            raise BackendRefused(f"there is no draft {name}; /drafts lists them")
         return draft.text
 
     async def ledger(self, run: str) -> tuple[Waste, ...]:

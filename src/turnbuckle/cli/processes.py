@@ -18,7 +18,7 @@ from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
 from turnbuckle.errors import ConfigError
-from turnbuckle.tools.background import Process
+from turnbuckle.tools.background import BackgroundProcess
 
 app = App(name="processes", help="What runs in the background: list, stop.")
 Json = Annotated[
@@ -89,7 +89,7 @@ async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, An
     return [_row(one) for one in background_of(load_for(config)).listed()]
 
 
-def _row(process: Process) -> dict[str, Any]:
+def _row(process: BackgroundProcess) -> dict[str, Any]:
     told = msgspec.to_builtins(process)
     assert isinstance(told, dict)
     return told

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from turnbuckle.cli.backend import DraftLine, Fork, Lost, Merged, Numbered, Past, Recap, Refused, Taken
+from turnbuckle.cli.backend import BackendRefused, DraftLine, Fork, Lost, Merged, Numbered, Past, Recap, Taken
 from turnbuckle.cli.remote import Remote, ServerGone, ServerRefused, refusal, session_path
 from turnbuckle.errors import InvalidValue
 from turnbuckle.service.run_view import RunLine
@@ -141,7 +141,7 @@ class RemoteBackend:
         except (aiohttp.ClientError, TimeoutError, OSError):
             raise Lost("the stream broke off") from None
         except msgspec.DecodeError:
-            raise Refused(
+            raise BackendRefused(
                 f"what listens at {self._remote.address} sends events that cannot be read"
             ) from None
         raise Lost("the stream ended before its run")
@@ -163,7 +163,7 @@ class RemoteBackend:
                     if data and (fact := _fact(name, data)) is not None
                 ]
                 if decoder.overflow is not None:
-                    raise Refused("the server sends an event that is too large")
+                    raise BackendRefused("the server sends an event that is too large")
 
     async def say(self, session: str, text: str, busy: Busy | None, key: str) -> Taken:
         body = {"input": text} if busy is None else {"input": text, "busy": busy}
@@ -240,8 +240,8 @@ def _line(view: dict[str, Any]) -> SessionLine:
     )
 
 
-def _translated(error: ServerRefused) -> Lost | Refused:
-    return Lost(str(error)) if isinstance(error, ServerGone) else Refused(str(error))
+def _translated(error: ServerRefused) -> Lost | BackendRefused:
+    return Lost(str(error)) if isinstance(error, ServerGone) else BackendRefused(str(error))
 
 
 def _run_path(run: str) -> str:

@@ -19,7 +19,7 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import CanNotListen, ConfigError
 from turnbuckle.hosting import open_server
 from turnbuckle.journal.port import InUse
-from turnbuckle.server.http.serving import TOKEN, Stopper, serve
+from turnbuckle.server.http.serving import TOKEN, ShutdownSignal, serve
 from turnbuckle.server.keys import KeyFile
 
 EPILOGUE = """Ctrl-C or SIGTERM stops it in good order: nothing new starts, runs get a moment to end, and the others go
@@ -66,7 +66,7 @@ async def _serve(loaded: Loaded, *, open_page: bool) -> int:
     try:
         async with open_server(loaded) as service:
             _calm_collector()
-            await serve(service, Stopper(_leave_at_once), partial(_announce, loaded, open_page))
+            await serve(service, ShutdownSignal(_leave_at_once), partial(_announce, loaded, open_page))
     except (CanNotListen, InUse) as error:
         if not is_turnbuckle(server.host, server.port):
             return fail(error, FAILED)

@@ -23,7 +23,7 @@ from turnbuckle.cli.run import Look, driven, guarded, watched
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, ImportRefused, SessionUnknown
 from turnbuckle.journal.port import StreamRow
-from turnbuckle.runtime.sessions import Told
+from turnbuckle.runtime.sessions import SessionMessage
 from turnbuckle.server.api.sessions import message_view
 from turnbuckle.service.owners import LOCAL
 from turnbuckle.service.sessions import SessionChange, SessionLine, SessionReader, Verb, checked_title
@@ -484,7 +484,9 @@ async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
     return OK
 
 
-def _whole(line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[Told]) -> dict[str, Any]:
+def _whole(
+    line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[SessionMessage]
+) -> dict[str, Any]:
     return {
         **_row(line),
         "waiting": [message.id for message in (*state.waiting, *state.steering)],

@@ -18,7 +18,7 @@ ALL_BYTES = 64 << 20  # 256 full tails, more than one process drives well
 _ITEM_BYTES = 128  # what an item costs besides its data: two objects, a number and a place in a list
 
 
-class _Tail:
+class _StreamTail:
     __slots__ = ("first", "floor", "items", "size")
 
     def __init__(self, floor: int, first: int) -> None:
@@ -56,7 +56,7 @@ class HotTails:
         self._tail_items = tail_items
         self._tail_bytes = tail_bytes
         self._all_bytes = all_bytes
-        self._tails: OrderedDict[str, _Tail] = OrderedDict()
+        self._tails: OrderedDict[str, _StreamTail] = OrderedDict()
         self.size = 0
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class HotTails:
         if tail is not None:
             self.size -= tail.size
         if tail is None or first != tail.first + len(tail.items):  # another epoch, or something was left out
-            tail = self._tails[stream] = _Tail(before, first)
+            tail = self._tails[stream] = _StreamTail(before, first)
         self._tails.move_to_end(stream)
         tail.extend(items)
         if len(tail.items) > self._tail_items or tail.size > self._tail_bytes:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from turnbuckle.lab.script import Ending
 
 
-class Head(Struct, frozen=True):
+class SendHead(Struct, frozen=True):
     """Status line and headers. `length` None: the body is of unknown length and needs a terminator."""
 
     status: int
@@ -31,4 +31,4 @@ class End(Struct, frozen=True):
     how: Ending
 
 
-Action = Head | Write | Wait | End
+Action = SendHead | Write | Wait | End

@@ -15,12 +15,12 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.lab.actions import Action, End, Head, Wait, Write
+from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
 from turnbuckle.lab.http1 import (
     CONTINUE,
     LAST_CHUNK,
     MAX_HEAD,
-    Problem,
+    BadRequest,
     Request,
     RequestReader,
     chunk_bytes,
@@ -40,18 +40,18 @@ class Progress(Struct):
     problem: str = ""
 
 
-class Exchange(Struct):
+class LabExchange(Struct):
     """What is to be done for one request, and where to note how it goes."""
 
     actions: Iterator[Action]
     progress: Progress
 
 
-class Connection(asyncio.Protocol):
+class LabConnection(asyncio.Protocol):
     """`serve` says what to do for a request. `connections` holds this one while it is open."""
 
     def __init__(
-        self, serve: Callable[[Request], Exchange], clock: Clock, connections: "set[Connection]"
+        self, serve: Callable[[Request], LabExchange], clock: Clock, connections: "set[LabConnection]"
     ) -> None:
         self._serve = serve
         self._clock = clock
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         self._drained = asyncio.Event()
         self._drained.set()
         self._task: asyncio.Task[None] | None = None
-        self._exchange: Exchange | None = None
+        self._exchange: LabExchange | None = None
         self._continued = self._chunked = self._keep_alive = self._head_sent = False
 
     # What asyncio tells us
@@ -111,20 +111,20 @@ class Connection(asyncio.Protocol):
                 self._transport.write(CONTINUE)
             return
         self._continued = self._head_sent = False
-        if isinstance(found, Problem):
+        if isinstance(found, BadRequest):
             self._refuse(found.status, found.why)
             return
         self._exchange = self._serve(found)
         self._task = asyncio.get_running_loop().create_task(self._play(found, self._exchange))
         self._task.add_done_callback(self._played)
 
-    async def _play(self, request: Request, exchange: Exchange) -> None:
+    async def _play(self, request: Request, exchange: LabExchange) -> None:
         for action in exchange.actions:
             transport = self._transport
             if transport is None or transport.is_closing():
                 return
             match action:
-                case Head():
+                case SendHead():
                     self._send_head(transport, action, request)
                 case Write():
                     transport.write(chunk_bytes(action.data) if self._chunked else action.data)
@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
         self._serve_next()
 
-    def _send_head(self, transport: asyncio.Transport, head: Head, request: Request) -> None:
+    def _send_head(self, transport: asyncio.Transport, head: SendHead, request: Request) -> None:
         self._chunked = head.length is None and request.chunks
         self._keep_alive = request.keep_alive and (head.length is not None or request.chunks)
         self._head_sent = True

@@ -1,10 +1,10 @@
 """Scripts become actions: what is sent when, in the protocol of the request.
 
-Theory of operation. A `Player` walks the steps of a script for one request and yields actions, lazily, since
-a script may go on for ever. Content steps become the events of `vocab`, which the protocol's own encoder
-writes; so the lab speaks each protocol exactly as our server does. A streamed reply goes out event by event;
-a plain one is folded and goes out as one document when the script finishes, or as half of one where it is
-cut. Modifiers live in the player: they change how later steps are sent. There is no input or output here;
+Theory of operation. A `ScriptPlayer` walks the steps of a script for one request and yields actions, lazily,
+since a script may go on for ever. Content steps become the events of `vocab`, which the protocol's own
+encoder writes; so the lab speaks each protocol exactly as our server does. A streamed reply goes out event by
+event; a plain one is folded and goes out as one document when the script finishes, or as half of one where it
+is cut. Modifiers live in the player: they change how later steps are sent. There is no input or output here;
 `lab.provider` performs it.
 """
 
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.lab import script as steps
-from turnbuckle.lab.actions import Action, End, Head, Wait, Write
+from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
 from turnbuckle.lab.garbage import garbage_body
 from turnbuckle.lab.lies import half_a_character, lie_about_finish, without_terminal
 from turnbuckle.lab.script import Ending, LabRequest, Script, ScriptItem
@@ -54,7 +54,7 @@ _DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] 
 _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
-class Rehearsal(Struct, frozen=True):
+class DryRun(Struct, frozen=True):
     """A script as it would be played, without a wire: everything that is sent, how it ends, and how long it
     takes."""
 
@@ -65,7 +65,7 @@ class Rehearsal(Struct, frozen=True):
     seconds: float
 
 
-class Player:
+class ScriptPlayer:
     """Plays one script for one request. Use it once."""
 
     def __init__(self, request: LabRequest, *, reply_id: str = "lab-1") -> None:
@@ -89,7 +89,7 @@ class Player:
         """All actions of the script, up to exactly one `End`, which is the last."""
         yield from self._items(script)
         if not self._over:
-            yield from self._cut(steps.Cut("tidy"))
+            yield from self._cut(steps.CutOff("tidy"))
 
     def _items(self, items: Iterable[ScriptItem]) -> Iterator[Action]:
         for item in items:
@@ -120,7 +120,7 @@ class Player:
                 yield Wait(_seconds(step.seconds))
             case steps.Comments():
                 yield from self._comments(step)
-            case steps.Cut():
+            case steps.CutOff():
                 yield from self._cut(step)
             case steps.Error():
                 yield from self._error(step)
@@ -257,7 +257,7 @@ class Player:
         output = sum(self._sent.values()) // _CHARACTERS_PER_TOKEN + 1
         return Usage(input=asked // _CHARACTERS_PER_TOKEN + 1, output=output, reasoning=reasoning)
 
-    def _cut(self, step: steps.Cut) -> Iterator[Action]:
+    def _cut(self, step: steps.CutOff) -> Iterator[Action]:
         if self._plain and not self._head_sent and self._next_block:
             whole = msgspec.json.encode(self._encoding.answer(self._folded.snapshot(), created=CREATED))
             yield from self._send(whole[: len(whole) // 2])
@@ -298,7 +298,7 @@ class Player:
             content_type, body = garbage_body(step)
             headers = {"content-type": content_type}
         self._head_sent = True
-        yield Head(status, headers, len(body))
+        yield SendHead(status, headers, len(body))
         yield from self._dribbled(body)
         yield from self._end("tidy")
 
@@ -337,7 +337,9 @@ class Player:
     def _send_head(self) -> Iterator[Action]:
         if not self._head_sent:
             self._head_sent = True
-            yield Head(200, {**self._headers, "x-request-id": self._reply_id, "request-id": self._reply_id})
+            yield SendHead(
+                200, {**self._headers, "x-request-id": self._reply_id, "request-id": self._reply_id}
+            )
 
     def _send(self, data: bytes) -> Iterator[Action]:
         yield from self._send_head()
@@ -376,14 +378,14 @@ def _seconds(value: steps.Seconds) -> float:
 
 def rehearse(
     script: Script, request: LabRequest, *, reply_id: str = "lab-1", longest: float = 86_400.0
-) -> Rehearsal:
+) -> DryRun:
     """Play a script without a wire and without waiting, for at most `longest` seconds of its own time."""
     status, headers = 0, {}
     body: list[bytes] = []
     seconds = 0.0
-    for action in Player(request, reply_id=reply_id).play(script):
+    for action in ScriptPlayer(request, reply_id=reply_id).play(script):
         match action:
-            case Head():
+            case SendHead():
                 status, headers = action.status, action.headers
             case Write():
                 body.append(action.data)
@@ -392,5 +394,5 @@ def rehearse(
                 if seconds > longest:
                     break
             case End():
-                return Rehearsal(status, headers, b"".join(body), action.how, seconds)
-    return Rehearsal(status, headers, b"".join(body), None, seconds)
+                return DryRun(status, headers, b"".join(body), action.how, seconds)
+    return DryRun(status, headers, b"".join(body), None, seconds)

@@ -24,7 +24,7 @@ class Request(Struct, frozen=True):
     """Whether the client understands a chunked answer."""
 
 
-class Problem(Struct, frozen=True):
+class BadRequest(Struct, frozen=True):
     """A request that cannot be read, and the status that says so."""
 
     status: int
@@ -48,7 +48,7 @@ class RequestReader:
         """How many bytes have not been taken yet."""
         return len(self._buffer)
 
-    def take(self) -> Request | Problem | None:
+    def take(self) -> Request | BadRequest | None:
         """The next request, a problem with it, or None while bytes are missing."""
         if self._head is None:
             found = self._read_head()
@@ -60,10 +60,10 @@ class RequestReader:
             return self._take_chunked()
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            return Problem(400, "content-length is not a number")
+            return BadRequest(400, "content-length is not a number")
         size = int(length)
         if size > MAX_BODY:
-            return Problem(413, f"a body of more than {MAX_BODY} bytes")
+            return BadRequest(413, f"a body of more than {MAX_BODY} bytes")
         if len(self._buffer) < size:
             return None
         return self._made(self._cut_off(size))
@@ -73,7 +73,7 @@ class RequestReader:
         """The client waits for a word before it sends the body."""
         return self._head is not None and self._head[3].get("expect", "").lower() == "100-continue"
 
-    def _read_head(self) -> tuple[str, str, str, dict[str, str]] | Problem | None:
+    def _read_head(self) -> tuple[str, str, str, dict[str, str]] | BadRequest | None:
         while self._buffer[:2] == b"\r\n":
             del self._buffer[:2]  # clients may leave an empty line between requests
         end = self._buffer.find(b"\r\n\r\n")
@@ -82,25 +82,25 @@ class RequestReader:
         first, *lines = self._cut_off(end + 4)[:-4].decode("latin-1").split("\r\n")
         words = first.split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            return Problem(400, "this is not an HTTP/1.1 request")
+            return BadRequest(400, "this is not an HTTP/1.1 request")
         headers: dict[str, str] = {}
         for line in lines:
             name, colon, value = line.partition(":")
             if not colon:
-                return Problem(400, "a header without a colon")
+                return BadRequest(400, "a header without a colon")
             headers[name.strip().lower()] = value.strip()
         return words[0], words[1], words[2], headers
 
-    def _take_chunked(self) -> Request | Problem | None:
+    def _take_chunked(self) -> Request | BadRequest | None:
         chunks = self._chunks = self._chunks if self._chunks is not None else []
         while (line_end := self._buffer.find(b"\r\n")) >= 0:
             digits = bytes(self._buffer[:line_end]).partition(b";")[0].strip()
             try:
                 size = int(digits, 16)
             except ValueError:
-                return Problem(400, "a chunk without a size")
+                return BadRequest(400, "a chunk without a size")
             if size < 0 or self._chunked_size + size > MAX_BODY:
-                return Problem(413, f"a body of more than {MAX_BODY} bytes")
+                return BadRequest(413, f"a body of more than {MAX_BODY} bytes")
             if size == 0:
                 end = self._buffer.find(b"\r\n\r\n", line_end)  # trailers before it are not looked at
                 if end < 0:
@@ -113,10 +113,12 @@ class RequestReader:
             self._chunked_size += size
         return self._too_long()
 
-    def _too_long(self) -> Problem | None:
+    def _too_long(self) -> BadRequest | None:
         """What has no end yet must at least be short."""
         return (
-            Problem(431, f"headers of more than {MAX_HEAD} bytes") if len(self._buffer) > MAX_HEAD else None
+            BadRequest(431, f"headers of more than {MAX_HEAD} bytes")
+            if len(self._buffer) > MAX_HEAD
+            else None
         )
 
     def _made(self, body: bytes) -> Request:

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.lab.actions import Action, End, Head, Write
+from turnbuckle.lab.actions import Action, End, SendHead, Write
 from turnbuckle.lab.cases import CASES, find_case
 from turnbuckle.lab.clock import RealClock
-from turnbuckle.lab.connection import Connection, Exchange, Progress
-from turnbuckle.lab.dialogue import CREATED, Player
+from turnbuckle.lab.connection import LabConnection, LabExchange, Progress
+from turnbuckle.lab.dialogue import CREATED, ScriptPlayer
 from turnbuckle.lab.http1 import Request
 from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Case, LabRequest, Script
@@ -73,13 +73,13 @@ class Provider:
         self._watch = watch
         self._counts: Counter[str] = Counter()
         self._served = 0
-        self._connections: set[Connection] = set()
+        self._connections: set[LabConnection] = set()
         self._server: asyncio.Server | None = None
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self._serve, self._clock, self._connections), self._host, self._port
+            lambda: LabConnection(self._serve, self._clock, self._connections), self._host, self._port
         )
         self._port = self._server.sockets[0].getsockname()[1]
         return self
@@ -97,12 +97,12 @@ class Provider:
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._port}"
 
-    def _serve(self, request: Request) -> Exchange:
+    def _serve(self, request: Request) -> LabExchange:
         path = urlsplit(request.target).path
         progress = Progress()
         received = Received(request.method, path, request.headers, None, self._clock.now(), progress)
         self.requests.append(received)
-        return Exchange(self._actions(request, received), progress)
+        return LabExchange(self._actions(request, received), progress)
 
     def _actions(self, request: Request, received: Received) -> Iterator[Action]:
         served = served_by(received.path)
@@ -141,7 +141,7 @@ class Provider:
         received.case = case.name
         asked, script = self._choose(case, asked)
         received.number = asked.number
-        actions = Player(asked, reply_id=f"lab-{self._served}").play(script)
+        actions = ScriptPlayer(asked, reply_id=f"lab-{self._served}").play(script)
         return actions if self._watch is None else self._watch(asked, actions)
 
     def _choose(self, case: Case, asked: LabRequest) -> tuple[LabRequest, Script]:
@@ -204,6 +204,6 @@ def _document(status: int, document: dict[str, Any]) -> Iterator[Action]:
 
 
 def _body(status: int, content_type: str, body: bytes) -> Iterator[Action]:
-    yield Head(status, {"content-type": content_type}, len(body))
+    yield SendHead(status, {"content-type": content_type}, len(body))
     yield Write(body)
     yield End("tidy")

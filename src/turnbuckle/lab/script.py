@@ -112,7 +112,7 @@ class Comments(Struct, frozen=True):
     kind: Literal["comment", "ping"] = "comment"
 
 
-class Cut(Struct, frozen=True):
+class CutOff(Struct, frozen=True):
     """The body ends here. `inside` sends the first half of one more thing before that."""
 
     how: Ending = "fin"
@@ -195,7 +195,7 @@ Step = (
     | Frame
     | Stall
     | Comments
-    | Cut
+    | CutOff
     | Error
     | Status
     | Garbage

@@ -40,7 +40,7 @@ STEPS: dict[str, type[Step]] = {
     "frame": script.Frame,
     "stall": script.Stall,
     "comments": script.Comments,
-    "cut": script.Cut,
+    "cut": script.CutOff,
     "error": script.Error,
     "status": script.Status,
     "garbage": script.Garbage,

@@ -48,7 +48,7 @@ from turnbuckle.vocab.reply import (
 )
 
 
-class _Block:
+class _OpenBlock:
     __slots__ = ("call_id", "closed", "data", "kind", "name", "pieces", "state")
 
     def __init__(self, kind: str) -> None:
@@ -65,7 +65,7 @@ class Accumulator:
     """`add` events in order; `snapshot` whenever a value is wanted."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _OpenBlock] = {}
         self._pieces: dict[int, list[str]] = {}  # of the blocks whose deltas are plain appends
         self._id = ""
         self._model = ""
@@ -151,15 +151,15 @@ class Accumulator:
         calls = [block.id for block in made if isinstance(block, ReplyCall)]
         return made if len(set(calls)) == len(calls) else _settled(made)
 
-    def _block(self, number: int, kind: str) -> _Block:
+    def _block(self, number: int, kind: str) -> _OpenBlock:
         return self._blocks.get(number) or self._begin(number, kind)
 
-    def _begin(self, number: int, kind: str) -> _Block:
-        block = self._blocks[number] = _Block(kind)
+    def _begin(self, number: int, kind: str) -> _OpenBlock:
+        block = self._blocks[number] = _OpenBlock(kind)
         self._pieces[number] = block.pieces
         return block
 
-    def _values(self, block: _Block) -> list[ReplyBlock]:
+    def _values(self, block: _OpenBlock) -> list[ReplyBlock]:
         if len(block.pieces) > 1:
             block.pieces[:] = ["".join(block.pieces)]
         text = block.pieces[0] if block.pieces else ""
@@ -179,7 +179,7 @@ _BLANK = " \t\r\n"
 _KINDS: dict[type, str] = {TextDelta: "text", ReasoningDelta: "reasoning", CallArgs: "call"}
 
 
-def _calls(block: _Block, arguments: str) -> list[ReplyBlock]:
+def _calls(block: _OpenBlock, arguments: str) -> list[ReplyBlock]:
     """One call, or several: some models put whole objects behind each other into one call's arguments. An
     object that is there twice is one call, and an empty one before the others is none: hosts begin with
     it."""

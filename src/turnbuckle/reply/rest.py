@@ -55,7 +55,7 @@ class Unfit(Struct, frozen=True):
     why: str
 
 
-class Place(Struct, frozen=True):
+class ContinuationPoint(Struct, frozen=True):
     """Where an answer goes on: behind `kept`. `back` was received behind it and must come again. `anchor` is
     the line that the answer repeats first, if one is asked for."""
 
@@ -64,22 +64,22 @@ class Place(Struct, frozen=True):
     anchor: str = ""
 
 
-def line_end(text: str) -> Place:
+def line_end(text: str) -> ContinuationPoint:
     """Behind the last whole line; behind the last whole word, where there is no line."""
     at = text.rfind("\n") + 1
     if not at:
         at = max(text.rfind(" "), text.rfind("\t")) + 1
-    return Place(text[:at], text[at:])
+    return ContinuationPoint(text[:at], text[at:])
 
 
-def word_end(text: str) -> Place:
+def word_end(text: str) -> ContinuationPoint:
     """Behind the last whole word, without the white space that follows it."""
     found = re.search(r"\s+\S*\Z", text)
     at = found.start() if found is not None else 0
-    return Place(text[:at], text[at:])
+    return ContinuationPoint(text[:at], text[at:])
 
 
-def anchored(text: str) -> Place | None:
+def anchored(text: str) -> ContinuationPoint | None:
     """Behind the last whole line that tells where it stands: long enough, and only once in the text."""
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
@@ -91,7 +91,7 @@ def anchored(text: str) -> Place | None:
     for line in reversed(lines[-20:]):
         told = line.strip()
         if len(told) >= _TELLING and counts[told] == 1:
-            return Place(text[:end], text[end:], line.rstrip("\r\n"))
+            return ContinuationPoint(text[:end], text[end:], line.rstrip("\r\n"))
         end -= len(line)
     return None
 
@@ -131,7 +131,7 @@ def _prefilled(text: str, answer: str, fence: str, *, ended: bool) -> str | Unfi
     return _behind(place, rest)
 
 
-def _behind(place: Place, rest: str) -> str | Unfit:
+def _behind(place: ContinuationPoint, rest: str) -> str | Unfit:
     if len(rest) < len(place.back) and place.back.startswith(rest):
         return Unfit("it brings nothing new")
     if not rest.startswith(place.back):

@@ -11,11 +11,11 @@ so that both sides mean the same place. A join is made only where one reading is
   brings those words again. That proves the place, and shows where a repetition, a code fence or a preface in
   front of them ends. A `rest` that brings other words takes their place: nobody was shown the old ones.
 
-Everything else that could be right is a question (`Refused` with `readings`): a repetition at the joint looks
-like a text that repeats itself, a fence around the rest like a fence that was meant. The rest is kept beside
-the draft (`DoubtfulRest`), and the model answers with a letter (`choose`); nothing is generated again. What
-cannot be right is refused, with the true end of the draft to show. Marks and quotes around `after` are taken
-off where it fits only without them.
+Everything else that could be right is a question (`SpliceRefused` with `readings`): a repetition at the joint
+looks like a text that repeats itself, a fence around the rest like a fence that was meant. The rest is kept
+beside the draft (`DoubtfulRest`), and the model answers with a letter (`choose`); nothing is generated again.
+What cannot be right is refused, with the true end of the draft to show. Marks and quotes around `after` are
+taken off where it fits only without them.
 
 `more` keeps the draft open. Without it the arguments are built, and then nothing may be missing that matters:
 the member that the cut took away (`Draft.lost`) and every `guarded` one must have arrived or stand in `also`.
@@ -71,7 +71,7 @@ RefusalKind = Literal[
 ]
 
 
-class Refused(Struct, frozen=True):
+class SpliceRefused(Struct, frozen=True):
     """The join was not made and the draft is as it was. `true_tail` is what to show to the model. With
     `readings` it is a question: `doubtful` is the rest, to be kept until the model has said which of them is
     right."""
@@ -121,7 +121,7 @@ def splice(
     guarded: Collection[str] = (),
     *,
     told: int | None = None,
-) -> Spliced | Extended | Refused:
+) -> Spliced | Extended | SpliceRefused:
     """Join a whole `finish_call` to its draft. `guarded` names arguments whose default must not be assumed.
     `told` is how much of the draft the model was told of, if that was not all."""
     if draft.closed and (rest or more):
@@ -133,13 +133,13 @@ def splice(
     found = _judge(draft, after, rest, told, cut=False)
     if isinstance(found, _Doubt):
         doubtful = DoubtfulRest(rest, found.readings, more, dict(also or {}))
-        return Refused("doubtful", found.why, tail(draft), (), doubtful)
-    return found if isinstance(found, Refused) else _made(draft, rest, found, more, also or {}, guarded)
+        return SpliceRefused("doubtful", found.why, tail(draft), (), doubtful)
+    return found if isinstance(found, SpliceRefused) else _made(draft, rest, found, more, also or {}, guarded)
 
 
 def choose(
     draft: Draft, reading: str, also: Mapping[str, Any] | None = None, guarded: Collection[str] = ()
-) -> Spliced | Extended | Refused:
+) -> Spliced | Extended | SpliceRefused:
     """Join the rest that is kept beside the draft, in the reading that the model chose by its letter."""
     doubtful = draft.doubtful
     if doubtful is None:
@@ -147,7 +147,7 @@ def choose(
     letters = letters_of(doubtful)
     place = letters.find(reading.strip().lower()) if len(reading.strip()) == 1 else -1
     if place < 0:
-        return Refused("doubtful", f"reading is one of {', '.join(letters)}", tail(draft), (), doubtful)
+        return SpliceRefused("doubtful", f"reading is one of {', '.join(letters)}", tail(draft), (), doubtful)
     chosen = doubtful.readings[place]
     return _made(draft, doubtful.rest, chosen, doubtful.more, {**doubtful.also, **(also or {})}, guarded)
 
@@ -157,7 +157,9 @@ def letters_of(doubtful: DoubtfulRest) -> str:
     return "abcdefgh"[: len(doubtful.readings)]
 
 
-def extend_by_cut(draft: Draft, finish_arguments: str, *, told: int | None = None) -> Extended | Refused:
+def extend_by_cut(
+    draft: Draft, finish_arguments: str, *, told: int | None = None
+) -> Extended | SpliceRefused:
     """Extend a draft by a `finish_call` whose own arguments were cut."""
     scan = scan_object(finish_arguments)
     if scan.status != "cut":
@@ -181,8 +183,10 @@ def extend_by_cut(draft: Draft, finish_arguments: str, *, told: int | None = Non
     if isinstance(found, _Doubt):
         if not rest_text:
             return _refuse(draft, "nothing_new", "nothing of `rest` was received")
-        return Refused("doubtful", found.why, tail(draft), (), DoubtfulRest(rest_text, found.readings, True))
-    if isinstance(found, Refused):
+        return SpliceRefused(
+            "doubtful", found.why, tail(draft), (), DoubtfulRest(rest_text, found.readings, True)
+        )
+    if isinstance(found, SpliceRefused):
         return found
     joined = _joined(draft, rest_text, found)
     if isinstance(joined, Extended) and len(joined.draft.text) <= len(draft.text):
@@ -193,7 +197,9 @@ def extend_by_cut(draft: Draft, finish_arguments: str, *, told: int | None = Non
 # Where the rest belongs
 
 
-def _judge(draft: Draft, after: str, rest: str, told: int | None, *, cut: bool) -> Reading | _Doubt | Refused:
+def _judge(
+    draft: Draft, after: str, rest: str, told: int | None, *, cut: bool
+) -> Reading | _Doubt | SpliceRefused:
     text = draft.text
     if not after:
         if text:
@@ -267,7 +273,7 @@ def _behind_told(text: str, told: int, rest: str, *, cut: bool) -> Reading | _Do
 
 def _behind_earlier(
     draft: Draft, places: Collection[int], rest: str, told: int | None, *, cut: bool
-) -> Reading | _Doubt | Refused:
+) -> Reading | _Doubt | SpliceRefused:
     """`after` stands further back. What follows it there is kept: `rest` must bring it again, or it is asked
     about."""
     text, whole = draft.text, len(draft.text)
@@ -317,9 +323,9 @@ def _few(counts: list[int]) -> list[int]:
 
 def _made(
     draft: Draft, rest: str, reading: Reading, more: bool, also: Mapping[str, Any], guarded: Collection[str]
-) -> Spliced | Extended | Refused:
+) -> Spliced | Extended | SpliceRefused:
     joined = _joined(draft, rest, reading)
-    if isinstance(joined, Refused) or more:
+    if isinstance(joined, SpliceRefused) or more:
         return joined
     faults = _member_faults(draft, also, guarded)
     if faults is not None:
@@ -332,14 +338,14 @@ def _made(
     return Spliced(arguments, text, joined.kept, joined.added, joined.echoed)
 
 
-def _joined(draft: Draft, rest: str, reading: Reading) -> Extended | Refused:
+def _joined(draft: Draft, rest: str, reading: Reading) -> Extended | SpliceRefused:
     added = rest[reading.skip : len(rest) - reading.end]
     if reading.kept + len(added) > MAX_TEXT:
         return _refuse(draft, "too_large", f"{draft.argument} would have more than {MAX_TEXT} characters")
     return Extended(grown(draft, reading.kept, added), reading.kept, added, reading.skip)
 
 
-def _member_faults(draft: Draft, also: Mapping[str, Any], guarded: Collection[str]) -> Refused | None:
+def _member_faults(draft: Draft, also: Mapping[str, Any], guarded: Collection[str]) -> SpliceRefused | None:
     changed = tuple(
         name
         for name, value in also.items()
@@ -359,5 +365,5 @@ def _member_faults(draft: Draft, also: Mapping[str, Any], guarded: Collection[st
     return None
 
 
-def _refuse(draft: Draft, kind: RefusalKind, why: str, missing: tuple[str, ...] = ()) -> Refused:
-    return Refused(kind, why, tail(draft), missing)
+def _refuse(draft: Draft, kind: RefusalKind, why: str, missing: tuple[str, ...] = ()) -> SpliceRefused:
+    return SpliceRefused(kind, why, tail(draft), missing)

@@ -92,7 +92,7 @@ class RunHead(Struct, frozen=True):
     created: float = 0.0
 
 
-class Head(Struct, frozen=True):
+class ArchiveHead(Struct, frozen=True):
     """The first line."""
 
     format: str
@@ -115,7 +115,7 @@ class _Line(Struct, frozen=True):
 class Archive(Struct, frozen=True):
     """A file that was read and found good."""
 
-    head: Head
+    head: ArchiveHead
     facts: tuple[SessionFact, ...]
     runs: tuple[tuple[RunHead, tuple[Fact, ...]], ...]
 
@@ -142,7 +142,7 @@ async def exported(journal: Reader, row: StreamRow, public: str, now: float) -> 
         RunHead(run.name, await _count(journal, run.name), run.title, run.status, run.created) for run in runs
     ]
     items = await _count(journal, row.name)
-    head = Head(FORMAT, VERSION, public, items, row.title, row.created, row.updated, now, tuple(heads))
+    head = ArchiveHead(FORMAT, VERSION, public, items, row.title, row.created, row.updated, now, tuple(heads))
     yield msgspec.json.encode(head) + b"\n"
     streams = [(row.name, public, items), *((run.run, run.run, run.items) for run in heads)]
     closing = _Closing(journal, {run.name for run in runs})
@@ -227,7 +227,7 @@ def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
 
 
-def _head(text: bytes) -> Head:
+def _head(text: bytes) -> ArchiveHead:
     try:
         told = msgspec.json.decode(text)
         if not isinstance(told, dict) or told.get("format") != FORMAT:
@@ -237,7 +237,7 @@ def _head(text: bytes) -> Head:
         if told.get("version") != VERSION:
             known = f"this turnbuckle reads version {VERSION}"
             raise ImportRefused(f"line 1: the file has version {told.get('version')!r}, and {known}")
-        head = msgspec.convert(told, Head)
+        head = msgspec.convert(told, ArchiveHead)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ImportRefused(f"line 1: this is no exported session: {error}") from None
     if bad := next((run.run for run in head.runs if not _RUN_NAME.fullmatch(run.run)), None):

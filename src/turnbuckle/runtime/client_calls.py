@@ -27,21 +27,21 @@ MOST_CACHED = 256
 """Runs whose messages are kept at hand: an agent sends its whole history with each of its requests."""
 
 
-class Spoken(Struct, frozen=True):
+class RunAdditions(Struct, frozen=True):
     """What a run added to its history, and the calls that it ended with."""
 
     messages: tuple[Message, ...]
     handed: tuple[HandedCall, ...]
 
 
-Find = Callable[[RunId, str], Awaitable[Spoken | None]]
+Find = Callable[[RunId, str], Awaitable[RunAdditions | None]]
 """What a run of this user said; None if there is no such run, or it has not ended."""
 
 
 def finder(journal: Reader, policy: Policy) -> Find:
     """Find runs in a journal. One of another user is as unknown as one that never was."""
 
-    async def find(run: RunId, user: str) -> Spoken | None:
+    async def find(run: RunId, user: str) -> RunAdditions | None:
         rows = await journal.streams(StreamQuery(kind=KIND, name=run, user=user), limit=1)
         if not rows or rows[0].status == RUNNING:
             return None
@@ -53,7 +53,7 @@ def finder(journal: Reader, policy: Policy) -> Find:
                     before = len(fact.messages)
                 fold.take(fact)
             after = items[-1].seq
-        return Spoken(fold.turn.messages[before:], fold.turn.handed)
+        return RunAdditions(fold.turn.messages[before:], fold.turn.handed)
 
     return find
 
@@ -63,7 +63,7 @@ class Handover:
 
     def __init__(self, find: Find) -> None:
         self._find = find
-        self._known: OrderedDict[tuple[str, str], Spoken] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], RunAdditions] = OrderedDict()
 
     async def restored(self, messages: tuple[Message, ...], user: str) -> tuple[Message, ...]:
         out: list[Message] = []
@@ -93,7 +93,7 @@ class Handover:
                     inner.update((call.id, call.inner) for call in spoken.handed)
         return tuple(_renamed(message, inner) for message in messages)
 
-    async def _behind(self, message: Message, user: str) -> Spoken | None:
+    async def _behind(self, message: Message, user: str) -> RunAdditions | None:
         """The run behind an assistant's message, if all its calls are those that the run handed over."""
         calls = [part for part in message.parts if isinstance(part, CallPart)]
         if message.role != "assistant" or not calls:
@@ -103,7 +103,7 @@ class Handover:
             return None
         return spoken
 
-    async def _spoken(self, call_id: str, user: str) -> Spoken | None:
+    async def _spoken(self, call_id: str, user: str) -> RunAdditions | None:
         run = run_of(call_id)
         if not run:
             return None
@@ -127,7 +127,7 @@ def _is_the_clients(message: Message, inner: dict[str, str]) -> bool:
     return message.role != "assistant"
 
 
-def _begin(out: list[Message], own: int, spoken: Spoken) -> int:
+def _begin(out: list[Message], own: int, spoken: RunAdditions) -> int:
     """Where the client's copy of a run begins. In some protocols it takes several messages: what was said and
     which tools of ours ran before the calls were handed over stands in front of them."""
     run = run_of(spoken.handed[0].id)

@@ -30,8 +30,9 @@ from turnbuckle.journal.port import (
     StreamRow,
     Trouble,
 )
-from turnbuckle.runtime.ports import Stopper, Tools
+from turnbuckle.runtime.ports import Tools
 from turnbuckle.turn.facts import decode
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -187,7 +188,7 @@ class FaultyTools:
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         def heard(text: str) -> None:
             self._fault.reached("in-tool", name)

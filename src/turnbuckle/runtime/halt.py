@@ -2,7 +2,7 @@
 
 import asyncio
 
-from turnbuckle.runtime.ports import Stopper
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.failure import Failure, failure
 
 
@@ -10,7 +10,7 @@ class Halt:
     """Stops one attempt: because the run is to stop, because what it says is no use, or because the time of
     the turn is over, which a silent stream would never find out by itself."""
 
-    def __init__(self, stop: Stopper, seconds_left: float, limit: float) -> None:
+    def __init__(self, stop: StopSignal, seconds_left: float, limit: float) -> None:
         self._stop = stop
         self._seconds_left = seconds_left
         self._too_late = failure("budget", f"the limit of {limit:g} seconds is reached")

@@ -56,14 +56,14 @@ class Replay(Struct, frozen=True):
     run: RunId
 
 
-class Conflict(Struct, frozen=True):
+class KeyConflict(Struct, frozen=True):
     """The key was used for another request."""
 
 
-Reservation = New | Replay | Conflict
+Reservation = New | Replay | KeyConflict
 
 
-class _Record(Struct, frozen=True):
+class _KeyRecord(Struct, frozen=True):
     fingerprint: str
     run: RunId
     at: float
@@ -130,11 +130,11 @@ class IdempotencyStore:
         async with self._turns.of(stream):
             record = await self._read(stream)
             if record is None:
-                mine = _Record(fingerprint, self._new_run_id(), self._wall())
+                mine = _KeyRecord(fingerprint, self._new_run_id(), self._wall())
                 record = await self._write(stream, user, mine)
                 if record is mine:
                     return New(mine.run)
-        return Replay(record.run) if record.fingerprint == fingerprint else Conflict()
+        return Replay(record.run) if record.fingerprint == fingerprint else KeyConflict()
 
     def _over(self, work: "asyncio.Task[Reservation]") -> None:
         self._under_way.discard(work)
@@ -175,11 +175,11 @@ class IdempotencyStore:
                 async with asyncio.timeout(PATIENCE):
                     await self._journal.wait(run, 0)
 
-    async def _read(self, stream: str) -> _Record | None:
+    async def _read(self, stream: str) -> _KeyRecord | None:
         items = await self._journal.read(stream, limit=1)
-        return msgspec.json.decode(items[0].data, type=_Record) if items else None
+        return msgspec.json.decode(items[0].data, type=_KeyRecord) if items else None
 
-    async def _write(self, stream: str, user: str, record: _Record) -> _Record:
+    async def _write(self, stream: str, user: str, record: _KeyRecord) -> _KeyRecord:
         """Store the record, unless another process was quicker. Returns the one that is stored."""
         data = msgspec.json.encode(record)
         kind = IndexUpdate(kind=KIND, user=user)

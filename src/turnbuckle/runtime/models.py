@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping
 
-from turnbuckle.runtime.ports import Model, Stopper
+from turnbuckle.runtime.ports import Model
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest
@@ -15,7 +16,9 @@ class RoutedModels:
         self._live = live
         self._embedded = embedded
 
-    def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+    def attempt(
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
+    ) -> AsyncIterator[list[Event]]:
         return self._of(route).attempt(route, request, stop)
 
     def choose(self, wanted: RouteName) -> RouteName:

@@ -4,24 +4,19 @@ doubles."""
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
 
 
-class Stopper(Protocol):
-    """Somebody may want it to end: `is_set` to ask, `wait` to wait for it."""
-
-    def is_set(self) -> bool: ...
-
-    async def wait(self) -> Any: ...
-
-
 class Model(Protocol):
     """Model calls over routes. One attempt each, never a retry."""
 
-    def attempt(self, route: RouteName, request: ModelRequest, stop: Stopper) -> AsyncIterator[list[Event]]:
+    def attempt(
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
+    ) -> AsyncIterator[list[Event]]:
         """Events in bursts, with exactly one last word, also when stopped or when a clock fires."""
         ...
 
@@ -57,7 +52,7 @@ class Tools(Protocol):
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         """Run it to its one outcome. Never raises."""
         ...

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.runtime.rehearsal_plan import Break, Plan, Step, plan_of
 from turnbuckle.runtime.rehearsal_words import REFUSAL, WHO
 from turnbuckle.turn.prompts import joint_of
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import (
     BlockClosed,
     CallArgs,
@@ -107,7 +107,7 @@ class Rehearsal:
         self._turned_away: dict[int, int] = {}
 
     async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: Stopper
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         reply = _reply_to(request)
         refused = self._turn_away(reply, request)
@@ -154,7 +154,7 @@ class Rehearsal:
             return Failure("server", "the rehearsal was asked to fail", True, status=500)
         return Failure("rate_limited", "the rehearsal was asked to be busy", True, BUSY_FOR, 429)
 
-    async def _broken(self, ending: _Ending, reply: _Reply, stop: Stopper) -> Failure:
+    async def _broken(self, ending: _Ending, reply: _Reply, stop: StopSignal) -> Failure:
         if ending.how == "cut":
             return failure("reset", "the rehearsal was asked to cut the stream")
         seconds = _SLOW_STALL if reply.slowly else _STALL
@@ -164,7 +164,7 @@ class Rehearsal:
         words = f"no progress for {seconds:g} s{where} (the rehearsal was asked to stall)"
         return failure("stalled", words, clock="gap")
 
-    async def _silent(self, seconds: float, stop: Stopper) -> bool:
+    async def _silent(self, seconds: float, stop: StopSignal) -> bool:
         """Say nothing for so long; whether somebody wants it to stop."""
         waits = [asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(stop.wait())]
         try:

@@ -46,7 +46,7 @@ from turnbuckle.vocab.tooling import unknown
 _LEASE = 10.0
 
 
-class Told(Struct, frozen=True):
+class SessionMessage(Struct, frozen=True):
     """One message of a session as people see it."""
 
     run: RunId
@@ -224,22 +224,24 @@ class Sessions:
         last = await self.journal.read(run, await self.journal.head(run) - 1, 1)
         return bool(last) and isinstance(decode(last[-1].data), RunEnded)
 
-    async def messages(self, session: SessionId) -> list[Told]:
+    async def messages(self, session: SessionId) -> list[SessionMessage]:
         """All that was said, oldest first, without what the runtime told the model. A fork begins with what
         it shares."""
         made = await self._made(session)
-        told: list[Told] = []
+        told: list[SessionMessage] = []
         if made is not None and not made.is_empty:
             origin = RunId(made.forked_from.get("run") or "")
             shared = await self._runs.conversations.until(SESSION, session)
-            told = [Told(origin, made.at, message) for message in shared.messages if _is_shown(message)]
+            told = [
+                SessionMessage(origin, made.at, message) for message in shared.messages if _is_shown(message)
+            ]
         undone = (await self.state(session)).undone
         for row in await self.runs_of(session):
             if row.name not in undone:
                 told.extend(await self._told(RunId(row.name)))
         return told
 
-    async def _told(self, run: RunId) -> list[Told]:
+    async def _told(self, run: RunId) -> list[SessionMessage]:
         fold, started, after = TurnFold(self._runs.policy), None, 0
         while items := await self.journal.read(run, after):
             for item in items:
@@ -252,7 +254,7 @@ class Sessions:
             return []
         before = len(started.messages) - started.fresh
         shown = [message for message in fold.turn.messages[before:] if _is_shown(message)]
-        told = [Told(run, started.at, message) for message in shown]
+        told = [SessionMessage(run, started.at, message) for message in shown]
         if told and fold.turn.outcome is not None:
             told[-1] = msgspec.structs.replace(told[-1], outcome=fold.turn.outcome)
         return told

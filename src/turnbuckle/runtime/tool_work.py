@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from turnbuckle.journal.port import JournalError
 from turnbuckle.runtime.log import RunLog
-from turnbuckle.runtime.ports import Sleep, Stopper, Wall
+from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.turn.facts import ToolFinished, ToolSaid
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.tooling import Effect, ToolOutcome
 
 LEAVE_PATIENCE = 5.0
@@ -27,7 +28,7 @@ _LEFT = "The server was stopped while this ran."
 class Either:
     """Set as soon as one of two is."""
 
-    def __init__(self, one: Stopper, other: Stopper) -> None:
+    def __init__(self, one: StopSignal, other: StopSignal) -> None:
         self._both = (one, other)
 
     def is_set(self) -> bool:

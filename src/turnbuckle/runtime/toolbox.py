@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from turnbuckle.reply.verdict import SoundCall
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.tools.dispatch import Dispatcher
-from turnbuckle.tools.spec import Call, Denied, ToolContext
+from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext
 from turnbuckle.turn.policy import ToolFacts
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
@@ -22,7 +22,7 @@ class Toolbox:
         self,
         dispatcher: Dispatcher,
         context: ToolContext,
-        decide: Callable[[Call], Awaitable[Denied | None]] | None = None,
+        decide: Callable[[RunnableCall], Awaitable[Denied | None]] | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._context = context
@@ -46,7 +46,7 @@ class Toolbox:
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an
         # event.

@@ -42,7 +42,7 @@ class Key(Struct, frozen=True):
     revoked: float | None = None
 
 
-class _Kept(Struct, frozen=True):
+class _StoredKeys(Struct, frozen=True):
     version: int = 1
     keys: tuple[Key, ...] = ()
 
@@ -118,7 +118,7 @@ class KeyFile:
 
     def _read(self) -> tuple[Key, ...]:
         try:
-            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_StoredKeys)
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -149,7 +149,7 @@ class KeyFile:
             beside.unlink(missing_ok=True)
             opened = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(opened, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(_Kept(keys=keys))))
+                file.write(msgspec.json.format(msgspec.json.encode(_StoredKeys(keys=keys))))
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(beside, self._path)

@@ -30,7 +30,7 @@ Headers = tuple[tuple[str, str], ...]
 ResponseStatus = Literal["completed", "incomplete", "cancelled", "failed"]
 
 
-class Row(Struct, frozen=True):
+class OutcomeRow(Struct, frozen=True):
     """One line of the table. `finish` is empty where an error stands in its place. A response that is not
     complete has a `reason`, because some clients take one without it for complete."""
 
@@ -40,16 +40,16 @@ class Row(Struct, frozen=True):
     reason: str = ""
 
 
-ROWS: dict[str, Row] = {
-    "completed": Row("stop", "completed", "response.completed"),
-    "partial": Row("length", "incomplete", "response.incomplete", "max_output_tokens"),
-    "cancelled": Row("length", "cancelled", "response.incomplete", "cancelled"),
-    "declined": Row("content_filter", "incomplete", "response.incomplete", "content_filter"),
-    "failed": Row("", "failed", "response.failed"),
+ROWS: dict[str, OutcomeRow] = {
+    "completed": OutcomeRow("stop", "completed", "response.completed"),
+    "partial": OutcomeRow("length", "incomplete", "response.incomplete", "max_output_tokens"),
+    "cancelled": OutcomeRow("length", "cancelled", "response.incomplete", "cancelled"),
+    "declined": OutcomeRow("content_filter", "incomplete", "response.incomplete", "content_filter"),
+    "failed": OutcomeRow("", "failed", "response.failed"),
 }
 
 
-class Fault(Struct, frozen=True):
+class FailureRow(Struct, frozen=True):
     """What a kind of failure is to a client: an HTTP status, a type and a code. `before` goes in front of the
     words."""
 
@@ -61,41 +61,41 @@ class Fault(Struct, frozen=True):
 
 _REFUSED = "invalid_request_error"
 _OURS = "The provider of the model did not accept this server: "
-FAULTS: dict[FailureKind, Fault] = {
+FAULTS: dict[FailureKind, FailureRow] = {
     # The way to the provider
-    "connect": Fault(502),
-    "reset": Fault(502),
-    "incomplete": Fault(502),
-    "no_reason": Fault(502),
-    "stalled": Fault(504, code="timeout"),
-    "garbage": Fault(502),
-    "oversize": Fault(502),
-    "cancelled": Fault(500),
-    "repeated": Fault(502),
+    "connect": FailureRow(502),
+    "reset": FailureRow(502),
+    "incomplete": FailureRow(502),
+    "no_reason": FailureRow(502),
+    "stalled": FailureRow(504, code="timeout"),
+    "garbage": FailureRow(502),
+    "oversize": FailureRow(502),
+    "cancelled": FailureRow(500),
+    "repeated": FailureRow(502),
     # The limits of the turn: asking the same again would only reach them again.
-    "budget": Fault(422, _REFUSED, "limit_reached"),
+    "budget": FailureRow(422, _REFUSED, "limit_reached"),
     # What the provider said of itself
-    "rate_limited": Fault(429, "rate_limit_error", "rate_limit_exceeded"),
+    "rate_limited": FailureRow(429, "rate_limit_error", "rate_limit_exceeded"),
     # Not `server_is_overloaded`: agents take that for the last word on the matter.
-    "overloaded": Fault(503, code="overloaded"),
-    "server": Fault(502),
-    "timeout": Fault(504, code="timeout"),
-    "unstreamable": Fault(502),
-    "malformed_call": Fault(502),
+    "overloaded": FailureRow(503, code="overloaded"),
+    "server": FailureRow(502),
+    "timeout": FailureRow(504, code="timeout"),
+    "unstreamable": FailureRow(502),
+    "malformed_call": FailureRow(502),
     # What it said of us. The client's own key is good, so it must not read of a bad one.
-    "auth": Fault(502, code="provider_auth", before=_OURS),
-    "permission": Fault(502, code="provider_permission", before=_OURS),
-    "billing": Fault(502, code="provider_billing", before=_OURS),
-    "not_found": Fault(502, code="provider_not_found", before=_OURS),
+    "auth": FailureRow(502, code="provider_auth", before=_OURS),
+    "permission": FailureRow(502, code="provider_permission", before=_OURS),
+    "billing": FailureRow(502, code="provider_billing", before=_OURS),
+    "not_found": FailureRow(502, code="provider_not_found", before=_OURS),
     # What it said of the request, which is the client's
-    "context": Fault(400, _REFUSED, "context_length_exceeded"),
-    "too_large": Fault(413, _REFUSED, "request_too_large"),
-    "pairing": Fault(400, _REFUSED),
-    "filtered": Fault(400, _REFUSED, "content_filter"),
-    "invalid": Fault(400, _REFUSED),
-    "unsupported": Fault(400, _REFUSED),
+    "context": FailureRow(400, _REFUSED, "context_length_exceeded"),
+    "too_large": FailureRow(413, _REFUSED, "request_too_large"),
+    "pairing": FailureRow(400, _REFUSED),
+    "filtered": FailureRow(400, _REFUSED, "content_filter"),
+    "invalid": FailureRow(400, _REFUSED),
+    "unsupported": FailureRow(400, _REFUSED),
 }
-NO_FAILURE = Fault(500)
+NO_FAILURE = FailureRow(500)
 """A run that failed by itself: its models said nothing that could be used, or its process died again and
 again."""
 
@@ -104,7 +104,7 @@ _WAIT = 5.0  # seconds, where a client is told to come back and the provider did
 _KEEPS_CODE = ("invalid", "pairing", "unsupported")
 
 
-class Trouble(Struct, frozen=True):
+class ErrorAnswer(Struct, frozen=True):
     """A failed run as an answer."""
 
     status: int
@@ -132,10 +132,10 @@ class Ending(Struct, frozen=True):
     """A run's end, ready to be told. `note` is empty where nothing needs to be added to the text."""
 
     outcome: Outcome
-    row: Row
+    row: OutcomeRow
     finish: str
     note: str = ""
-    trouble: Trouble | None = None
+    trouble: ErrorAnswer | None = None
 
     @property
     def status(self) -> int:
@@ -147,7 +147,7 @@ class Ending(Struct, frozen=True):
         return own if self.trouble is None else (*own, *self.trouble.headers())
 
 
-class Plain(Struct, frozen=True):
+class PlainAnswer(Struct, frozen=True):
     """An answer in one piece."""
 
     status: int
@@ -179,18 +179,18 @@ def _drafts(outcome: Outcome) -> str:
     return f" Kept as a draft: {', '.join(outcome.drafts)}." if outcome.drafts else ""
 
 
-def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> Trouble:
+def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> ErrorAnswer:
     """A failed outcome as an error in the known shape. Of what may be `repeatable` only that is which may go
     better."""
     failure = outcome.failure
     words = outcome.why or (failure.message if failure is not None else "") or "the run failed"
     if failure is None:
-        return Trouble(NO_FAILURE.status, words, NO_FAILURE.type, "run_failed")
+        return ErrorAnswer(NO_FAILURE.status, words, NO_FAILURE.type, "run_failed")
     fault = FAULTS[failure.kind]
     code = failure.code if failure.kind in _KEEPS_CODE and failure.code else fault.code or failure.kind
     waits = failure.retry_after or _WAIT if fault.status in (429, 503) else None
     again = repeatable and failure.retryable
-    return Trouble(
+    return ErrorAnswer(
         fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits, again
     )
 

@@ -28,12 +28,12 @@ from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import ACTIVE, SessionWorker
 from turnbuckle.runtime.session_worker import KIND as SESSION
-from turnbuckle.runtime.sessions import Sessions, Told
+from turnbuckle.runtime.sessions import SessionMessage, Sessions
 from turnbuckle.service.commands import Commands
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id
 from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.session.state import SessionState
-from turnbuckle.tools.background import Process
+from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.vocab.ids import RunId, SessionId
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class SessionReader:
         """In the order in which they began."""
         return await self._sessions.runs_of(SessionId(row.name))
 
-    async def messages(self, row: StreamRow) -> Iterable[Told]:
+    async def messages(self, row: StreamRow) -> Iterable[SessionMessage]:
         """All that was said, oldest first."""
         return await self._sessions.messages(SessionId(row.name))
 
@@ -382,12 +382,12 @@ class SessionService(SessionReader):
 
     # Background processes
 
-    def processes(self, row: StreamRow) -> tuple[Process, ...]:
+    def processes(self, row: StreamRow) -> tuple[BackgroundProcess, ...]:
         """What runs, or ran, in the background, oldest first."""
         background = self._stores.runs.background
         return () if background is None else background.listed(SessionId(row.name))
 
-    async def all_processes(self, owner: Owner) -> tuple[Process, ...]:
+    async def all_processes(self, owner: Owner) -> tuple[BackgroundProcess, ...]:
         """All background processes of an owner. What nobody is known to have begun any more is the machine's
         own."""
         background = self._stores.runs.background
@@ -397,13 +397,13 @@ class SessionService(SessionReader):
         owners = {process.id: await self._owner_of(process) for process in listed_here}
         return tuple(process for process in listed_here if owners[process.id] == owner)
 
-    async def _owner_of(self, process: Process) -> str:
+    async def _owner_of(self, process: BackgroundProcess) -> str:
         for name in (process.run, process.session):
             if rows := await self._stores.journal.streams(StreamQuery(name=name), limit=1):
                 return rows[0].user or LOCAL
         return LOCAL
 
-    async def stop_process(self, name: str, owner: Owner) -> Process:
+    async def stop_process(self, name: str, owner: Owner) -> BackgroundProcess:
         """One that has ended stays as it is. Raises ProcessUnknown."""
         background = self._stores.runs.background
         if background is not None and name in [one.id for one in await self.all_processes(owner)]:

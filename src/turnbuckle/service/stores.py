@@ -5,7 +5,7 @@ from msgspec import Struct
 from turnbuckle.errors import BadKey, KeyReused
 from turnbuckle.journal.port import Journal, StreamQuery, StreamRow
 from turnbuckle.runtime.environment import Environment
-from turnbuckle.runtime.idempotency import Conflict, IdempotencyStore, New, Replay, key_fault
+from turnbuckle.runtime.idempotency import IdempotencyStore, KeyConflict, New, Replay, key_fault
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.sessions import Sessions
@@ -44,7 +44,7 @@ class Stores(Struct, frozen=True):
         if fault := key_fault(key.key):  # an empty one is a mistake of a client that thinks it is protected
             raise BadKey(fault, "Idempotency-Key")
         reserved = await self.idempotency.reserve(key.user, key.key, key.fingerprint)
-        if isinstance(reserved, Conflict):
+        if isinstance(reserved, KeyConflict):
             raise KeyReused("this Idempotency-Key was used for another request; use a new one")
         return reserved
 

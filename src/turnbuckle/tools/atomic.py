@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.tools.confine import Place, open_file, place_of
+from turnbuckle.tools.confine import OpenedPath, open_file, place_of
 from turnbuckle.tools.file_locks import folder_locked, locked
 from turnbuckle.tools.private import private_folder
 from turnbuckle.tools.protected import refuse_change
@@ -82,12 +82,12 @@ class _ChangedMeanwhile(Exception):
     pass
 
 
-def write_file_whole(context: ToolContext, place: Place, data: bytes) -> Changed:
+def write_file_whole(context: ToolContext, place: OpenedPath, data: bytes) -> Changed:
     """Give a file new content, whatever it holds. Raises ToolError; then nothing was changed."""
     return change_file(context, place, lambda _: lambda opened: write_all(opened, data), reads=False)
 
 
-def change_file(context: ToolContext, place: Place, change: Change, *, reads: bool = True) -> Changed:
+def change_file(context: ToolContext, place: OpenedPath, change: Change, *, reads: bool = True) -> Changed:
     """Give a file new content that may follow from the old, if it `reads` that. Nobody in this process
     changes it meanwhile, and if somebody else does, it is tried again from the beginning. Raises ToolError;
     then nothing was changed."""
@@ -104,7 +104,9 @@ def change_file(context: ToolContext, place: Place, change: Change, *, reads: bo
     raise ToolError(f"{place.shown} is being changed by somebody else again and again; nothing was changed")
 
 
-def _change_once(context: ToolContext, place: Place, change: Change, reads: bool, *, alone: bool) -> Changed:
+def _change_once(
+    context: ToolContext, place: OpenedPath, change: Change, reads: bool, *, alone: bool
+) -> Changed:
     found = stat_of(place)
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{place.shown} is a folder")
@@ -138,7 +140,7 @@ class _Before:
         recent = found is not None and time.time_ns() - found.st_mtime_ns < COARSEST_CLOCK
         self._sum = _sum_of(source) if recent and source is not None else None
 
-    def check(self, place: Place) -> None:
+    def check(self, place: OpenedPath) -> None:
         now = stat_of(place)
         if (None if now is None else _marks(now)) != (None if self.found is None else _marks(self.found)):
             raise _ChangedMeanwhile
@@ -167,7 +169,9 @@ def _sum_of(source: int) -> bytes:
     return digest.digest()
 
 
-def _replace_file(context: ToolContext, place: Place, fill: Fill, before: _Before, *, alone: bool) -> Changed:
+def _replace_file(
+    context: ToolContext, place: OpenedPath, fill: Fill, before: _Before, *, alone: bool
+) -> Changed:
     name = _temporary_name(context.key)
     try:
         _remove(place, name)
@@ -211,7 +215,7 @@ def replaced(context: ToolContext, path: str) -> ProbeAnswer:
         return "unknown"
 
 
-def stat_of(place: Place) -> os.stat_result | None:
+def stat_of(place: OpenedPath) -> os.stat_result | None:
     """The file at that place, if there is one."""
     try:
         return os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
@@ -242,7 +246,7 @@ def _digest(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _remove(place: Place, name: str) -> None:
+def _remove(place: OpenedPath, name: str) -> None:
     try:
         os.unlink(name, dir_fd=place.folder)
     except OSError:
@@ -250,7 +254,7 @@ def _remove(place: Place, name: str) -> None:
         return
 
 
-def _identity(place: Place, name: str) -> Note | None:
+def _identity(place: OpenedPath, name: str) -> Note | None:
     try:
         found = os.stat(name, dir_fd=place.folder, follow_symlinks=False)
     except OSError:

@@ -55,7 +55,7 @@ _KEEPER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from turnbuckle.tool
 ProcessState = Literal["starting", "running", "ended", "stopped", "lost"]
 
 
-class Record(Struct, frozen=True):
+class ProcessRecord(Struct, frozen=True):
     """What is to be started, and by whom."""
 
     id: str
@@ -68,7 +68,7 @@ class Record(Struct, frozen=True):
     starter_identity: str
 
 
-class _Kept(Struct, frozen=True):
+class _KeeperRecord(Struct, frozen=True):
     keeper: int
     identity: str
     pid: int
@@ -82,7 +82,7 @@ class _End(Struct, frozen=True):
     survivors: tuple[str, ...] = ()
 
 
-class Process(Struct, frozen=True):
+class BackgroundProcess(Struct, frozen=True):
     """A background process as it stands. `lost`: it is not there any more, and nobody saw how it ended."""
 
     id: str
@@ -123,12 +123,12 @@ class Processes:
 
     # Looking
 
-    def find(self, name: str, session: str) -> Process | None:
+    def find(self, name: str, session: str) -> BackgroundProcess | None:
         """The process of this session with this id."""
         found = self._process(self._home / name) if name.isalnum() else None
         return found if found is not None and found.session == session else None
 
-    def listed(self, session: str | None = None) -> tuple[Process, ...]:
+    def listed(self, session: str | None = None) -> tuple[BackgroundProcess, ...]:
         """Those of a session, or all, in the order in which they were started."""
         mark = "" if session is None else _mark(session)
         found = [one for one in self._all(mark) if session is None or one.session == session]
@@ -165,7 +165,7 @@ class Processes:
         where: int,
         folder: str,
         environment: Mapping[str, str],
-    ) -> Process:
+    ) -> BackgroundProcess:
         """Start a command in the open folder `where`. The same `key` never starts a second one. Raises
         ToolError."""
         name = name_of(session, key)
@@ -180,7 +180,7 @@ class Processes:
         for old in [one for one in others if not one.is_alive][: -MOST + 1]:
             shutil.rmtree(self._home / old.id, ignore_errors=True)
         me = os.getpid()
-        record = Record(name, command, run, session, folder, time.time(), me, identity_of(me) or "")
+        record = ProcessRecord(name, command, run, session, folder, time.time(), me, identity_of(me) or "")
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             store(str(home / RECORD), msgspec.json.encode(record))
@@ -193,10 +193,10 @@ class Processes:
             raise ToolError("the command could not be started")
         return started
 
-    async def stop(self, name: str, grace: float = GRACE) -> Process | None:
+    async def stop(self, name: str, grace: float = GRACE) -> BackgroundProcess | None:
         """End a process with all that came from it, and wait for that. One that has ended stays as it is."""
         home = self._home / name
-        kept = _stored(home / RUNNING, _Kept)
+        kept = _stored(home / RUNNING, _KeeperRecord)
         if kept is not None and _send(kept.keeper, kept.identity, signal.SIGTERM):
             until = self._clock.now() + grace + PATIENCE
             while self._clock.now() < until and (found := self._process(home)) is not None and found.is_alive:
@@ -217,18 +217,18 @@ class Processes:
 
     # Telling
 
-    def lost(self, session: str) -> tuple[Process, ...]:
+    def lost(self, session: str) -> tuple[BackgroundProcess, ...]:
         """Those that are lost and of which nobody was told."""
         found = [one for one in self.listed(session) if one.state == "lost"]
         return tuple(one for one in found if not (self._home / one.id / TOLD).exists())
 
-    def told(self, lost: Sequence[Process]) -> None:
+    def told(self, lost: Sequence[BackgroundProcess]) -> None:
         """The model knows of these."""
         for one in lost:
             with contextlib.suppress(OSError):  # then it is told once more
                 (self._home / one.id / TOLD).touch()
 
-    def _all(self, mark: str) -> Iterator[Process]:
+    def _all(self, mark: str) -> Iterator[BackgroundProcess]:
         try:
             names = os.listdir(self._home)
         except (FileNotFoundError, NotADirectoryError):
@@ -238,16 +238,16 @@ class Processes:
             if found is not None:
                 yield found
 
-    def _process(self, home: Path) -> Process | None:
-        record = _stored(home / RECORD, Record)
+    def _process(self, home: Path) -> BackgroundProcess | None:
+        record = _stored(home / RECORD, ProcessRecord)
         if record is None:
             return None
-        kept = _stored(home / RUNNING, _Kept)
+        kept = _stored(home / RUNNING, _KeeperRecord)
         alive = kept is not None and identity_of(kept.keeper) == kept.identity
         end = _stored(
             home / ENDED, _End
         )  # looked for last: a keeper that is gone has written it before it went
-        shown = Process(
+        shown = BackgroundProcess(
             record.id,
             record.command,
             record.run,
@@ -282,7 +282,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def lost_note(lost: Sequence[Process]) -> str:
+def lost_note(lost: Sequence[BackgroundProcess]) -> str:
     """What the model is told of processes that are not there any more."""
     names = "; ".join(f"{one.id} ({one.command[:_SHOWN]})" for one in lost)
     return (

@@ -37,7 +37,7 @@ class Outside(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OpenedPath:
     """One name in an open folder. `folder` is closed when the walk's `with` block ends. `name` is `.` for the
     root."""
 
@@ -49,7 +49,7 @@ class Place:
 @contextmanager
 def place_of(
     context: ToolContext, path: str, *, make_folders: bool = False, reading: bool = False
-) -> Iterator[Place]:
+) -> Iterator[OpenedPath]:
     """Walk to a path of the workspace. With `reading`, kept outputs can be reached too."""
     root, parts = _start(context, path, reading=reading)
     data = _identity(context.data)
@@ -139,7 +139,7 @@ class _Walk:
         while self._stack:
             os.close(self._stack.pop())
 
-    def to(self, parts: list[str], *, make_folders: bool) -> Place:
+    def to(self, parts: list[str], *, make_folders: bool) -> OpenedPath:
         waiting = list(reversed(parts))
         while waiting:
             step = waiting.pop()
@@ -153,10 +153,10 @@ class _Walk:
                 waiting.extend(reversed(self._target_parts(target)))
             elif not any(left not in (".", "") for left in waiting):
                 self._refuse_forbidden(step)
-                return Place(self._stack[-1], step, "/".join((*self._names, step)))
+                return OpenedPath(self._stack[-1], step, "/".join((*self._names, step)))
             else:
                 self._down(step, make_folders=make_folders)
-        return Place(self._stack[-1], ".", "/".join(self._names) or ".")
+        return OpenedPath(self._stack[-1], ".", "/".join(self._names) or ".")
 
     def _up(self) -> None:
         if len(self._stack) == 1:
@@ -229,7 +229,7 @@ def _is_folder(name: str, parent: int) -> bool:
         return False
 
 
-def open_file(place: Place) -> int:
+def open_file(place: OpenedPath) -> int:
     """Open a plain file to read. Anything else that has that name is refused, and never waited for."""
     try:
         opened = os.open(
@@ -246,7 +246,7 @@ def open_file(place: Place) -> int:
     return opened
 
 
-def open_folder(place: Place) -> int:
+def open_folder(place: OpenedPath) -> int:
     """Open the folder that has that name."""
     try:
         return os.open(place.name, _FOLDER, dir_fd=place.folder)

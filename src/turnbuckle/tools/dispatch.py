@@ -22,7 +22,7 @@ from turnbuckle.tools.confine import shown_path
 from turnbuckle.tools.output import Capture, LiveLines, capped, encodable, kept_path
 from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
-from turnbuckle.tools.spec import Call, ProbeAnswer, Tool, ToolContext, ToolError
+from turnbuckle.tools.spec import ProbeAnswer, RunnableCall, Tool, ToolContext, ToolError
 from turnbuckle.tools.threads import Threaded, in_thread
 from turnbuckle.vocab.redaction import Redaction, Redactor
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, failed, finished, not_started
@@ -44,7 +44,7 @@ class Dispatcher:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
 
-    def faults(self, call: Call) -> str | None:
+    def faults(self, call: RunnableCall) -> str | None:
         """Why this call cannot run, or None. It runs nothing."""
         found = self.registry.get(call.name)
         if found is None:
@@ -55,7 +55,7 @@ class Dispatcher:
             return f"The arguments do not fit {call.name}. {error}"
         return None
 
-    async def run(self, call: Call, context: ToolContext) -> ToolOutcome:
+    async def run(self, call: RunnableCall, context: ToolContext) -> ToolOutcome:
         """Carry out one call."""
         redactor = context.redactor
         found = self.registry.get(call.name)
@@ -80,7 +80,7 @@ class Dispatcher:
             return await in_thread(lambda: _polished(outcome, call, mine, redactor))
         return _polished(outcome, call, mine, redactor)
 
-    async def probe(self, call: Call, context: ToolContext) -> ProbeAnswer:
+    async def probe(self, call: RunnableCall, context: ToolContext) -> ProbeAnswer:
         """Whether a call that was started in an earlier life of this process was carried out."""
         found = self.registry.get(call.name)
         if found is None or found.probe is None or self.faults(call) is not None:
@@ -98,7 +98,7 @@ class _Printed:
     """What a tool prints while it works: shown live, and kept as its result or as the beginning of one. It
     can be called from any thread. What comes after the end of the call is dropped."""
 
-    def __init__(self, context: ToolContext, call: Call, redactor: Redactor) -> None:
+    def __init__(self, context: ToolContext, call: RunnableCall, redactor: Redactor) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._capture = Capture(context.output_cap, _kept(context, call, "printed"))
@@ -139,7 +139,7 @@ class _Printed:
         return outcome
 
 
-async def _refusal(call: Call, context: ToolContext, redactor: Redactor) -> ToolOutcome | None:
+async def _refusal(call: RunnableCall, context: ToolContext, redactor: Redactor) -> ToolOutcome | None:
     answer = asyncio.create_task(_decided(call, context, redactor))
     stops = _stop_tasks(context)
     try:
@@ -152,7 +152,7 @@ async def _refusal(call: Call, context: ToolContext, redactor: Redactor) -> Tool
             task.cancel()
 
 
-async def _decided(call: Call, context: ToolContext, redactor: Redactor) -> ToolOutcome | None:
+async def _decided(call: RunnableCall, context: ToolContext, redactor: Redactor) -> ToolOutcome | None:
     try:
         denied = await context.decide(call)
     except Exception as error:
@@ -253,7 +253,9 @@ def _as_outcome(given: Any) -> ToolOutcome:
     return finished(msgspec.json.encode(given).decode("utf-8"))
 
 
-def _polished(outcome: ToolOutcome, call: Call, context: ToolContext, redactor: Redactor) -> ToolOutcome:
+def _polished(
+    outcome: ToolOutcome, call: RunnableCall, context: ToolContext, redactor: Redactor
+) -> ToolOutcome:
     """Without secrets, within the cap, and such that JSON can hold it."""
     clean = encodable(redactor.text(outcome.text))
     text, kept_at = capped(clean, context.output_cap, _kept(context, call, "text"))
@@ -268,11 +270,11 @@ def _polished(outcome: ToolOutcome, call: Call, context: ToolContext, redactor: 
     )
 
 
-def _key(call: Call, context: ToolContext) -> str:
+def _key(call: RunnableCall, context: ToolContext) -> str:
     return context.key or f"{context.run}:{call.id}"
 
 
-def _kept(context: ToolContext, call: Call, what: str) -> Path:
+def _kept(context: ToolContext, call: RunnableCall, what: str) -> Path:
     return kept_path(context.kept / context.run, f"{context.key}:{what}", call.name)
 
 

@@ -21,7 +21,7 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turnbuckle.tools.confine import Place
+from turnbuckle.tools.confine import OpenedPath
 from turnbuckle.tools.spec import ToolError
 
 PATIENCE = 20.0
@@ -46,7 +46,7 @@ _locks: dict[Key, _Lock] = {}
 _locks_lock = threading.Lock()
 
 
-def key_of(place: Place) -> Key:
+def key_of(place: OpenedPath) -> Key:
     """What is the same for every path to a file, also while the file itself is replaced by another."""
     folder = os.fstat(place.folder)
     return folder.st_dev, folder.st_ino, unicodedata.normalize("NFC", place.name).casefold()
@@ -59,7 +59,7 @@ def in_use(*, waiting: bool = False) -> int:
 
 
 @contextmanager
-def locked(place: Place, stopping: threading.Event) -> Iterator[None]:
+def locked(place: OpenedPath, stopping: threading.Event) -> Iterator[None]:
     """Be the only one in this process who changes that file. Raises ToolError if others do not come to an
     end."""
     key = key_of(place)
@@ -79,7 +79,7 @@ def locked(place: Place, stopping: threading.Event) -> Iterator[None]:
                 del _locks[key]
 
 
-def _acquire(lock: threading.Lock, place: Place, stopping: threading.Event) -> None:
+def _acquire(lock: threading.Lock, place: OpenedPath, stopping: threading.Event) -> None:
     until = time.monotonic() + PATIENCE
     while not lock.acquire(timeout=_LOOK_AROUND):
         if stopping.is_set():
@@ -91,7 +91,7 @@ def _acquire(lock: threading.Lock, place: Place, stopping: threading.Event) -> N
 
 
 @contextmanager
-def folder_locked(place: Place, stopping: threading.Event) -> Iterator[None]:
+def folder_locked(place: OpenedPath, stopping: threading.Event) -> Iterator[None]:
     """Be the only process of this program that changes files of that folder. Not inside of itself."""
     until = time.monotonic() + PATIENCE
     while not _taken(place.folder):

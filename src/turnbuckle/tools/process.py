@@ -33,7 +33,7 @@ LAST_READS = 64
 _GUARD = Path(__file__).with_name("guard.py")
 
 
-class Report(Struct, frozen=True):
+class GuardReport(Struct, frozen=True):
     """The guard's last words."""
 
     status: int | None = None
@@ -44,7 +44,7 @@ class Report(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandEnd:
     """How a command ended. `stopped` if we wanted it to; `code` is None if it was not seen to end."""
 
     code: int | None
@@ -61,7 +61,7 @@ async def run_command(
     heard: Callable[[bytes], None],
     clock: Clock,
     grace: float = GRACE,
-) -> Ended:
+) -> CommandEnd:
     """Run `argv` in an open folder. `heard` gets the output as it comes; its errors and its plain output are
     one."""
     running = _Running(argv, folder, environment, heard, grace)
@@ -140,20 +140,20 @@ class _Running:
             os.close(self._control)
             self._control = -1
 
-    async def ended(self, stopped: bool) -> Ended:
+    async def ended(self, stopped: bool) -> CommandEnd:
         """The end, when it is over. A guard that says nothing is killed itself, with the command's process
         group."""
         lines = [line for line in bytes(self._said).split(b"\n") if line]
-        reports = [msgspec.json.decode(line, type=Report) for line in lines]
-        last = reports[-1] if reports else Report()
+        reports = [msgspec.json.decode(line, type=GuardReport) for line in lines]
+        last = reports[-1] if reports else GuardReport()
         if not last.why:
             self._kill_by_hand(last.pid)
         await in_thread(self._process.wait)
         self._drain()
         if not last.why:
             left = f"whatever process group {last.pid} left behind" if last.pid else "the command"
-            return Ended(None, stopped, ("the guard of the command",), (left,))
-        return Ended(last.status, stopped, last.killed, last.survivors)
+            return CommandEnd(None, stopped, ("the guard of the command",), (left,))
+        return CommandEnd(last.status, stopped, last.killed, last.survivors)
 
     def close(self) -> None:
         self.ask_to_stop()

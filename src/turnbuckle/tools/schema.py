@@ -23,7 +23,7 @@ class Misfit(Exception):
     """The arguments do not fit. The text says what is wrong, in words for the model."""
 
 
-class Shape(Protocol):
+class ArgumentSchema(Protocol):
     """What a tool's arguments must look like."""
 
     @property

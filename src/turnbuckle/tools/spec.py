@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
-from turnbuckle.tools.schema import ForeignShape, Shape, TypedShape
+from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
 from turnbuckle.turn.consent import ConsentRule, rule_for
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in, without_secrets
@@ -39,7 +39,7 @@ class ToolError(Exception):
     """The tool did not work. The text is for the model."""
 
 
-class Call(Protocol):
+class RunnableCall(Protocol):
     """A call that may run: from a complete reply, with arguments that were read strictly."""
 
     @property
@@ -57,7 +57,7 @@ class Denied:
     why: str = ""
 
 
-async def _allow(call: Call) -> Denied | None:
+async def _allow(call: RunnableCall) -> Denied | None:
     return None
 
 
@@ -89,7 +89,7 @@ class ToolContext:
     key: str = ""
     publish: Callable[[str], None] = _unheard
     ask: Callable[[str], Awaitable[str]] | None = None
-    decide: Callable[[Call], Awaitable[Denied | None]] = _allow
+    decide: Callable[[RunnableCall], Awaitable[Denied | None]] = _allow
     stop: asyncio.Event | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -141,7 +141,7 @@ class Tool:
 
     name: str
     description: str
-    shape: Shape
+    shape: ArgumentSchema
     invoke: Invoke
     blocking: bool
     effect: Effect

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.reply.draft import Draft, draft_of, grown, text_argument, told_length
-from turnbuckle.reply.splice import Extended, Refused, Spliced, choose, extend_by_cut, splice
+from turnbuckle.reply.splice import Extended, Spliced, SpliceRefused, choose, extend_by_cut, splice
 from turnbuckle.reply.verdict import ours_to_run
 from turnbuckle.turn import held, pieces, prompts
 from turnbuckle.turn.commands import Command, Record, RunTool
@@ -35,7 +35,7 @@ draft."""
 _LETTERS = "bcdefghijklmnopqrstuvwxyz"
 
 
-class Kept(Struct, frozen=True):
+class KeptDraft(Struct, frozen=True):
     """What is kept of a cut call. `tool` is the tool that the work was for, also when `finish_call` was cut.
 
     `gained` counts what no draft had before: a call that starts again from the top brings nothing new until
@@ -48,7 +48,7 @@ class Kept(Struct, frozen=True):
     length: int = 0
 
 
-def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
+def keep(turn: Turn, reply: Reply, policy: Policy) -> KeptDraft | None:
     """What to keep of a reply that was cut: None if no call had begun. All its calls are kept (`held`); of
     those that are not whole, the first whose draft is open is asked for next."""
     calls = [call for call in ours_to_run(reply) if call.name or call is reply.calls[-1]]
@@ -75,7 +75,7 @@ class _Keeping:
         self._facts: list[Fact] = []
         self._placed: list[HeldCall] = []
         self._gained = 0
-        self._cut = Kept("")
+        self._cut = KeptDraft("")
 
     def take_whole(self, call: ReplyCall) -> None:
         if call.name == FINISH_CALL and not self._policy.tool(FINISH_CALL).client:
@@ -96,7 +96,7 @@ class _Keeping:
         turn = self._now
         pending = PendingCall(call.id, call.name, judge(call.arguments).value or {})
         draft, joined = turn.drafts.get(draft_named(pending)), join(turn, pending, self._policy)
-        if draft is None or isinstance(joined, Refused | str):
+        if draft is None or isinstance(joined, SpliceRefused | str):
             return
         if isinstance(joined, Extended):
             grows = len(joined.draft.text) - len(draft.text)
@@ -121,17 +121,17 @@ class _Keeping:
         placed = held.put(self._now.held, one, self._placed)
         self._hold(placed.held, placed.one)
 
-    def _of_cut(self, call: ReplyCall) -> Kept:
+    def _of_cut(self, call: ReplyCall) -> KeptDraft:
         if call.name == FINISH_CALL:
             return _extend(self._now, call)
         argument, cut = self._policy.tool(call.name).draftable, _as_cut(call)
         if argument == ANY_TEXT or (not argument and held.arrived_whole(call)):
             argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
         if not argument or self._is_too_short(call.name, cut):
-            return Kept(call.name)
+            return KeptDraft(call.name)
         found = draft_of(call.name, cut, argument, self._new_name())
         if not isinstance(found, Draft) or not found.text:
-            return Kept(call.name)
+            return KeptDraft(call.name)
         return _restarted(self._before, found, self._now) or _begun(self._before, found)
 
     def _is_too_short(self, tool: str, cut: str) -> bool:
@@ -160,7 +160,7 @@ class _Keeping:
         self._facts += facts
         self._now = _after(self._now, facts)
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptDraft:
         turn, places, drafts = self._before, self._now.held, self._now.drafts
         if not turn.held and len(places) <= 1:
             return replace(self._cut, facts=tuple(self._facts), gained=self._gained)
@@ -169,9 +169,9 @@ class _Keeping:
         missing = next((one for one in places if one.draft in drafts), None)
         if missing is not None:
             length = len(drafts[missing.draft].text)
-            return Kept(missing.name, tuple(self._facts), missing.draft, self._gained, length)
+            return KeptDraft(missing.name, tuple(self._facts), missing.draft, self._gained, length)
         named = next((one.name for one in places if not one.is_whole), self._cut.tool)
-        return Kept(named, tuple(self._facts), None, self._gained)
+        return KeptDraft(named, tuple(self._facts), None, self._gained)
 
 
 def _after(turn: Turn, facts: Sequence[Fact]) -> Turn:
@@ -190,14 +190,14 @@ def _after(turn: Turn, facts: Sequence[Fact]) -> Turn:
     return replace(turn, drafts=drafts)
 
 
-def lost(reply: Reply, kept: Kept | None) -> int:
+def lost(reply: Reply, kept: KeptDraft | None) -> int:
     """Characters of the reply's calls that are of no use, counted as they came. What a draft took in is of
     use, with its escapes and with the arguments around it; so is a whole call that is held."""
     arrived = sum(len(call.arguments) for call in reply.calls)
     return max(arrived - (0 if kept is None else _used(kept, reply)), 0)
 
 
-def _used(kept: Kept, reply: Reply) -> int:
+def _used(kept: KeptDraft, reply: Reply) -> int:
     arguments = {call.id: len(call.arguments) for call in reply.calls}
     places = [one for fact in kept.facts if isinstance(fact, CallsHeld) for one in fact.calls]
     whole = {one.id: arguments.get(one.id, 0) for one in places if one.is_whole}
@@ -227,7 +227,7 @@ def _as_written(text: str) -> int:
     return len(msgspec.json.encode(text).decode()) - len('""')
 
 
-def _restarted(turn: Turn, found: Draft, now: Turn) -> Kept | None:
+def _restarted(turn: Turn, found: Draft, now: Turn) -> KeptDraft | None:
     """The model made the same call again from the top, and it was cut again: one draft, and the longer
     text."""
     for draft in turn.drafts.values():
@@ -236,17 +236,17 @@ def _restarted(turn: Turn, found: Draft, now: Turn) -> Kept | None:
         if (draft.tool, draft.settled) != (found.tool, found.settled) or draft.closed:
             continue
         if draft.text.startswith(found.text) and not found.closed:
-            return Kept(found.tool, (), draft.id, 0, len(draft.text))
+            return KeptDraft(found.tool, (), draft.id, 0, len(draft.text))
         if found.text.startswith(draft.text) and not found.closed:
             added = DraftGrown(turn.now, draft.id, len(draft.text), found.text[len(draft.text) :])
-            return Kept(found.tool, (added,), draft.id, len(added.added), len(found.text))
+            return KeptDraft(found.tool, (added,), draft.id, len(added.added), len(found.text))
     return None
 
 
-def _begun(turn: Turn, found: Draft) -> Kept:
+def _begun(turn: Turn, found: Draft) -> KeptDraft:
     most = max((len(draft.text) for draft in turn.drafts.values() if draft.tool == found.tool), default=0)
     gained = max(len(found.text) - most, 0)
-    return Kept(found.tool, (DraftKept(turn.now, found),), found.id, gained, len(found.text))
+    return KeptDraft(found.tool, (DraftKept(turn.now, found),), found.id, gained, len(found.text))
 
 
 def _as_cut(call: ReplyCall) -> str:
@@ -257,21 +257,25 @@ def _as_cut(call: ReplyCall) -> str:
     return text[:-1] if text.endswith("}") and judge(text).status == "whole" else call.arguments
 
 
-def _extend(turn: Turn, call: ReplyCall) -> Kept:
+def _extend(turn: Turn, call: ReplyCall) -> KeptDraft:
     for draft in turn.drafts.values():
         longer = extend_by_cut(draft, _as_cut(call), told=told_length(draft))
         if isinstance(longer, Extended):
             added = DraftGrown(turn.now, draft.id, longer.kept, longer.added)
             length = len(longer.draft.text)
-            return Kept(draft.tool, (added,), draft.id, length - len(draft.text), length)
+            return KeptDraft(draft.tool, (added,), draft.id, length - len(draft.text), length)
         if longer.doubtful is not None:
             before = len(draft.doubtful.rest) if draft.doubtful is not None else 0
             asked = DraftGrown(turn.now, draft.id, len(draft.text), "", longer.doubtful)
-            return Kept(
+            return KeptDraft(
                 draft.tool, (asked,), draft.id, max(len(longer.doubtful.rest) - before, 0), len(draft.text)
             )
     latest = next(reversed(turn.drafts.values()), None)
-    return Kept(FINISH_CALL) if latest is None else Kept(latest.tool, (), latest.id, 0, len(latest.text))
+    return (
+        KeptDraft(FINISH_CALL)
+        if latest is None
+        else KeptDraft(latest.tool, (), latest.id, 0, len(latest.text))
+    )
 
 
 def replaced(
@@ -324,10 +328,10 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
     if draft is None or isinstance(joined, str):
         return _answer(turn, call, "not_started", str(joined))
     match joined:
-        case Refused(doubtful=doubtful) if doubtful is not None:
+        case SpliceRefused(doubtful=doubtful) if doubtful is not None:
             asked = _answer(turn, call, "not_started", prompts.doubt(draft, doubtful, joined.why))
             return Record((DraftGrown(turn.now, draft.id, len(draft.text), "", doubtful), *asked.facts))
-        case Refused():
+        case SpliceRefused():
             there = (
                 f"The draft {draft.id} has {len(draft.text):,} characters and ends "
                 f"with:\n{prompts.end_of(draft)}"
@@ -433,7 +437,7 @@ def made_whole(
     return replace(turn, messages=(*turn.messages[:-1], said), held=()), whole.calls
 
 
-def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | Refused | str:
+def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | SpliceRefused | str:
     """What a whole `finish_call` makes of its draft; a sentence if it names none, or is spelt wrongly."""
     given = call.arguments
     draft = turn.drafts.get(draft_named(call))

@@ -17,7 +17,7 @@ from turnbuckle.reply.rest import Unfit, Way
 from turnbuckle.reply.verdict import Verdict
 from turnbuckle.turn import drafting, held, progress, prompts
 from turnbuckle.turn.commands import Record
-from turnbuckle.turn.drafting import Kept
+from turnbuckle.turn.drafting import KeptDraft
 from turnbuckle.turn.facts import Continue, Decided, Decision, DraftGrown, FinishDraft, GiveUp, ModelAsked
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, PendingCall, Turn
@@ -248,7 +248,7 @@ def over(turn: Turn, found: Verdict, policy: Policy) -> Turn:
     return replace(turn, phase="tools", calls=calls, same_calls=same, open_text=())
 
 
-def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
+def keep(turn: Turn, reply: Reply, policy: Policy) -> KeptDraft | None:
     """What to keep of an answer that was cut: None if nothing of a call came."""
     draft = drafted(turn)
     if draft is None:
@@ -257,10 +257,10 @@ def keep(turn: Turn, reply: Reply, policy: Policy) -> Kept | None:
         return None
     text = joined(turn, reply, ended=False)
     if isinstance(text, Unfit) or len(text) <= len(draft.text) or not text.startswith(draft.text):
-        return Kept(draft.tool, (), draft.id, 0, len(draft.text))
+        return KeptDraft(draft.tool, (), draft.id, 0, len(draft.text))
     added = text[len(draft.text) :]
     grown = DraftGrown(turn.now, draft.id, len(draft.text), added)
-    return Kept(draft.tool, (grown,), draft.id, len(added), len(text))
+    return KeptDraft(draft.tool, (grown,), draft.id, len(added), len(text))
 
 
 def judged(turn: Turn, found: Verdict, policy: Policy) -> Record | None:

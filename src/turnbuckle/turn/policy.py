@@ -44,7 +44,7 @@ class ToolFacts(Struct, frozen=True):
     client: bool = False
 
 
-class Limits(Struct, frozen=True):
+class TurnLimits(Struct, frozen=True):
     """Budgets of a whole turn. They never refill. None: no limit."""
 
     model_calls: int = 90
@@ -61,7 +61,7 @@ class Policy(Struct, frozen=True):
 
     routes: tuple[RouteFacts, ...]
     tools: dict[str, ToolFacts] = {}
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     stream_retries: int = 2
     told_waits: int = 8
     """How often in a row the only route may say when to come back, and be asked again then."""

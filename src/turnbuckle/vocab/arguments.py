@@ -130,7 +130,7 @@ def canonical(text: str) -> bytes:
 
 def scan_object(text: str, start: int = 0) -> ObjectScan:
     """Scan one JSON object from `start`. What stands behind a whole object is not looked at."""
-    return _Scanner(text, start).run()
+    return _JsonScanner(text, start).run()
 
 
 def _skip_space(text: str, at: int) -> int:
@@ -138,7 +138,7 @@ def _skip_space(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-class _Scanner:
+class _JsonScanner:
     """A push-down automaton over tokens. `expect` says what may come next at the present depth."""
 
     def __init__(self, text: str, start: int) -> None:

@@ -21,7 +21,7 @@ class Speech:
 
     def __init__(self, think: Mode, next_block: Callable[[], int]) -> None:
         self.next_block = next_block
-        self.latest: Spoken | None = None
+        self.latest: TextBlocks | None = None
         self.said = False  # a word of text
         self._think = think
 
@@ -46,7 +46,7 @@ class Speech:
             self.latest.release(out)
 
 
-class Spoken:
+class TextBlocks:
     """One text. `text` is its only or last block of text. `plain`: a piece without `<`, `◁` and backtick is
     one delta of that block."""
 

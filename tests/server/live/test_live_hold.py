@@ -9,7 +9,7 @@ import pytest
 from live_scenes import LAST
 from live_stage import Stage, door, played
 
-from turnbuckle.lab.script import Call, Cut, Finish, LabRequest, Say, ScriptItem, Status
+from turnbuckle.lab.script import Call, CutOff, Finish, LabRequest, Say, ScriptItem, Status
 
 LONG = 20.0
 ASKED = {"messages": [{"role": "user", "content": "Hello."}]}
@@ -35,7 +35,7 @@ def body(surface: str, model: str = "lab", **more: Any) -> dict[str, Any]:
     [
         (Status(503), 503, "true"),
         (Status(429, "slow down", "rate_limit_exceeded"), 429, "true"),
-        (Cut("reset"), 502, "true"),
+        (CutOff("reset"), 502, "true"),
         (Status(401, "no such key"), 502, "false"),
         (Status(400, "prompt is too long", "context_length_exceeded"), 400, "false"),
     ],
@@ -103,7 +103,7 @@ def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surfa
         return said, len(stage.lab.requests)
 
     def model(request: LabRequest) -> Iterable[ScriptItem]:
-        return (Cut("reset"),) if request.number <= 2 else (Say(LAST), Finish())
+        return (CutOff("reset"),) if request.number <= 2 else (Say(LAST), Finish())
 
     assert played(scene, tmp_path, model, hold=LONG) == (LAST, 3)
 
@@ -130,7 +130,7 @@ def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
 ):
     tool: dict[str, Any] = {"name": "keep", "parameters": TOOL}
     tools = [{"type": "function", **({"function": tool} if surface == "chat" else tool)}]
-    steps = (Say("I keep it. "), Call("keep", f'{{"text": "{"abcd " * 200}', closed=False), Cut("reset"))
+    steps = (Say("I keep it. "), Call("keep", f'{{"text": "{"abcd " * 200}', closed=False), CutOff("reset"))
 
     async def scene(stage: Stage) -> Any:
         asked = {**body(surface, tools=tools), "stream": stream}

@@ -7,7 +7,7 @@ import pytest
 from live_stage import Stage, played
 
 from turnbuckle.lab.received import results_brought
-from turnbuckle.lab.script import Call, Cut, Finish, LabRequest, Say, ScriptItem
+from turnbuckle.lab.script import Call, CutOff, Finish, LabRequest, Say, ScriptItem
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "name": "get", "parameters": SCHEMA, "strict": False}
@@ -26,7 +26,7 @@ class Forecaster:
             return (Say("Sunny."), Finish())
         self.asked += 1
         if self.asked == 1:
-            return (Call("weather__get", '{"city":"Os', 0, closed=False), Cut("reset"))
+            return (Call("weather__get", '{"city":"Os', 0, closed=False), CutOff("reset"))
         return (Call("weather__get", {"city": "Oslo"}), Finish())
 
 

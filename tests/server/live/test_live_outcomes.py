@@ -11,7 +11,7 @@ from live_scenes import CUT_AT, LAST
 from live_stage import Frame, Stage, door, played
 
 from turnbuckle.lab.received import last_user_text
-from turnbuckle.lab.script import Cut, Finish, LabRequest, Refuse, Say, ScriptItem, Status
+from turnbuckle.lab.script import CutOff, Finish, LabRequest, Refuse, Say, ScriptItem, Status
 
 REFUSAL = "I will not say that."
 
@@ -54,7 +54,7 @@ def model() -> Callable[[LabRequest], Iterable[ScriptItem]]:
             case "completed":
                 return (Say(LAST), Finish())
             case "partial":
-                return (Say(LAST[:CUT_AT]), Cut("reset")) if asked[task] == 1 else (Cut("reset"),)
+                return (Say(LAST[:CUT_AT]), CutOff("reset")) if asked[task] == 1 else (CutOff("reset"),)
             case "cancelled":
                 return (Say(LAST[:CUT_AT]), door(1))
             case "declined":

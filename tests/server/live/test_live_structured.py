@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from live_stage import Model, Stage, played
 
-from turnbuckle.lab.script import Cut, Finish, LabRequest, Say, ScriptItem
+from turnbuckle.lab.script import CutOff, Finish, LabRequest, Say, ScriptItem
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 SCHEMA = {
@@ -43,7 +43,7 @@ def documents() -> Model:
         asked[found.groups()] += 1
         place, how, end = int(found[1]), found[2], found[3]
         if asked[found.groups()] == 1:
-            return (Say(DOCUMENT[:place]), Finish("length") if end == "length" else Cut("reset"))
+            return (Say(DOCUMENT[:place]), Finish("length") if end == "length" else CutOff("reset"))
         forced = any(f'"{name}": {{' in said for name in ("response_format", "format", "output_format"))
         return (Say(DOCUMENT if forced or how == "anew" else DOCUMENT[place:]), Finish())
 

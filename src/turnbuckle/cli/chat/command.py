@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 from msgspec import Struct
 
 from turnbuckle.app import new_name, open_app
-from turnbuckle.cli.backend import Lost, Refused, SessionBackend
+from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.plain import PlainFront
 from turnbuckle.cli.config import fail, load_for
@@ -153,7 +153,7 @@ async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator
         place = RemoteBackend(remote)
         try:
             await place.latest()
-        except (Lost, Refused) as error:
+        except (Lost, BackendRefused) as error:
             raise ServerRefused(str(error)) from None
         yield place
 

@@ -59,7 +59,7 @@ class Command(Struct, frozen=True):
     rest: str = ""
 
 
-class Message(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True):
     """Something for the model."""
 
     text: str
@@ -71,10 +71,10 @@ class Wrong(Struct, frozen=True):
     why: str
 
 
-def parse(text: str) -> Command | Message | Wrong:
+def parse(text: str) -> Command | ChatMessage | Wrong:
     """What a line is."""
     if not text.startswith("/"):
-        return Message(text)
+        return ChatMessage(text)
     first, _, rest = text[1:].strip().partition(" ")
     word, rest = first.lower(), rest.strip()
     if word == "exit":
@@ -82,9 +82,9 @@ def parse(text: str) -> Command | Message | Wrong:
     if word not in _ABOUT:
         near = [] if rest else difflib.get_close_matches(word, list(_ABOUT), 1, 0.7)
         hint = f"there is no /{first}; did you mean /{near[0]}?" if near else ""
-        return Wrong(hint) if hint else Message(text)
+        return Wrong(hint) if hint else ChatMessage(text)
     if word in _TAKES_NOTHING and rest:
-        return Message(text)
+        return ChatMessage(text)
     return _checked(word, rest)
 
 

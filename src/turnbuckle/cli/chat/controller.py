@@ -17,10 +17,10 @@ from typing import Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from turnbuckle.cli.approvals import arguments_text, question_text
-from turnbuckle.cli.backend import Lost, Merged, Numbered, Refused, SessionBackend
-from turnbuckle.cli.chat.commands import Command, Message, Wrong, parse
+from turnbuckle.cli.backend import BackendRefused, Lost, Merged, Numbered, SessionBackend
+from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
 from turnbuckle.cli.chat.look_ups import carried_out, change_text
-from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandReply, UserWords
+from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
 from turnbuckle.cli.exits import EXIT_CODES, FAILED, OK, UNFINISHED, USAGE_ERROR
 from turnbuckle.cli.follow import STATUS_AFTER
 from turnbuckle.cli.pieces import Break, Line, Words
@@ -93,7 +93,7 @@ class ChatController:
         self._patience = patience
         self._sleep = sleep
         self._wall = wall
-        self._typed: asyncio.Queue[Command | Message] = asyncio.Queue(_MOST_TYPED)
+        self._typed: asyncio.Queue[Command | ChatMessage] = asyncio.Queue(_MOST_TYPED)
         self._pending: dict[str, str] = {}  # messages by their keys, until a run takes them up
         self._awaited: set[str] = set()  # runs that answer us and have not ended
         self._over: set[str] = set()
@@ -129,13 +129,13 @@ class ChatController:
         recap = await self._place.recap(self.session)
         self._seen = set(recap.known)
         head = f"session {self.session}{f', {recap.title}' if recap.title else ''}, {self._place.about}"
-        pieces: list[ChatPiece] = [CommandReply(f"{head}. /help lists the commands.")]
+        pieces: list[ChatPiece] = [CommandOutput(f"{head}. /help lists the commands.")]
         for past in () if quietly else recap.past:
             pieces += [UserWords(past.said), Words(_short(past.answer)), Break()]
             if past.outcome != "completed":
                 pieces.append(Line(f"{past.outcome}{f': {past.why}' if past.why else ''}"))
         if recap.running:
-            pieces.append(CommandReply("a run is under way here:"))
+            pieces.append(CommandOutput("a run is under way here:"))
         await self._front.show(pieces)
         self._following = self._spawn(self._follow_all())
         self._working = self._working or self._spawn(self._work())
@@ -194,7 +194,7 @@ class ChatController:
         if not said:
             return "taken"
         line, question = parse(said), self.question
-        if question is not None and about == self.asking and isinstance(line, Message):
+        if question is not None and about == self.asking and isinstance(line, ChatMessage):
             return self._answered(question, said)
         match line:
             case Wrong(why):
@@ -203,7 +203,7 @@ class ChatController:
                 return "quit"
             case Command("args"):
                 shown = "nothing is asked" if question is None else arguments_text(question.arguments)
-                self._spawn(self._front.show([CommandReply(shown)]))
+                self._spawn(self._front.show([CommandOutput(shown)]))
             case _ if self._typed.full():
                 return self._refuse(f"{_MOST_TYPED} lines wait already")
             case _:
@@ -223,7 +223,7 @@ class ChatController:
 
     def _refuse(self, why: str) -> Entered:
         self.code = USAGE_ERROR
-        self._spawn(self._front.show([CommandReply(why, "notice")]))
+        self._spawn(self._front.show([CommandOutput(why, "notice")]))
         return "refused"
 
     def _spawn(self, work: Awaitable[None]) -> "asyncio.Future[None]":
@@ -246,15 +246,15 @@ class ChatController:
                 await self._carry_out(line)
             except (TurnbuckleError, JournalError) as error:
                 self.code = FAILED
-                await self._front.show([CommandReply(str(error), "bad")])
+                await self._front.show([CommandOutput(str(error), "bad")])
             finally:
                 self._typed.task_done()
                 self._look_whether_idle()
                 self._front.refresh()
 
-    async def _carry_out(self, line: Command | Message) -> None:
+    async def _carry_out(self, line: Command | ChatMessage) -> None:
         match line:
-            case Message(text):
+            case ChatMessage(text):
                 await self._send(text, self.busy)
             case Command("queue" | "steer" | "interrupt" as busy, text):
                 await self._send(text, busy)
@@ -282,7 +282,7 @@ class ChatController:
                 )
 
     async def _tell(self, text: str) -> None:
-        await self._front.show([CommandReply(text)])
+        await self._front.show([CommandOutput(text)])
 
     async def _send(self, text: str, busy: Busy | None) -> None:
         key = self._new_key()
@@ -308,7 +308,7 @@ class ChatController:
         try:
             await self._place.stop(run)
         except (TurnbuckleError, JournalError) as error:
-            await self._front.show([CommandReply(f"not stopped: {error}", "bad")])
+            await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
 
     # Answering
 
@@ -324,9 +324,9 @@ class ChatController:
     async def _answer(self, run: str, approval: str, decision: Decision, text: str) -> None:
         try:
             if not await self._steadily(lambda: self._place.answer(run, approval, decision, text)):
-                await self._front.show([CommandReply("nobody waits for this answer any more", "notice")])
+                await self._front.show([CommandOutput("nobody waits for this answer any more", "notice")])
         except (TurnbuckleError, JournalError) as error:
-            await self._front.show([CommandReply(f"the answer was not taken: {error}", "bad")])
+            await self._front.show([CommandOutput(f"the answer was not taken: {error}", "bad")])
         await self._ask_next()
 
     async def _ask_next(self) -> None:
@@ -334,7 +334,7 @@ class ChatController:
         if question is None or self.asking == self._put:
             return
         self._put = self.asking
-        await self._front.show([Break(), CommandReply(f"? {question_text(question)}", "notice")])
+        await self._front.show([Break(), CommandOutput(f"? {question_text(question)}", "notice")])
         if not self._attended:
             self._asked.pop(question.approval, None)
             decision: Decision = "answer" if question.kind == "question" else "deny"
@@ -353,7 +353,7 @@ class ChatController:
             self._awaited.clear()
             self._idle.set()
             await self._front.show(
-                [CommandReply(f"this session cannot be followed any more: {error}", "bad")]
+                [CommandOutput(f"this session cannot be followed any more: {error}", "bad")]
             )
 
     async def _follow(self, run: str) -> None:
@@ -374,7 +374,7 @@ class ChatController:
                 tries += 1
             except TurnbuckleError as error:
                 self.code = UNFINISHED
-                await self._front.show([CommandReply(str(error), "bad")])
+                await self._front.show([CommandOutput(str(error), "bad")])
                 break
         self._run, self._last_run = "", run
         self._asked.clear()
@@ -431,7 +431,7 @@ class ChatController:
             self._lost = True
             if not tries:
                 await self._front.show(
-                    [CommandReply(f"connection lost, trying again ({shortened(str(error))})", "notice")]
+                    [CommandOutput(f"connection lost, trying again ({shortened(str(error))})", "notice")]
                 )
             pause, waited = min(FIRST_PAUSE * 2 ** min(tries, 10), LAST_PAUSE), 0.0
             while True:
@@ -442,12 +442,12 @@ class ChatController:
                     break
                 except Lost:
                     if self._patience is not None and waited >= self._patience:
-                        raise Refused(f"no connection for {waited:.0f} s: {error}") from None
+                        raise BackendRefused(f"no connection for {waited:.0f} s: {error}") from None
                     pause = min(pause * 2, LAST_PAUSE)
             self._connections += 1
             self._lost = False
             if not tries:
-                await self._front.show([CommandReply("connected again")])
+                await self._front.show([CommandOutput("connected again")])
 
 
 def _read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, str]:

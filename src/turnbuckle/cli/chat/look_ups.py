@@ -5,7 +5,7 @@ import os
 import time
 from pathlib import Path
 
-from turnbuckle.cli.backend import Refused, SessionBackend
+from turnbuckle.cli.backend import BackendRefused, SessionBackend
 from turnbuckle.cli.chat.commands import Command, help_text
 from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Line
@@ -35,7 +35,7 @@ async def carried_out(command: Command, place: SessionBackend, session: str, run
         case Command("model"):
             return "\n".join(await place.models())
         case _:
-            raise Refused(f"/{command.word} cannot be carried out here")
+            raise BackendRefused(f"/{command.word} cannot be carried out here")
 
 
 def change_text(done: SessionChange) -> str:
@@ -78,7 +78,7 @@ async def _drafts(place: SessionBackend, session: str, words: list[str]) -> str:
         lines = [f"{one.name}  {one.tool} {one.target}, {one.characters:,} characters" for one in found]
         return "\n".join(lines) or "no open drafts"
     if ":" not in words[1]:
-        raise Refused(f"there is no draft {words[1]}; /drafts lists them")
+        raise BackendRefused(f"there is no draft {words[1]}; /drafts lists them")
     text = await place.draft(words[1])
     if words[0] == "show":
         return text
@@ -86,7 +86,7 @@ async def _drafts(place: SessionBackend, session: str, words: list[str]) -> str:
     try:
         await asyncio.to_thread(_write, path, text)
     except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from None
+        raise BackendRefused(f"{path} cannot be written: {error.strerror}") from None
     return f"wrote {len(text):,} characters to {path}"
 
 

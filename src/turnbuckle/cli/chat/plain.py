@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TextIO
 
 from turnbuckle.cli.chat.controller import ChatController
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandReply, UserWords
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.follow import PIPE_EVERY
 from turnbuckle.cli.pieces import Break, Line, Piece
 from turnbuckle.cli.screen import Screen
@@ -51,7 +51,7 @@ class PlainFront:
                         self._typed.remove(text)
                     else:
                         made += [Break(), Line(f"› {text}")]
-                case CommandReply(text, tone):
+                case CommandOutput(text, tone):
                     made += [Break(), *(Line(line, tone) for line in text.split("\n"))]
                 case _:
                     made.append(piece)

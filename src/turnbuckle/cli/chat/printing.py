@@ -17,7 +17,7 @@ from rich.text import Text as RichText
 from rich.theme import Theme
 
 from turnbuckle.cli.chat.blocks import Block, BlockSplitter
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandReply, UserWords
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.pieces import Break, Line, Tone, Words
 from turnbuckle.cli.screen import without_control
 
@@ -121,7 +121,7 @@ class Typesetter:
             case UserWords(text):
                 self._flush()
                 self._said(without_control(text))
-            case CommandReply(text, tone):
+            case CommandOutput(text, tone):
                 self._put("reply", self._printed(RichText(without_control(text), _STYLES[tone])))
 
     def _flush(self) -> None:

@@ -54,17 +54,17 @@ class UserWords(Struct, frozen=True):
     into: bool = False
 
 
-class CommandReply(Struct, frozen=True):
+class CommandOutput(Struct, frozen=True):
     """What the chat itself has to say to a command."""
 
     text: str
     tone: Tone = "quiet"
 
 
-ChatPiece = Piece | UserWords | CommandReply
+ChatPiece = Piece | UserWords | CommandOutput
 
 
-class _Card:
+class _RunningTool:
     """A tool that runs."""
 
     __slots__ = ("_last", "_lines", "label")
@@ -94,7 +94,7 @@ class ChatRunRenderer:
         self._pieces = PieceRenderer(reasoning, Narration(arguments=True))
         self._ledger = Ledger(price_of)
         self._run = ""
-        self._cards: dict[str, _Card] = {}
+        self._cards: dict[str, _RunningTool] = {}
         self._call = ""
         self._named = ""
         self._head = ""
@@ -165,7 +165,7 @@ class ChatRunRenderer:
                 self._call = ""
             case ToolBegun(call, tool, _, label):
                 self._call = ""
-                self._cards[call] = _Card(f"{tool} {label}".rstrip())
+                self._cards[call] = _RunningTool(f"{tool} {label}".rstrip())
             case ToolPrinted(call, text) if call in self._cards:
                 self._cards[call].take(text)
             case ToolEnded(call):

@@ -29,7 +29,7 @@ from turnbuckle.cli.backend import SessionBackend
 from turnbuckle.cli.chat.commands import MODES, WORDS, about
 from turnbuckle.cli.chat.controller import ChatController, View
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandReply
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
 from turnbuckle.cli.pieces import Tone
 from turnbuckle.cli.screen import without_control
 from turnbuckle.errors import TurnbuckleError
@@ -251,7 +251,7 @@ class TerminalFront:
             case "idle":
                 self._asked_to_leave = True
                 said = self._setter.take(
-                    [CommandReply("Ctrl-C again leaves, and so does Ctrl-D")], self._columns
+                    [CommandOutput("Ctrl-C again leaves, and so does Ctrl-D")], self._columns
                 )
                 self._unprinted.append(said)
                 self._wake.set()

@@ -41,7 +41,7 @@ from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamQuery, StreamRow
-from turnbuckle.journal.sqlite.doctor import Report
+from turnbuckle.journal.sqlite.doctor import JournalReport
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, listed
@@ -49,7 +49,7 @@ from turnbuckle.runtime.session_worker import ACTIVE
 from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.server.http.origins import is_loopback
 from turnbuckle.server.keys import KeyFile
-from turnbuckle.tools.background import Process
+from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.turn.labels import shortened
 
 app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
@@ -67,7 +67,7 @@ class Contents(Struct, frozen=True):
     writer: str = ""
 
 
-class Disk(Struct, frozen=True):
+class DiskUse(Struct, frozen=True):
     """Bytes of the data folder, of parts of it, and what is free beside it."""
 
     data: int
@@ -191,11 +191,11 @@ async def _contents(loaded: Loaded) -> Contents | None:
     )
 
 
-def _disk(loaded: Loaded) -> Disk:
+def _disk(loaded: Loaded) -> DiskUse:
     folder = Path(loaded.settings.data)
     there = next(place for place in (folder, *folder.parents) if place.exists())
     journal = sum(file.stat().st_size for file in folder.glob(f"{DATABASE}*")) if folder.is_dir() else 0
-    return Disk(folder_size(folder), journal, folder_size(folder / "kept"), shutil.disk_usage(there).free)
+    return DiskUse(folder_size(folder), journal, folder_size(folder / "kept"), shutil.disk_usage(there).free)
 
 
 def _keys(loaded: Loaded) -> Keys | str:
@@ -212,12 +212,12 @@ class _Found(Struct, frozen=True):
     """All that was found."""
 
     loaded: Loaded
-    report: Report | None
+    report: JournalReport | None
     contents: Contents | None
-    disk: Disk
+    disk: DiskUse
     keys: Keys | str
     compacted: Compacted | None
-    processes: tuple[Process, ...] = ()
+    processes: tuple[BackgroundProcess, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     def as_values(self) -> dict[str, Any]:

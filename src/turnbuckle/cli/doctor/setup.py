@@ -26,7 +26,7 @@ from turnbuckle.call.transport import proxy_for
 from turnbuckle.cli.doctor.finding import Finding
 from turnbuckle.cli.init.search import models_of
 from turnbuckle.cli.init.trial import findings, try_route
-from turnbuckle.cli.listener import Listener, listener_at, serves
+from turnbuckle.cli.listener import PortStatus, listener_at, serves
 from turnbuckle.config import Loaded, api_keys_of, load, rehearses, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.origins import Origins, is_loopback
@@ -212,19 +212,19 @@ def check_server(settings: Settings, environment: Mapping[str, str]) -> Iterator
 def _check_port(host: str, port: int, data: Path) -> Finding:
     place = f"port {port} of {host}"
     match listener_at(host, port):
-        case Listener("free"):
+        case PortStatus("free"):
             return Finding("ok", "server", f"{place} is free")
-        case Listener("turnbuckle") if serves(host, port, data):
+        case PortStatus("turnbuckle") if serves(host, port, data):
             return Finding("ok", "server", f"a turnbuckle has this folder, and {place}")
-        case Listener("turnbuckle", who):
+        case PortStatus("turnbuckle", who):
             words = f"another turnbuckle listens on {place}{f' ({who})' if who else ''}"
             return Finding(
                 "note", "server", words, "Use that one, or set another server.port for this folder."
             )
-        case Listener("other", who):
+        case PortStatus("other", who):
             words = f"{place} is taken by {who or 'another program'}"
             return Finding("wrong", "server", words, "Set another server.port, or stop that program.")
-        case Listener(_, _, why):
+        case PortStatus(_, _, why):
             return Finding(
                 "wrong", "server", f"{place} cannot be used: {why}", "Set server.host and server.port."
             )

@@ -24,8 +24,8 @@ from turnbuckle.cli.doctor.finding import Finding, all_well
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.init.file import Chosen, text_of, write
 from turnbuckle.cli.init.questions import NoAnswer, Questions
-from turnbuckle.cli.init.search import Found, for_chat, keys_found, models_of, servers_found
-from turnbuckle.cli.init.trial import Trial, advice, findings, shown, try_route
+from turnbuckle.cli.init.search import FoundProvider, for_chat, keys_found, models_of, servers_found
+from turnbuckle.cli.init.trial import RouteTrial, advice, findings, shown, try_route
 from turnbuckle.config import FILE, REHEARSAL
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, KeyFile
@@ -42,7 +42,7 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 Text = Annotated[str, Parameter(show_default=False)]
 
 
-class Wanted(Struct, frozen=True):
+class InitOptions(Struct, frozen=True):
     """What the command line says already. Empty: to be asked, or the usual answer."""
 
     provider: str = ""
@@ -59,7 +59,7 @@ class Wanted(Struct, frozen=True):
     write_key: bool = False
 
 
-class Refused(ConfigError):
+class InitRefused(ConfigError):
     """It cannot go on without an answer that nobody gave, or the try did not work."""
 
 
@@ -116,13 +116,13 @@ def init(
         As JSON, for programs; asks nothing.
     """
     asked = Questions(accept=yes or as_json, quiet=as_json)
-    wanted = Wanted(
+    wanted = InitOptions(
         *(provider, model, base_url, protocol, key_env, workspace, shell or "", server_key),
         *((config or Path.cwd() / FILE).absolute(), not no_test, force, write_key),
     )
     try:
         return _Setup(wanted, asked, dict(os.environ)).run(as_json=as_json)
-    except Refused as error:
+    except InitRefused as error:
         return fail(error, FAILED)
     except (ConfigError, NoAnswer) as error:
         return fail(f"{error} (nothing was written)", USAGE_ERROR)
@@ -134,7 +134,7 @@ def init(
 class _Setup:
     """One walk through the questions."""
 
-    def __init__(self, wanted: Wanted, asked: Questions, environment: Mapping[str, str]) -> None:
+    def __init__(self, wanted: InitOptions, asked: Questions, environment: Mapping[str, str]) -> None:
         self._wanted = wanted
         self._asked = asked
         self._environment = dict(environment)
@@ -172,7 +172,7 @@ class _Setup:
         if asked.accept or not asked.yes(
             f"{wanted.file.name} is there already. Replace it, and keep a copy?"
         ):
-            raise Refused(
+            raise InitRefused(
                 f"{wanted.file} is there already and was left alone; --force replaces it and keeps a copy"
             )
 
@@ -204,7 +204,7 @@ class _Setup:
 
     # The provider
 
-    def _tried(self) -> tuple[Chosen, Trial | None]:
+    def _tried(self) -> tuple[Chosen, RouteTrial | None]:
         """A provider and a model that work, or that somebody wants all the same."""
         asked = self._asked
         chosen = self._with_model(self._provider())
@@ -219,7 +219,7 @@ class _Setup:
                 return chosen, trial
             asked.say("")
             if asked.accept:
-                raise Refused(f"nothing was written: {_summary(told)} --no-test writes it all the same")
+                raise InitRefused(f"nothing was written: {_summary(told)} --no-test writes it all the same")
             match asked.one_of("What now", ("again", "model", "provider", "write", "quit"), "again"):
                 case "model":
                     chosen = self._with_model(replace(chosen, model=""), fresh=True)
@@ -231,7 +231,7 @@ class _Setup:
                 case "write":
                     return chosen, trial
                 case "quit":
-                    raise Refused("nothing was written")
+                    raise InitRefused("nothing was written")
 
     def _provider(self) -> Chosen:
         wanted = self._wanted
@@ -261,7 +261,7 @@ class _Setup:
         found = [*keys_found(self._environment), *run_loop(servers_found())]
         if asked.accept:
             if not found:
-                raise Refused(
+                raise InitRefused(
                     "no key is in the environment and no model server answers here: name one by --provider"
                 )
             return found[0].preset
@@ -330,7 +330,7 @@ class _Setup:
         if why.kind in ("auth", "permission", "connect"):
             told = Finding("wrong", "its list of models", shown(why), advice(why, _source(chosen.api_key)))
             if asked.accept and self._wanted.test and why.kind != "permission":
-                raise Refused(f"nothing was written. {told.what}. {told.fix}")
+                raise InitRefused(f"nothing was written. {told.what}. {told.fix}")
             asked.say(*told.lines())
         else:
             asked.say(f"It does not list its models ({shown(why)}).")
@@ -361,7 +361,9 @@ class _Setup:
         )
         say("  turnbuckle serve              the server and its console")
 
-    def _told(self, chosen: Chosen, trial: Trial | None, copy: Path | None, token: str) -> dict[str, Any]:
+    def _told(
+        self, chosen: Chosen, trial: RouteTrial | None, copy: Path | None, token: str
+    ) -> dict[str, Any]:
         shown_key = (
             chosen.api_key if chosen.api_key.startswith("env:") else "(in the file)" if chosen.api_key else ""
         )
@@ -376,7 +378,7 @@ class _Setup:
         }
 
 
-def _named(asked: Questions, found: list[Found]) -> str:
+def _named(asked: Questions, found: list[FoundProvider]) -> str:
     rows = [(one.preset, one.why) for one in found]
     rows += [
         (REHEARSAL, "a script, to try everything without a key"),

@@ -28,7 +28,7 @@ _NO_CHAT = re.compile(
 )
 
 
-class Found(Struct, frozen=True):
+class FoundProvider(Struct, frozen=True):
     """A provider that could be used right away: by a key in the environment, or because it answers on this
     machine."""
 
@@ -37,7 +37,9 @@ class Found(Struct, frozen=True):
     models: tuple[str, ...] = ()
 
 
-def keys_found(environment: Mapping[str, str], presets: Mapping[str, Preset] = PRESETS) -> list[Found]:
+def keys_found(
+    environment: Mapping[str, str], presets: Mapping[str, Preset] = PRESETS
+) -> list[FoundProvider]:
     """The providers whose usual variable holds a key. A local server with a key set counts only if it
     answers."""
     seen: set[str] = set()
@@ -47,20 +49,20 @@ def keys_found(environment: Mapping[str, str], presets: Mapping[str, Preset] = P
             continue  # two presets of one provider are told once
         if environment.get(preset.key, "").strip():
             seen.add(preset.key)
-            found.append(Found(name, f"key in {preset.key}"))
+            found.append(FoundProvider(name, f"key in {preset.key}"))
     return found
 
 
-async def servers_found(presets: Mapping[str, Preset] = PRESETS) -> list[Found]:
+async def servers_found(presets: Mapping[str, Preset] = PRESETS) -> list[FoundProvider]:
     """The model servers that answer on this machine, at their usual ports. They are shown no key."""
     local = {name: preset for name, preset in presets.items() if is_local(preset.base_url or "http://x.y")}
 
-    async def look(name: str, preset: Preset) -> Found | None:
+    async def look(name: str, preset: Preset) -> FoundProvider | None:
         listed = await models_at(preset.base_url, {}, seconds=LOOK)
         if isinstance(listed, Failure):
             return None
         count = f"{len(listed)} model{'' if len(listed) == 1 else 's'}"
-        return Found(name, f"answers at {preset.base_url}, {count}", listed)
+        return FoundProvider(name, f"answers at {preset.base_url}, {count}", listed)
 
     looked = await asyncio.gather(*(look(name, preset) for name, preset in local.items()))
     return [found for found in looked if found is not None]

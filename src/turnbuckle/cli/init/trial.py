@@ -40,7 +40,7 @@ _USE_IT = "Call the tool note_word with the word tea."
 _SAMPLE = 200
 
 
-class Trial(Struct, frozen=True):
+class RouteTrial(Struct, frozen=True):
     """What a route showed. `calls` is None if tools were not tried, `call_failure` says why they did not
     work."""
 
@@ -54,7 +54,7 @@ class Trial(Struct, frozen=True):
     call_failure: Failure | None = None
 
 
-async def try_route(route: Route, *, clock: Clock | None = None, patience: float | None = None) -> Trial:
+async def try_route(route: Route, *, clock: Clock | None = None, patience: float | None = None) -> RouteTrial:
     """Ask a route for a few words, and for one call. Never raises for what the provider does."""
     seconds = patience if patience is not None else (LOCAL_PATIENCE if route.local else PATIENCE)
     async with Connections() as connections:
@@ -64,11 +64,11 @@ async def try_route(route: Route, *, clock: Clock | None = None, patience: float
         if said.failure is not None and said.failure.kind == "unstreamable":
             streams, said = False, await caller.ask(_COUNT, stream=False)
         if said.failure is not None:
-            return Trial(said.failure, seconds=said.seconds, streams=streams)
+            return RouteTrial(said.failure, seconds=said.seconds, streams=streams)
         called = await caller.ask(_USE_IT, (_NOTE,), stream=streams)
     calls = verdict(called.reply).calls
     good = len(calls) == 1 and calls[0].name == _NOTE.name and isinstance(calls[0].arguments.get("word"), str)
-    return Trial(
+    return RouteTrial(
         None,
         said.reply.model,
         said.first,
@@ -130,7 +130,7 @@ class _Caller:
 
 
 def findings(
-    trial: Trial, about: str, key: str = "", models: tuple[str, ...] = (), model: str = ""
+    trial: RouteTrial, about: str, key: str = "", models: tuple[str, ...] = (), model: str = ""
 ) -> list[Finding]:
     """A trial in words. `key` names where the key comes from, `models` are those that the provider lists."""
     if trial.failure is not None:
@@ -155,7 +155,7 @@ def findings(
     return told
 
 
-def _no_calls(trial: Trial, about: str) -> Finding:
+def _no_calls(trial: RouteTrial, about: str) -> Finding:
     why = (
         f": {shown(trial.call_failure)}"
         if trial.call_failure is not None

@@ -25,7 +25,7 @@ from collections.abc import Callable
 
 from turnbuckle.journal.live import Live
 from turnbuckle.journal.port import Closed, Grade, StorageError, StorageFull
-from turnbuckle.journal.sqlite.database import Connection, transaction, translated
+from turnbuckle.journal.sqlite.database import SqlConnection, transaction, translated
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
 
 BATCH_ROWS = 2000
@@ -40,7 +40,7 @@ def _nothing(*_: object) -> None:
     """Nobody wants to know."""
 
 
-class Work:
+class PendingWrite:
     """Something to be stored as a whole, of one stream or of several. `settle` is told, on the loop, whether
     it was."""
 
@@ -68,7 +68,7 @@ class Committer:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: SqlConnection,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         *,
         check: Callable[[], None] = _nothing,
@@ -81,7 +81,7 @@ class Committer:
         self._connection = connection
         self._checkpoint_pages = checkpoint_pages
         self._level: Grade | None = None
-        self._line: deque[Work] = deque()
+        self._line: deque[PendingWrite] = deque()
         self._turn_taken = False
         self._flush_due = False
         self._pages = 0
@@ -91,7 +91,7 @@ class Committer:
         self._closed = False
         self.checkpoint_error: StorageError | None = None
 
-    async def commit(self, work: Work) -> None:
+    async def commit(self, work: PendingWrite) -> None:
         if self._closed:
             raise Closed("the journal is closed")
         if self._free_for(work):
@@ -128,7 +128,7 @@ class Committer:
 
     # The turn
 
-    def _free_for(self, work: Work) -> bool:
+    def _free_for(self, work: PendingWrite) -> bool:
         return (
             work.grade is Grade.FLUSHED
             and work.size <= INLINE_BYTES
@@ -157,14 +157,14 @@ class Committer:
         else:
             self._hand_over(lambda: self._store(batch), batch)
 
-    def _is_quick(self, batch: list[Work]) -> bool:
+    def _is_quick(self, batch: list[PendingWrite]) -> bool:
         return (
             all(work.grade is Grade.FLUSHED for work in batch)
             and sum(work.size for work in batch) <= INLINE_BYTES
         )
 
-    def _take_batch(self) -> list[Work]:
-        batch: list[Work] = []
+    def _take_batch(self) -> list[PendingWrite]:
+        batch: list[PendingWrite] = []
         rows = size = 0
         while self._line and rows < BATCH_ROWS and size < BATCH_BYTES:
             work = self._line.popleft()
@@ -182,7 +182,7 @@ class Committer:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def _hand_over(self, job: Callable[[], StorageError | None], batch: list[Work]) -> None:
+    def _hand_over(self, job: Callable[[], StorageError | None], batch: list[PendingWrite]) -> None:
         loop = asyncio.get_running_loop()
         self._turn_taken = True
 
@@ -199,14 +199,14 @@ class Committer:
         while (job := self._jobs.get()) is not None:
             job()
 
-    def _take_back(self, batch: list[Work], error: StorageError | None) -> None:
+    def _take_back(self, batch: list[PendingWrite], error: StorageError | None) -> None:
         self._turn_taken = False
         self._settle(batch, error)
         self._flush()
 
     # The connection: only for whoever has the turn
 
-    def _store(self, batch: list[Work]) -> StorageError | None:
+    def _store(self, batch: list[PendingWrite]) -> StorageError | None:
         connection = self._connection
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
@@ -241,7 +241,7 @@ class Committer:
             self.checkpoint_error = None
         return None
 
-    def _settle(self, batch: list[Work], error: StorageError | None) -> None:
+    def _settle(self, batch: list[PendingWrite], error: StorageError | None) -> None:
         if batch:
             self._told(error)
         if isinstance(error, StorageFull):
@@ -256,12 +256,12 @@ class Committer:
                 else:
                     done.set_exception(error)
 
-    def _followers(self, batch: list[Work]) -> list[Work]:
+    def _followers(self, batch: list[PendingWrite]) -> list[PendingWrite]:
         """Works in the line that were accepted on the promise that this batch is stored, and what builds on
         them."""
         lost = {id(live) for work in batch for live in work.lives}
-        following: list[Work] = []
-        staying: deque[Work] = deque()
+        following: list[PendingWrite] = []
+        staying: deque[PendingWrite] = deque()
         for work in self._line:
             mine = {id(live) for live in work.lives}
             if lost.isdisjoint(mine):
@@ -273,7 +273,7 @@ class Committer:
         return following
 
 
-def _execute(connection: Connection, batch: list[Work]) -> None:
+def _execute(connection: SqlConnection, batch: list[PendingWrite]) -> None:
     rows = [row for work in batch for row in work.rows]
     if rows:
         connection.executemany(INSERT_ITEM, rows)

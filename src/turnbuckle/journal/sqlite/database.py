@@ -69,18 +69,18 @@ _WORDS = (
 SCHEMA = (*_STREAMS, *_LISTS, *_WORDS)
 
 
-class Cursor(Protocol):
+class SqlCursor(Protocol):
     def fetchone(self) -> Any: ...
     def fetchall(self) -> list[Any]: ...
     def close(self) -> None: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class Connection(Protocol):
+class SqlConnection(Protocol):
     """The little of a database connection that is used here, so that a test can hand in another one."""
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor: ...
-    def executemany(self, sql: str, parameters: Sequence[Sequence[Any]], /) -> Cursor: ...
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> SqlCursor: ...
+    def executemany(self, sql: str, parameters: Sequence[Sequence[Any]], /) -> SqlCursor: ...
     @property
     def in_transaction(self) -> bool: ...
     def interrupt(self) -> None: ...
@@ -88,13 +88,13 @@ class Connection(Protocol):
 
 
 class Connect(Protocol):
-    def __call__(self, file: Path, *, read_only: bool = False) -> Connection: ...
+    def __call__(self, file: Path, *, read_only: bool = False) -> SqlConnection: ...
 
 
-Migration = Callable[[Connection], None]
+Migration = Callable[[SqlConnection], None]
 
 
-def connect(file: Path, *, read_only: bool = False) -> Connection:
+def connect(file: Path, *, read_only: bool = False) -> SqlConnection:
     """A connection through the standard library. Transactions are begun by hand."""
     address = f"{file.resolve().as_uri()}?mode={'ro' if read_only else 'rwc'}"
     return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, timeout=5)
@@ -105,7 +105,7 @@ def open_to_write(
     connect: Connect = connect,
     migrations: Mapping[int, Migration] = MIGRATIONS,
     newest: int = FORMAT,
-) -> Connection:
+) -> SqlConnection:
     """The only connection that writes. Makes the file, or brings it to the newest version."""
     with storage_errors():
         connection = connect(file)
@@ -128,7 +128,7 @@ def open_to_write(
     return connection
 
 
-def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) -> Connection:
+def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) -> SqlConnection:
     """A connection that can change nothing, and works beside a living writer. Of a file that is `torn` it
     gives what is left, which the library refuses otherwise."""
     if not file.exists():
@@ -147,14 +147,14 @@ def open_to_read(file: Path, connect: Connect = connect, *, torn: bool = False) 
     return connection
 
 
-def _check_modules(connection: Connection) -> None:
+def _check_modules(connection: SqlConnection) -> None:
     if connection.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone() is None:
         raise StorageFailed(
             "the SQLite of this Python was built without FTS5, which the journal needs for its search"
         )
 
 
-def version_of(connection: Connection, file: Path, newest: int = FORMAT) -> int:
+def version_of(connection: SqlConnection, file: Path, newest: int = FORMAT) -> int:
     """The format version of a file; 0 if it is empty. Refuses what this program cannot know."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -172,7 +172,7 @@ def version_of(connection: Connection, file: Path, newest: int = FORMAT) -> int:
 
 
 def _bring_up_to_date(
-    connection: Connection, file: Path, migrations: Mapping[int, Migration], newest: int
+    connection: SqlConnection, file: Path, migrations: Mapping[int, Migration], newest: int
 ) -> None:
     version = version_of(connection, file, newest)
     if version == newest:
@@ -189,7 +189,7 @@ def _bring_up_to_date(
 
 
 @contextmanager
-def transaction(connection: Connection) -> Iterator[None]:
+def transaction(connection: SqlConnection) -> Iterator[None]:
     """All or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -202,7 +202,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def snapshot(connection: Connection) -> Iterator[None]:
+def snapshot(connection: SqlConnection) -> Iterator[None]:
     """All reads see one moment."""
     connection.execute("BEGIN")
     try:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.sqlite.database import (
     FORMAT,
-    Connection,
+    SqlConnection,
     open_to_read,
     open_to_write,
     storage_errors,
@@ -46,7 +46,7 @@ GROUP BY stream.parent HAVING size > ? ORDER BY size DESC LIMIT 10"""
 _CHUNK = 1000
 
 
-class Problem(Struct, frozen=True):
+class StreamDamage(Struct, frozen=True):
     """Damage in one stream: `seq` is the first item that is lost, `lost` how many are, if they can be
     counted."""
 
@@ -56,7 +56,7 @@ class Problem(Struct, frozen=True):
     why: str
 
 
-class Report(Struct, frozen=True):
+class JournalReport(Struct, frozen=True):
     """What was found. `structure` is what the database says about itself. `kept` is where `mend` left the old
     file."""
 
@@ -64,7 +64,7 @@ class Report(Struct, frozen=True):
     streams: int
     items: int
     bytes: int
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[StreamDamage, ...] = ()
     structure: tuple[str, ...] = ()
     kept: str = ""
 
@@ -73,7 +73,7 @@ class Report(Struct, frozen=True):
         return not self.problems and not self.structure
 
 
-def check(folder: Path) -> Report:
+def check(folder: Path) -> JournalReport:
     """Look at everything. Works beside a living server. Raises only if there is no journal that could be
     looked at."""
     finish_mend_if_free(folder)
@@ -84,7 +84,7 @@ def check(folder: Path) -> Report:
         connection.close()
 
 
-def mend(folder: Path) -> Report:
+def mend(folder: Path) -> JournalReport:
     """Cut the damage out. A sound journal is left as it is. Raises `InUse` if a server is running."""
     lock = FolderLock(folder)
     try:
@@ -108,7 +108,7 @@ def mend(folder: Path) -> Report:
         os.replace(fresh, folder / MENDED)  # from here on the new one counts, whoever puts it in its place
         sync_folder(folder)
         kept = finish_mend(folder)
-        return Report(
+        return JournalReport(
             report.format, report.streams, report.items, report.bytes, report.problems, report.structure, kept
         )
     finally:
@@ -143,12 +143,12 @@ def vacuum(folder: Path) -> None:
         lock.release()
 
 
-def _opened(file: Path) -> Connection:
+def _opened(file: Path) -> SqlConnection:
     """To be read, also if its end is missing."""
     return open_to_read(file, torn=file.exists() and torn(file).startswith(TORN))
 
 
-def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> Report:
+def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | None) -> JournalReport:
     with storage_errors():
         version = version_of(connection, file)
     if not version:
@@ -156,7 +156,7 @@ def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> 
     structure = _structure(connection)
     if problem := torn(file):
         structure.insert(0, problem)
-    problems: list[Problem] = []
+    problems: list[StreamDamage] = []
     keys: set[int] = set()
     items = size = 0
     for row in _safely(connection, _STREAMS, (), problems, ""):
@@ -174,11 +174,11 @@ def _examine(connection: Connection, file: Path, copy_to: Connection | None) -> 
     if copy_to is not None:
         for step in range(version, FORMAT):
             MIGRATIONS[step](copy_to)
-    return Report(version, len(keys), items, size, tuple(problems), tuple(structure))
+    return JournalReport(version, len(keys), items, size, tuple(problems), tuple(structure))
 
 
 def _good_rows(
-    connection: Connection, key: int, name: str, problems: list[Problem]
+    connection: SqlConnection, key: int, name: str, problems: list[StreamDamage]
 ) -> Iterator[list[ItemRow]]:
     """A stream's items, in portions, up to the first bad one."""
     portion: list[ItemRow] = []
@@ -187,7 +187,7 @@ def _good_rows(
     for row in rows:
         if why := fault(key, last, row[1], row[2], row[3]):
             problems.append(
-                Problem(name, row[1] if "checksum" in why else last + 1, 1 + sum(1 for _ in rows), why)
+                StreamDamage(name, row[1] if "checksum" in why else last + 1, 1 + sum(1 for _ in rows), why)
             )
             break
         last = row[1]
@@ -199,16 +199,16 @@ def _good_rows(
 
 
 def _safely(
-    connection: Connection, sql: str, values: tuple[object, ...], problems: list[Problem], stream: str
+    connection: SqlConnection, sql: str, values: tuple[object, ...], problems: list[StreamDamage], stream: str
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of a query until the database itself gives up."""
     try:
         yield from connection.execute(sql, values)
     except sqlite3.Error as error:
-        problems.append(Problem(stream, None, 0, f"cannot be read further: {error}"))
+        problems.append(StreamDamage(stream, None, 0, f"cannot be read further: {error}"))
 
 
-def _structure(connection: Connection) -> list[str]:
+def _structure(connection: SqlConnection) -> list[str]:
     try:
         said = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
     except sqlite3.Error as error:

@@ -50,7 +50,7 @@ from turnbuckle.journal.port import (
     merge_fault,
 )
 from turnbuckle.journal.sqlite import database, rows
-from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, Work
+from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
 from turnbuckle.journal.sqlite.looking import look_at
@@ -334,7 +334,7 @@ class SqliteJournal:
         for live, new in parts:
             self._accept(live, new)
         lives = tuple(live for live, _ in parts)
-        work = Work(lives, Grade.SYNCED, [row for _, new in parts for row in new], statements, settle)
+        work = PendingWrite(lives, Grade.SYNCED, [row for _, new in parts for row in new], statements, settle)
         await self._committer.commit(work)
 
     def _known(self, stream: str) -> Live:
@@ -417,7 +417,7 @@ class SqliteJournal:
         idle."""
         self._check_open()
         self._accept(live, new)
-        work = Work(
+        work = PendingWrite(
             (live,), grade, new, statements, lambda error: self._settle(live, new, error, makes=makes)
         )
         work.size = max(work.size, size)
@@ -489,7 +489,7 @@ def _size_of(note: IndexUpdate | None) -> int:
     return IN_THREAD if changes else 0
 
 
-def _finish_drops(connection: database.Connection) -> None:
+def _finish_drops(connection: database.SqlConnection) -> None:
     """Delete what a process that died left half deleted."""
     for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
         with database.transaction(connection):

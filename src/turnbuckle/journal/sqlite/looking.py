@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from turnbuckle.journal.port import Damaged
-from turnbuckle.journal.sqlite.database import Connect, Connection, open_to_read, storage_errors
+from turnbuckle.journal.sqlite.database import Connect, SqlConnection, open_to_read, storage_errors
 from turnbuckle.journal.sqlite.folder import FolderMark
 from turnbuckle.journal.sqlite.rows import fault, highest_key
 
@@ -73,7 +73,7 @@ def _has_log(file: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def _sample(connection: Connection) -> None:
+def _sample(connection: SqlConnection) -> None:
     highest = highest_key(connection)
     for key in (highest, *(random.randint(1, max(highest, 1)) for _ in range(_SAMPLES))):
         found = connection.execute(_STREAM, (key,)).fetchone()

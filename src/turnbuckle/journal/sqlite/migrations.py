@@ -12,7 +12,7 @@ import msgspec
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, checksum
 
 if TYPE_CHECKING:
-    from turnbuckle.journal.sqlite.database import Connection
+    from turnbuckle.journal.sqlite.database import SqlConnection
 
 CHILDREN_IN_ORDER = (
     "CREATE INDEX IF NOT EXISTS stream_born ON stream(parent, kind, created, name) WHERE parent != ''"
@@ -27,7 +27,7 @@ ORDER BY item.stream, item.seq LIMIT 500"""
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def _name_options_and_origin(connection: "Connection") -> None:
+def _name_options_and_origin(connection: "SqlConnection") -> None:
     """From 1 to 2: what a caller wants of a run is called `options` and where it came from `origin`. The runs
     of a session are listed in the order in which they began. Runs that hold their whole history stay so."""
     connection.execute(CHILDREN_IN_ORDER)
@@ -42,12 +42,12 @@ def _name_options_and_origin(connection: "Connection") -> None:
         )
 
 
-def _bodies(connection: "Connection") -> Iterator[tuple[int, int, int, bytes]]:
+def _bodies(connection: "SqlConnection") -> Iterator[tuple[int, int, int, bytes]]:
     place = (0, 0)
     while page := connection.execute(_BODIES, place).fetchall():
         yield from page
         place = page[-1][:2]
 
 
-MIGRATIONS: Mapping[int, "Callable[[Connection], None]"] = {1: _name_options_and_origin}
+MIGRATIONS: Mapping[int, "Callable[[SqlConnection], None]"] = {1: _name_options_and_origin}
 """From each version to the next."""

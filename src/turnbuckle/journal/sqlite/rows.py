@@ -23,7 +23,7 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum
-from turnbuckle.journal.sqlite.database import Connection
+from turnbuckle.journal.sqlite.database import SqlConnection
 from turnbuckle.journal.words import kept, kept_words
 
 ItemRow = tuple[int, int, int, bytes]
@@ -70,7 +70,7 @@ def fault(key: int, last: int, seq: int, stored: int, data: object) -> str:
     return ""
 
 
-def read_items(connection: Connection, stream: str, key: int, after: int, limit: int) -> list[Item]:
+def read_items(connection: SqlConnection, stream: str, key: int, after: int, limit: int) -> list[Item]:
     cursor = connection.execute(SELECT_ITEMS, (key, after, max(limit, 1)))
     try:
         return trusted(stream, key, after, cursor)
@@ -78,19 +78,19 @@ def read_items(connection: Connection, stream: str, key: int, after: int, limit:
         cursor.close()  # a query left open would keep the log from being reused
 
 
-def find_stream(connection: Connection, name: str) -> tuple[int, int] | None:
+def find_stream(connection: SqlConnection, name: str) -> tuple[int, int] | None:
     """The key and the newest epoch of a stream."""
     found = connection.execute("SELECT id, epoch FROM stream WHERE name = ?", (name,)).fetchone()
     return None if found is None else (int(found[0]), int(found[1]))
 
 
-def find_head(connection: Connection, key: int) -> int:
+def find_head(connection: SqlConnection, key: int) -> int:
     return int(
         connection.execute("SELECT coalesce(max(seq), 0) FROM item WHERE stream = ?", (key,)).fetchone()[0]
     )
 
 
-def has_rows(connection: Connection, key: int) -> bool:
+def has_rows(connection: SqlConnection, key: int) -> bool:
     """Whether anything of a stream is left, whether or not it is still in the index."""
     sql = (
         "SELECT EXISTS(SELECT 1 FROM item WHERE stream = ?1) OR EXISTS(SELECT 1 FROM word WHERE stream = ?1)"
@@ -98,7 +98,7 @@ def has_rows(connection: Connection, key: int) -> bool:
     return bool(connection.execute(sql, (key,)).fetchone()[0])
 
 
-def highest_key(connection: Connection) -> int:
+def highest_key(connection: SqlConnection) -> int:
     return int(
         connection.execute(
             "SELECT max((SELECT coalesce(max(id), 0) FROM stream), (SELECT coalesce(max(stream), 0) FROM "
@@ -108,7 +108,7 @@ def highest_key(connection: Connection) -> int:
 
 
 def list_streams(
-    connection: Connection, wanted: StreamQuery, after: tuple[float, str] | None, limit: int
+    connection: SqlConnection, wanted: StreamQuery, after: tuple[float, str] | None, limit: int
 ) -> list[StreamRow]:
     conditions = conditions_of(wanted)
     if after is not None:
@@ -167,7 +167,7 @@ def set_note(key: int, note: IndexUpdate, now: float) -> list[Statement]:
     return statements
 
 
-def find_first(connection: Connection, key: int, merge: Merge) -> int | None:
+def find_first(connection: SqlConnection, key: int, merge: Merge) -> int | None:
     """The first number that a merge will stand for; None if the stream does not have its items."""
     sql = "SELECT sum FROM item WHERE stream = ? AND seq = ?"
     begin, end = (connection.execute(sql, (key, seq)).fetchone() for seq in (merge.first, merge.item.seq))

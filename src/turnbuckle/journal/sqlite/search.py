@@ -20,7 +20,7 @@ from typing import Any
 
 from turnbuckle.journal.port import Closed, SearchHit, StorageError, StreamQuery, StreamRow
 from turnbuckle.journal.sqlite import rows
-from turnbuckle.journal.sqlite.database import Connect, Connection, open_to_read, storage_errors
+from turnbuckle.journal.sqlite.database import Connect, SqlConnection, open_to_read, storage_errors
 from turnbuckle.journal.words import Question, questions, snippet
 
 MOST_LOOKED = 2000
@@ -46,7 +46,7 @@ class Search:
     def __init__(self, file: Path, connect: Connect) -> None:
         self._file = file
         self._connect = connect
-        self._connection: Connection | None = None
+        self._connection: SqlConnection | None = None
         self._turn = asyncio.Lock()
         self._closed = False
 
@@ -100,7 +100,9 @@ class Search:
             raise Closed("the journal is closed")
 
 
-def find(connection: Connection, asked: list[Question], wanted: StreamQuery, limit: int) -> list[SearchHit]:
+def find(
+    connection: SqlConnection, asked: list[Question], wanted: StreamQuery, limit: int
+) -> list[SearchHit]:
     """The streams that have every word."""
     hits: dict[int, tuple[int, SearchHit]] = {}
     looking = _Looking(connection, asked, wanted)
@@ -116,7 +118,7 @@ def find(connection: Connection, asked: list[Question], wanted: StreamQuery, lim
 class _Looking:
     """Looks at streams, each once."""
 
-    def __init__(self, connection: Connection, asked: list[Question], wanted: StreamQuery) -> None:
+    def __init__(self, connection: SqlConnection, asked: list[Question], wanted: StreamQuery) -> None:
         self.count = 0
         self._seen: set[int] = set()
         self._connection = connection
@@ -144,7 +146,7 @@ class _Looking:
         return at, SearchHit(StreamRow(*row), snippet(text, self._asked))
 
 
-def _places(connection: Connection, asked: list[Question]) -> Iterator[Iterator[int]]:
+def _places(connection: SqlConnection, asked: list[Question]) -> Iterator[Iterator[int]]:
     """Streams in which the leading word may stand, from the newest place on; the cheap ways to look come
     first."""
     spaced = [one for one in asked if not one.is_unspaced]
@@ -159,12 +161,12 @@ def _places(connection: Connection, asked: list[Question]) -> Iterator[Iterator[
     yield _streams(connection, _INDEXED, (f"{match}*" if lead.may_begin else match,))
 
 
-def _looked_through(connection: Connection, word: str, most: int) -> Iterator[int]:
+def _looked_through(connection: SqlConnection, word: str, most: int) -> Iterator[int]:
     pattern = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return _streams(connection, _LOOKED_THROUGH, (most, f"%{pattern}%"))
 
 
-def _streams(connection: Connection, sql: str, values: tuple[Any, ...]) -> Iterator[int]:
+def _streams(connection: SqlConnection, sql: str, values: tuple[Any, ...]) -> Iterator[int]:
     cursor = connection.execute(sql, values)
     try:
         for _, stream in cursor:

@@ -5,7 +5,7 @@ from typing import Any
 from turnbuckle.lab.script import (
     Call,
     Case,
-    Cut,
+    CutOff,
     Finish,
     Frame,
     KillAfter,
@@ -207,21 +207,21 @@ CALLS: tuple[Case, ...] = (
         "a whole call, then [DONE] without a reason",
         Call("get_weather", _OSLO),
         When("openai_chat streaming", (_DONE,)),
-        Cut("tidy"),
+        CutOff("tidy"),
     ),
     _case(
         "cut-in-arguments",
         "the connection is reset inside a call's arguments",
         Say("I will write the file. "),
         Call("write_file", '{"path":"notes.md","content":"# Notes\\nThe first li', closed=False),
-        Cut("reset"),
+        CutOff("reset"),
         scenarios=("T1", "L1"),
     ),
     Case(
         "cut-in-shell",
         "cut inside a command that would do harm if run",
         (
-            (Call("shell", '{"command":"rm -rf notes', 0, closed=False), Cut("reset")),
+            (Call("shell", '{"command":"rm -rf notes', 0, closed=False), CutOff("reset")),
             (Say("I leave it."), Finish()),
         ),
         scenarios=("T4",),
@@ -230,7 +230,10 @@ CALLS: tuple[Case, ...] = (
         "cut-in-edit",
         "cut inside the new text of an edit",
         (
-            (Call("edit_file", '{"path":"notes.md","old":"keep","new":"lo', 0, closed=False), Cut("reset")),
+            (
+                Call("edit_file", '{"path":"notes.md","old":"keep","new":"lo', 0, closed=False),
+                CutOff("reset"),
+            ),
             (Say("I leave it."), Finish()),
         ),
         scenarios=("T4",),

@@ -15,7 +15,7 @@ from turnbuckle.lab.received import (
     results_brought,
     shown_draft,
 )
-from turnbuckle.lab.script import Call, Case, Cut, Finish, KillAfter, LabRequest, Say, ScriptItem, When
+from turnbuckle.lab.script import Call, Case, CutOff, Finish, KillAfter, LabRequest, Say, ScriptItem, When
 
 Step = Callable[[LabRequest], Iterable[ScriptItem]]
 
@@ -75,7 +75,7 @@ def _cut_write(text: str, at: int) -> Step:
     def step(request: LabRequest) -> Iterable[ScriptItem]:
         return (
             Call("write_file", f'{{"path":"note.md","content":"{text[:at]}', 0, closed=False),
-            Cut("reset"),
+            CutOff("reset"),
         )
 
     return step
@@ -141,7 +141,7 @@ def _forgets_the_flags(request: LabRequest) -> Iterable[ScriptItem]:
 
 
 def _cut_mail(request: LabRequest) -> Iterable[ScriptItem]:
-    return (Call("send_mail", f'{{"text":"{NOTE[:_NOTE_AT]}', 0, closed=False), Cut("reset"))
+    return (Call("send_mail", f'{{"text":"{NOTE[:_NOTE_AT]}', 0, closed=False), CutOff("reset"))
 
 
 SMALL_FILE = TEXT[:2_400]
@@ -150,7 +150,7 @@ _SMALL_AT = 1_503
 
 def _cut_small(request: LabRequest) -> Iterable[ScriptItem]:
     arguments = f'{{"path":"small.txt","content":{json.dumps(SMALL_FILE[:_SMALL_AT])[:-1]}'
-    return (Call("write_file", arguments, _PIECES, closed=False), Cut("reset"))
+    return (Call("write_file", arguments, _PIECES, closed=False), CutOff("reset"))
 
 
 def _writes_instead(content: str) -> Step:
@@ -239,7 +239,7 @@ DRAFTS: tuple[Case, ...] = (
     Case(
         "long-write-stubborn",
         "the same; makes the same call for ever, plain too",
-        ((When("streaming", _WHOLE, (Say("Once more."), Cut("fin"))),),),
+        ((When("streaming", _WHOLE, (Say("Once more."), CutOff("fin"))),),),
         scenarios=("L9",),
     ),
 )

@@ -6,7 +6,7 @@ from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 from turnbuckle.lab.script import (
     Call,
     Case,
-    Cut,
+    CutOff,
     Error,
     Finish,
     Frame,
@@ -103,7 +103,7 @@ FINISHES: tuple[Case, ...] = (
         "bare-done-in-text",
         "a lost upstream: [DONE] in mid-text, no reason",
         (
-            (Say(_HALF), When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), Cut("tidy")),
+            (Say(_HALF), When("openai_chat streaming", (Raw("data: [DONE]\n\n"),)), CutOff("tidy")),
             (Say(ANSWER[44:]), Finish()),
         ),
     ),
@@ -113,7 +113,7 @@ FINISHES: tuple[Case, ...] = (
         Say(_HALF),
         When(
             "openai_chat streaming",
-            (_finished("length"), _finished("stop"), Raw("data: [DONE]\n\n"), Cut("tidy")),
+            (_finished("length"), _finished("stop"), Raw("data: [DONE]\n\n"), CutOff("tidy")),
         ),
         Finish("length"),
     ),

@@ -8,11 +8,11 @@ of that one: it gets a clean answer and counts for nobody.
 import re
 from collections.abc import Iterator
 
-from turnbuckle.lab.actions import Action, Head, Write
+from turnbuckle.lab.actions import Action, SendHead, Write
 from turnbuckle.lab.provider import Provider
-from turnbuckle.lab.score.facts import Attempt, HandedCall
-from turnbuckle.lab.score.model import Model, Scene
-from turnbuckle.lab.score.tools import Tool, flat_text, offered, results
+from turnbuckle.lab.score.facts import ProviderAttempt, SeenCall
+from turnbuckle.lab.score.model import Model, PlayState
+from turnbuckle.lab.score.tools import OfferedTool, flat_text, offered, results
 from turnbuckle.lab.script import Case, Finish, LabRequest, Say, Script
 from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.vocab.clock import Clock
@@ -24,7 +24,7 @@ _WORD = re.compile(r"play-[0-9a-f]{12}-\d+")
 _STRAY: Script = (Say("That question is over."), Finish())
 
 
-class _Record:
+class _OpenRequest:
     """One request while it is answered."""
 
     def __init__(self, request: LabRequest, number: int) -> None:
@@ -35,7 +35,7 @@ class _Record:
 
     def note(self, action: Action) -> None:
         match action:
-            case Head():
+            case SendHead():
                 self._decoder = open_answer(
                     self.request.protocol, status=action.status, headers=action.headers
                 )
@@ -44,12 +44,12 @@ class _Record:
             case _:
                 pass
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> ProviderAttempt:
         """As far as it got."""
         reply = self._reply.snapshot()
         calls = [block for block in reply.blocks if isinstance(block, ReplyCall)]
-        handed = tuple(HandedCall(call.id, call.name, call.arguments) for call in calls)
-        return Attempt(reply.text, handed, results(self.request), isinstance(reply.last, Ended))
+        handed = tuple(SeenCall(call.id, call.name, call.arguments) for call in calls)
+        return ProviderAttempt(reply.text, handed, results(self.request), isinstance(reply.last, Ended))
 
 
 class Play:
@@ -61,10 +61,10 @@ class Play:
         self._paths = paths
         self._mark = mark
         self._slow = slow
-        self._records: list[_Record] = []
+        self._records: list[_OpenRequest] = []
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self) -> tuple[ProviderAttempt, ...]:
         return tuple(record.attempt() for record in self._records)
 
     @property
@@ -72,16 +72,16 @@ class Play:
         return len(self._records)
 
     @property
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self) -> tuple[OfferedTool, ...]:
         """The tools of its first request."""
         return offered(self._records[0].request) if self._records else ()
 
-    def record(self, request: LabRequest) -> _Record:
-        self._records.append(_Record(request, len(self._records) + 1))
+    def record(self, request: LabRequest) -> _OpenRequest:
+        self._records.append(_OpenRequest(request, len(self._records) + 1))
         return self._records[-1]
 
-    def script(self, record: _Record) -> Script:
-        return self._model(Scene(record.request, record.number, self._paths, self._mark, self._slow))
+    def script(self, record: _OpenRequest) -> Script:
+        return self._model(PlayState(record.request, record.number, self._paths, self._mark, self._slow))
 
 
 class Backstage:
@@ -89,7 +89,7 @@ class Backstage:
 
     def __init__(self, host: str, port: int, clock: Clock) -> None:
         self._play: Play | None = None
-        self._under_way: dict[int, _Record] = {}
+        self._under_way: dict[int, _OpenRequest] = {}
         case = Case("score", "what the scorecard plays", ((self._steps,),))
         self.provider = Provider(case, cases=(), host=host, port=port, clock=clock, watch=self._watch)
 
@@ -119,7 +119,7 @@ class Backstage:
         record = self._under_way[request.number] = self._play.record(request)
         return self._noted(record, request.number, actions)
 
-    def _noted(self, record: _Record, number: int, actions: Iterator[Action]) -> Iterator[Action]:
+    def _noted(self, record: _OpenRequest, number: int, actions: Iterator[Action]) -> Iterator[Action]:
         try:
             for action in actions:
                 yield action

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.lab.score.grades import GRADES, Mark, waste_of
-from turnbuckle.lab.score.player import Row, Scoring
+from turnbuckle.lab.score.player import ScoreRow, Scoring
 
 _SIGNS = {True: "✓", False: "✗", None: "–"}
 _PROMISES = {"kept": "nothing lost", "untouched": "nothing half done", "comes back": "comes back"}
@@ -35,7 +35,7 @@ def head() -> str:
     return f"{'case':<{_NAME}}{_joined(_cell(_LABELS.get(name, name), name) for name in GRADES)}".rstrip()
 
 
-def line(row: Row) -> str:
+def line(row: ScoreRow) -> str:
     """One row, with a sentence for each mark that was not given."""
     signs = _joined(_cell(_SIGNS[mark.given], name) for name, mark in row.marks.items())
     reasons = [f"    {name}: {mark.why}" for name, mark in row.marks.items() if mark.given is False]
@@ -44,12 +44,12 @@ def line(row: Row) -> str:
     return "\n".join([f"{_title(row):<{_NAME}}{signs}".rstrip(), *reasons])
 
 
-def totals(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
+def totals(rows: Sequence[ScoreRow]) -> dict[str, tuple[int, int]]:
     """For each grade: how often it was given, of how often it applied."""
     return {name: _given([row.marks[name] for row in rows]) for name in GRADES}
 
 
-def foot(rows: Sequence[Row]) -> str:
+def foot(rows: Sequence[ScoreRow]) -> str:
     """The totals, and what is worth quoting."""
     found = totals(rows)
     counts = [f"{_PROMISES.get(name, name)} {given}/{of}" for name, (given, of) in found.items() if of]
@@ -59,7 +59,7 @@ def foot(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, *([f"Not seen here: {', '.join(unseen)}."] if unseen else [])])
 
 
-def as_json(row: Row) -> str:
+def as_json(row: ScoreRow) -> str:
     """One row for programs."""
     play = row.play
     told: dict[str, Any] = {
@@ -79,7 +79,7 @@ def as_json(row: Row) -> str:
     return msgspec.json.encode(told).decode()
 
 
-def totals_as_json(rows: Sequence[Row]) -> str:
+def totals_as_json(rows: Sequence[ScoreRow]) -> str:
     """The last line for programs."""
     found = {name: {"given": given, "of": of} for name, (given, of) in totals(rows).items()}
     return msgspec.json.encode({"totals": found}).decode()
@@ -90,7 +90,7 @@ def _given(marks: Iterable[Mark]) -> tuple[int, int]:
     return sum(seen), len(seen)
 
 
-def _title(row: Row) -> str:
+def _title(row: ScoreRow) -> str:
     return f"{row.trial} (plain)" if row.play.heard.plain else row.trial
 
 

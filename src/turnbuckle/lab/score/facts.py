@@ -1,8 +1,8 @@
 """What one play of the scorecard was and what came of it, as values, so that each grade is a function of
 nothing else.
 
-A play is one request of a client to the server under test. `Wanted` says what a good server makes of it,
-`Attempt` what the provider was asked and had sent each time, `Heard` what the client got.
+A play is one request of a client to the server under test. `Expectation` says what a good server makes of it,
+`ProviderAttempt` what the provider was asked and had sent each time, `Heard` what the client got.
 """
 
 from typing import Any, Literal
@@ -18,7 +18,7 @@ Traces = Literal["", "none", "half", "whole"]
 whole."""
 
 
-class HandedCall(Struct, frozen=True):
+class SeenCall(Struct, frozen=True):
     """A call as somebody has it: argument text, sound or not."""
 
     id: str
@@ -31,7 +31,7 @@ class Heard(Struct, frozen=True):
 
     end: End
     text: str = ""
-    calls: tuple[HandedCall, ...] = ()
+    calls: tuple[SeenCall, ...] = ()
     finish: str = ""
     error: str = ""
     status: int = 200
@@ -39,19 +39,19 @@ class Heard(Struct, frozen=True):
     plain: bool = False
 
 
-class Result(Struct, frozen=True):
+class SentResult(Struct, frozen=True):
     """A tool's result in a request to the provider."""
 
     call: str
     text: str
 
 
-class Attempt(Struct, frozen=True):
+class ProviderAttempt(Struct, frozen=True):
     """One request to the provider: the results that it brought, and what was really sent for it."""
 
     text: str = ""
-    calls: tuple[HandedCall, ...] = ()
-    results: tuple[Result, ...] = ()
+    calls: tuple[SeenCall, ...] = ()
+    results: tuple[SentResult, ...] = ()
     ended: bool = False
 
     @property
@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True):
         return len(self.text) + sum(len(call.arguments) for call in self.calls)
 
 
-class Wanted(Struct, frozen=True):
+class Expectation(Struct, frozen=True):
     """What a good server makes of a play. `calls`: arguments of the calls that the client is to get, if it
     runs them.
 
@@ -90,9 +90,9 @@ class Again(Struct, frozen=True):
 class Played(Struct, frozen=True):
     """One play, all of it. `idle` says why it could not be played at all."""
 
-    wanted: Wanted
+    wanted: Expectation
     heard: Heard
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[ProviderAttempt, ...] = ()
     traces: Traces = ""
     again: Again | None = None
     idle: str = ""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.lab.score.facts import HandedCall, Played
-from turnbuckle.lab.score.tale import Told, told
+from turnbuckle.lab.score.facts import Played, SeenCall
+from turnbuckle.lab.score.tale import Coverage, told
 
 SLACK_REQUESTS = 2
 """Requests beyond what is needed that are still frugal: a probe, a second try of the same."""
@@ -195,7 +195,7 @@ def _no(why: str) -> Mark:
     return Mark(False, why)
 
 
-def _told(play: Played) -> Told:
+def _told(play: Played) -> Coverage:
     return told(play.heard.text, play.wanted.answer)
 
 
@@ -207,7 +207,7 @@ def _calls_claimed(play: Played) -> bool:
     )
 
 
-def _arguments(call: HandedCall) -> object:
+def _arguments(call: SeenCall) -> object:
     """The arguments as a value; None if they are not a whole JSON object."""
     try:
         found = msgspec.json.decode(call.arguments)
@@ -216,11 +216,11 @@ def _arguments(call: HandedCall) -> object:
     return found if isinstance(found, dict) else None
 
 
-def _sound(call: HandedCall, ended: bool) -> bool:
+def _sound(call: SeenCall, ended: bool) -> bool:
     return ended and _arguments(call) is not None
 
 
-def _share(reached: Told) -> str:
+def _share(reached: Coverage) -> str:
     return f"{reached.reached - reached.missing} of {reached.size} characters"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from turnbuckle.lab.score.facts import End, HandedCall, Heard
+from turnbuckle.lab.score.facts import End, Heard, SeenCall
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.wire.sse import SseDecoder
 
@@ -28,8 +28,8 @@ class Ear:
         self.finish = self.error = ""
         self._frames = SseDecoder()
         self._text: list[str] = []
-        self._calls: dict[tuple[int, str], _Call] = {}
-        self._latest: dict[int, _Call] = {}
+        self._calls: dict[tuple[int, str], _GrowingCall] = {}
+        self._latest: dict[int, _GrowingCall] = {}
         self._size = 0
 
     @property
@@ -37,8 +37,8 @@ class Ear:
         return "".join(self._text)
 
     @property
-    def calls(self) -> tuple[HandedCall, ...]:
-        return tuple(HandedCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
+    def calls(self) -> tuple[SeenCall, ...]:
+        return tuple(SeenCall(call.id, call.name, "".join(call.pieces)) for call in self._calls.values())
 
     @property
     def has_text(self) -> bool:
@@ -88,19 +88,19 @@ class Ear:
         call = self._latest.get(place)
         name = _string(piece.get("id"))
         if call is None or (name and call.id and name != call.id):
-            call = self._calls[place, name] = self._latest[place] = _Call()
+            call = self._calls[place, name] = self._latest[place] = _GrowingCall()
         call.id = call.id or name
         call.name = call.name or _string(function.get("name"))
         call.pieces.append(_string(function.get("arguments")))
 
 
-class _Call:
+class _GrowingCall:
     def __init__(self) -> None:
         self.id = self.name = ""
         self.pieces: list[str] = []
 
 
-class Listener:
+class ScoreClient:
     """Asks one server, over a connection of its own each time."""
 
     def __init__(self, server: str, key: str, seconds: float, clock: Clock) -> None:
@@ -190,10 +190,10 @@ def _document(status: int, data: bytes) -> Heard:
     )
 
 
-def _whole(call: dict[str, Any]) -> HandedCall:
+def _whole(call: dict[str, Any]) -> SeenCall:
     found = call.get("function")
     function = found if isinstance(found, dict) else {}
-    return HandedCall(
+    return SeenCall(
         _string(call.get("id")), _string(function.get("name")), _string(function.get("arguments"))
     )
 

@@ -28,7 +28,7 @@ from turnbuckle.lab.score.tools import Deed, Handle, flat_text, handle, offered
 from turnbuckle.lab.script import (
     Call,
     Comments,
-    Cut,
+    CutOff,
     Dribble,
     Finish,
     Frame,
@@ -54,7 +54,7 @@ _ASKED_FOR_LESS = re.compile(
 )
 
 
-class Scene(Struct, frozen=True):
+class PlayState(Struct, frozen=True):
     """What the model knows of one play. `number` counts its requests from 1; `paths` are the files to write,
     `mark` is one that the cut command would make; `slow` is a pause, in seconds, that everybody should
     bear."""
@@ -73,7 +73,7 @@ class Scene(Struct, frozen=True):
         return flat_text(msgspec.to_builtins(messages_of(self.request)))
 
 
-Model = Callable[[Scene], Script]
+Model = Callable[[PlayState], Script]
 
 
 # It tells something
@@ -88,7 +88,7 @@ def shown_before(history: str, text: str) -> int:
     return next((place for place in range(most) if history[start + place] != text[place]), most)
 
 
-def goes_on(scene: Scene, text: str = TALE, overlap: int = 0) -> Script:
+def goes_on(scene: PlayState, text: str = TALE, overlap: int = 0) -> Script:
     """The rest of a text, and a proper end."""
     return (Say(text[max(shown_before(scene.history, text) - overlap, 0) :]), Finish())
 
@@ -96,7 +96,7 @@ def goes_on(scene: Scene, text: str = TALE, overlap: int = 0) -> Script:
 def broken(*breaks: Script, overlap: int = 0) -> Model:
     """Breaks in the first requests, each in its way, and works from then on."""
 
-    def model(scene: Scene) -> Script:
+    def model(scene: PlayState) -> Script:
         return breaks[scene.number - 1] if scene.number <= len(breaks) else goes_on(scene, overlap=overlap)
 
     return model
@@ -107,11 +107,11 @@ def half(*then: ScriptItem, at: str = "word") -> Script:
     return (Say(TALE[: CUTS[at]]), *then)
 
 
-def slow(scene: Scene) -> Script:
+def slow(scene: PlayState) -> Script:
     return (Stall(scene.slow), *goes_on(scene))
 
 
-def only_comments(scene: Scene) -> Script:
+def only_comments(scene: PlayState) -> Script:
     return half(Comments("forever", scene.slow / 5), at="end") if scene.number == 1 else goes_on(scene)
 
 
@@ -120,7 +120,7 @@ def in_bytes(text: str) -> Model:
     return lambda scene: (Dribble(1), *goes_on(scene, text))
 
 
-def pauses(scene: Scene) -> Script:
+def pauses(scene: PlayState) -> Script:
     """Slow in the middle, so that a client can leave there."""
     before = shown_before(scene.history, TALE)
     return (
@@ -139,7 +139,7 @@ def hole() -> Script:
         Say(TALE[at + 20 :]),
         Finish(),
     )
-    return half(When("openai_chat streaming", lost, (Cut("reset"),)))
+    return half(When("openai_chat streaming", lost, (CutOff("reset"),)))
 
 
 # It does something
@@ -148,7 +148,7 @@ def hole() -> Script:
 def writes(first: Callable[[Handle, str], Script]) -> Model:
     """Its first call goes as it is told to, the next one is whole."""
 
-    def model(scene: Scene) -> Script:
+    def model(scene: PlayState) -> Script:
         tool = scene.tool("write")
         if tool is None or (
             brings_results(scene.request) and scene.number > 1 and _is_written(scene, SHORT_NOTE)
@@ -162,7 +162,7 @@ def writes(first: Callable[[Handle, str], Script]) -> Model:
 
 
 def cut_call(tool: Handle, arguments: str) -> Script:
-    return (Call(tool.name, _most(arguments), _DELTA, closed=False), Cut("reset"))
+    return (Call(tool.name, _most(arguments), _DELTA, closed=False), CutOff("reset"))
 
 
 def lying_call(tool: Handle, arguments: str) -> Script:
@@ -173,12 +173,12 @@ def whole_call(tool: Handle, arguments: str) -> Script:
     return (Call(tool.name, arguments, _DELTA), Finish())
 
 
-def commands(scene: Scene) -> Script:
+def commands(scene: PlayState) -> Script:
     """A command that is cut behind the part that leaves a trace. The model does not want it any more."""
     tool = scene.tool("command")
     if tool is None or scene.number > 1:
         return goes_on(scene, LEFT)
-    return (Call(tool.name, cut_command(tool, scene.mark), 0, closed=False), Cut("reset"))
+    return (Call(tool.name, cut_command(tool, scene.mark), 0, closed=False), CutOff("reset"))
 
 
 def cut_command(tool: Handle, mark: str) -> str:
@@ -187,7 +187,7 @@ def cut_command(tool: Handle, mark: str) -> str:
     return arguments[: arguments.index("this is")]
 
 
-def writes_much(scene: Scene) -> Script:
+def writes_much(scene: PlayState) -> Script:
     """Every stream is cut after so many characters of arguments. It finishes a draft if it is asked to; asked
     for less at a time it writes one piece and appends the others, by a command if need be; else it does the
     same again."""
@@ -211,7 +211,7 @@ def writes_much(scene: Scene) -> Script:
     return (kill, piece or Call(write.name, write.text(NOTE, path), _DELTA), Finish())
 
 
-def _piece(scene: Scene, write: Handle, path: str) -> Call | None:
+def _piece(scene: PlayState, write: Handle, path: str) -> Call | None:
     """The next piece of the long note, if there is a way to append."""
     append, command, done = scene.tool("append"), scene.tool("command"), results_brought(scene.request)
     piece = NOTE[done * PIECE : (done + 1) * PIECE]
@@ -229,7 +229,7 @@ def appending(piece: str, path: str) -> str:
     return f"cat >> '{path}' <<'END'\n{piece}END"
 
 
-def on_one_index(scene: Scene) -> Script:
+def on_one_index(scene: PlayState) -> Script:
     """Two calls on index 0, told apart by their ids; by the book in protocols that cannot mix them up."""
     tool = scene.tool("write")
     if tool is None or brings_results(scene.request):
@@ -242,7 +242,7 @@ def on_one_index(scene: Scene) -> Script:
     return (When("openai_chat streaming", mixed, _all_written(scene, tool)),)
 
 
-def told_twice(scene: Scene) -> Script:
+def told_twice(scene: PlayState) -> Script:
     """A whole call, and behind it the whole message with the same call under another id."""
     tool = scene.tool("write")
     if tool is None or brings_results(scene.request):
@@ -260,11 +260,11 @@ def told_twice(scene: Scene) -> Script:
     return (When("openai_chat streaming", told, _all_written(scene, tool)),)
 
 
-def _all_written(scene: Scene, tool: Handle) -> Script:
+def _all_written(scene: PlayState, tool: Handle) -> Script:
     return (*(Call(tool.name, tool.text(SHORT_NOTE, path), _DELTA) for path in scene.paths), Finish())
 
 
-def _is_written(scene: Scene, note: str) -> bool:
+def _is_written(scene: PlayState, note: str) -> bool:
     """Whether the history holds a call that has the last line of it."""
     return note.splitlines()[-1] in scene.history
 
@@ -285,9 +285,9 @@ def _frame(delta: dict[str, Any], finish: str | None = None) -> Frame:
     )
 
 
-BARE_DONE: Script = (When("openai_chat streaming", (Raw(_DONE),)), Cut("tidy"))
+BARE_DONE: Script = (When("openai_chat streaming", (Raw(_DONE),)), CutOff("tidy"))
 """What a relay sends that has lost its upstream."""
 TWO_REASONS: Script = (
-    When("openai_chat streaming", (_frame({}, "length"), _frame({}, "stop"), Raw(_DONE), Cut("tidy"))),
+    When("openai_chat streaming", (_frame({}, "length"), _frame({}, "stop"), Raw(_DONE), CutOff("tidy"))),
     Finish("length"),
 )

@@ -21,7 +21,7 @@ from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.score.backstage import Backstage, Play
 from turnbuckle.lab.score.facts import Again, Heard, Played, Traces
 from turnbuckle.lab.score.grades import Mark, grade
-from turnbuckle.lab.score.listener import Listener
+from turnbuckle.lab.score.listener import ScoreClient
 from turnbuckle.lab.score.tools import CLIENT_TOOLS, handle
 from turnbuckle.lab.score.trials import TRIALS, Trial
 from turnbuckle.vocab.clock import Clock
@@ -58,7 +58,7 @@ class Scoring(Struct, frozen=True):
         return min(_REST, self.seconds / _SHARE_OF_REST)
 
 
-class Row(Struct, frozen=True):
+class ScoreRow(Struct, frozen=True):
     """One line of the scorecard."""
 
     trial: str
@@ -67,20 +67,20 @@ class Row(Struct, frozen=True):
     marks: dict[str, Mark]
 
 
-class Player:
+class Scorer:
     """Scores one server. `backstage` must be open."""
 
     def __init__(self, backstage: Backstage, scoring: Scoring, clock: Clock | None = None) -> None:
         self._backstage = backstage
         self._scoring = scoring
         self._clock: Clock = clock or RealClock()
-        self._listener = Listener(scoring.server, scoring.key, scoring.seconds, self._clock)
+        self._listener = ScoreClient(scoring.server, scoring.key, scoring.seconds, self._clock)
         self._model = scoring.model
         self._plays = 0
         self.own_tools = False
         """Whether the server has tools of its own that the model can use."""
 
-    async def rows(self, trials: tuple[Trial, ...]) -> AsyncIterator[Row]:
+    async def rows(self, trials: tuple[Trial, ...]) -> AsyncIterator[ScoreRow]:
         """The lines of the scorecard, each as soon as it is played. Raises CanNotPlay."""
         await self._look()
         for trial in trials:
@@ -103,9 +103,9 @@ class Player:
             raise CanNotPlay(_not_asked(self._backstage, heard))
         self.own_tools = any(handle(play.tools, deed) for deed in ("write", "command"))
 
-    async def _row(self, trial: Trial, *, plain: bool) -> Row:
+    async def _row(self, trial: Trial, *, plain: bool) -> ScoreRow:
         played = await (self._come_back(trial) if trial.kind == "back" else self._played(trial, plain=plain))
-        return Row(trial.name, trial.summary, played, grade(played))
+        return ScoreRow(trial.name, trial.summary, played, grade(played))
 
     async def _played(self, trial: Trial, *, plain: bool) -> Played:
         for _ in range(_RESTED):

@@ -38,7 +38,7 @@ CUTS = {"word": TALE.index("turnbuckle") + 4, "end": TALE.index(" Nobody"), "spa
 """Places to break the tale: inside a word, right behind a full stop, behind the blank that follows one."""
 
 
-class Told(Struct, frozen=True):
+class Coverage(Struct, frozen=True):
     """`reached` characters from the beginning, of which so many are `missing`, and so many were said
     twice."""
 
@@ -52,7 +52,7 @@ class Told(Struct, frozen=True):
         return self.reached == self.size and not self.missing
 
 
-def told(shown: str, text: str) -> Told:
+def told(shown: str, text: str) -> Coverage:
     """How much of a text is in what was shown."""
     places = {text[start : start + WINDOW]: start for start in range(len(text) - WINDOW + 1)}
     at = reached = missing = repeated = 0
@@ -66,7 +66,7 @@ def told(shown: str, text: str) -> Told:
         repeated += min(max(reached - place, 0), length)
         reached = max(reached, place + length)
         at += length
-    return Told(reached, missing, repeated, len(text))
+    return Coverage(reached, missing, repeated, len(text))
 
 
 def _agreeing(shown: str, at: int, text: str, place: int) -> int:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.lab.received import results_of
-from turnbuckle.lab.score.facts import Result
+from turnbuckle.lab.score.facts import SentResult
 from turnbuckle.lab.script import LabRequest
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.wire.registry import PROTOCOLS
@@ -39,7 +39,7 @@ _FILLERS: dict[str, Any] = {
 }
 
 
-class Tool(Struct, frozen=True):
+class OfferedTool(Struct, frozen=True):
     """A tool as it was offered to the model."""
 
     name: str
@@ -86,21 +86,21 @@ CLIENT_TOOLS: tuple[dict[str, Any], ...] = (
 """What the client brings to a server that offers its model no tools."""
 
 
-def offered(request: LabRequest) -> tuple[Tool, ...]:
+def offered(request: LabRequest) -> tuple[OfferedTool, ...]:
     """The tools of a request to the provider, in any protocol."""
     tools = PROTOCOLS[request.protocol].read_request(request.body).tools
-    return tuple(Tool(tool.name, tool.parameters) for tool in tools)
+    return tuple(OfferedTool(tool.name, tool.parameters) for tool in tools)
 
 
-def handle(tools: Iterable[Tool], deed: Deed) -> Handle | None:
+def handle(tools: Iterable[OfferedTool], deed: Deed) -> Handle | None:
     """The first tool that seems to do this, if all that it needs can be given."""
     fitting = (_handle(tool, deed) for tool in tools if _NAMES[deed].search(tool.name))
     return next((found for found in fitting if found is not None), None)
 
 
-def results(request: LabRequest) -> tuple[Result, ...]:
+def results(request: LabRequest) -> tuple[SentResult, ...]:
     """The tool results of a request, in any protocol."""
-    return tuple(Result(part.call_id, text_of(part.content)) for part in results_of(request))
+    return tuple(SentResult(part.call_id, text_of(part.content)) for part in results_of(request))
 
 
 def flat_text(value: Any) -> str:
@@ -111,7 +111,7 @@ def flat_text(value: Any) -> str:
     return "\n".join(filter(None, map(flat_text, inner)))
 
 
-def _handle(tool: Tool, deed: Deed) -> Handle | None:
+def _handle(tool: OfferedTool, deed: Deed) -> Handle | None:
     content = _named(tool, _COMMAND if deed == "command" else _CONTENT)
     path = "" if deed == "command" else _named(tool, _PATH)
     if not content or (deed != "command" and not path):
@@ -127,7 +127,7 @@ def _handle(tool: Tool, deed: Deed) -> Handle | None:
     return Handle(tool.name, content, path, filled)
 
 
-def _named(tool: Tool, pattern: re.Pattern[str]) -> str:
+def _named(tool: OfferedTool, pattern: re.Pattern[str]) -> str:
     for name, schema in tool.properties.items():
         if pattern.search(name) and isinstance(schema, dict) and schema.get("type", "string") == "string":
             return name

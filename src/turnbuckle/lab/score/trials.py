@@ -6,11 +6,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.lab.score import model
-from turnbuckle.lab.score.facts import Wanted
+from turnbuckle.lab.score.facts import Expectation
 from turnbuckle.lab.score.model import Model, broken, half
 from turnbuckle.lab.score.tale import LEFT, NOTE, PIPES, SHORT_NOTE, TALE, WRITTEN
 from turnbuckle.lab.score.tools import Deed, Handle
-from turnbuckle.lab.script import Cut, Error, Finish, Garbage, Stall, Status
+from turnbuckle.lab.script import CutOff, Error, Finish, Garbage, Stall, Status
 from turnbuckle.lab.script_text import ScriptError, nearest
 
 Kind = Literal["text", "write", "command", "back"]
@@ -40,10 +40,10 @@ class Trial(Struct, frozen=True):
 
     def wanted(
         self, tool: Handle | None = None, paths: tuple[str, ...] = (), mark: str = "", *, own: bool = False
-    ) -> Wanted:
+    ) -> Expectation:
         """What a good server makes of it. `own`: the tools are the server's, so it does what the model
         wants."""
-        wanted = Wanted(self.answer, (), self.cut_call, False, own, self.heals, self.requests)
+        wanted = Expectation(self.answer, (), self.cut_call, False, own, self.heals, self.requests)
         if self.kind != "write" or tool is None:
             size = (
                 len(model.cut_command(tool, mark)) if tool is not None else 0
@@ -66,15 +66,15 @@ TRIALS: tuple[Trial, ...] = (
     Trial("slow-first-byte", "silent for a while, then the answer", model.slow, requests=1),
     Trial("stall-in-text", "half an answer, then nothing for ever", broken(half(Stall("forever"), at="end"))),
     Trial("only-comments", "half an answer, then comments for ever", model.only_comments),
-    Trial("reset-in-text", "a reset inside a word", broken(half(Cut("reset"))), plain=True),
+    Trial("reset-in-text", "a reset inside a word", broken(half(CutOff("reset"))), plain=True),
     Trial(
-        "close-in-text", "closed in mid-text, without the body's end", broken(half(Cut("fin"), at="space"))
+        "close-in-text", "closed in mid-text, without the body's end", broken(half(CutOff("fin"), at="space"))
     ),
-    Trial("end-without-finish", "a body that ends in mid-text", broken(half(Cut("tidy"))), plain=True),
+    Trial("end-without-finish", "a body that ends in mid-text", broken(half(CutOff("tidy"))), plain=True),
     Trial(
         "repeats-at-the-seam",
         "a reset; going on, the model says some words again",
-        broken(half(Cut("reset")), overlap=model.OVERLAP),
+        broken(half(CutOff("reset")), overlap=model.OVERLAP),
     ),
     Trial("error-in-text", "an error event in mid-text", broken(half(_ERROR))),
     Trial("finish-network-error", "half an answer, finish `network_error`", broken(half(_NETWORK_ERROR))),
@@ -146,11 +146,14 @@ TRIALS: tuple[Trial, ...] = (
     Trial(
         "length", "half an answer, finish `length`", broken(half(Finish("length"))), heals=False, usual=False
     ),
-    Trial("cut-in-a-frame", "closed inside an event", broken(half(Cut("fin", "frame"))), usual=False),
+    Trial("cut-in-a-frame", "closed inside an event", broken(half(CutOff("fin", "frame"))), usual=False),
     Trial(
-        "cut-in-a-character", "closed inside a character", broken(half(Cut("fin", "character"))), usual=False
+        "cut-in-a-character",
+        "closed inside a character",
+        broken(half(CutOff("fin", "character"))),
+        usual=False,
     ),
-    Trial("closed-at-once", "closes instead of answering", broken((Cut("fin"),)), usual=False),
+    Trial("closed-at-once", "closes instead of answering", broken((CutOff("fin"),)), usual=False),
     Trial("silent-at-first", "never answers the first request", broken((Stall("forever"),)), usual=False),
     Trial("error-at-once", "an error as the first event", broken((_ERROR,)), usual=False),
     Trial("empty-body", "200 and not a byte, then works", broken((Garbage("empty"),)), usual=False),

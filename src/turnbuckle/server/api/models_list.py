@@ -11,7 +11,7 @@ from turnbuckle.server.http.openapi import Given, Operation, Parameter
 from turnbuckle.service.catalog import Catalog
 
 
-class Model(Struct, frozen=True):
+class ListedModel(Struct, frozen=True):
     """One entry of the list."""
 
     id: str
@@ -23,13 +23,13 @@ class Model(Struct, frozen=True):
 class ModelList(Struct, frozen=True):
     """All that can be chosen."""
 
-    data: tuple[Model, ...]
+    data: tuple[ListedModel, ...]
     object: Literal["list"] = "list"
 
 
 def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
     """The endpoints. `created` is when this server began to offer them."""
-    models = {name: Model(name, created) for name in catalog.names}
+    models = {name: ListedModel(name, created) for name in catalog.names}
 
     async def listed(exchange: Exchange) -> Answer:
         return json_answer(ModelList(tuple(models.values())))
@@ -62,7 +62,7 @@ def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
                 "One of them",
                 "models",
                 (Parameter("model", "Its id.", "path"),),
-                answers={200: (Given("The model.", Model),)},
+                answers={200: (Given("The model.", ListedModel),)},
             ),
         ),
     )

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.journal.port import StreamRow
-from turnbuckle.runtime.sessions import Told
+from turnbuckle.runtime.sessions import SessionMessage
 from turnbuckle.server.http.begin import request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, json_answer
 from turnbuckle.server.http.pages import Page, limit_of, page, place_of
 from turnbuckle.service.sessions import Did, Made, SessionLine, SessionService, Verb
 from turnbuckle.session.facts import MessageAccepted
 from turnbuckle.session.state import MessageState
-from turnbuckle.tools.background import Process, ProcessState
+from turnbuckle.tools.background import BackgroundProcess, ProcessState
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -238,7 +238,7 @@ def _words_of(message: MessageAccepted) -> str:
     return "\n".join(text_of(one.parts) for one in message.messages if one.role == "user")[:_SHOWN_OF_MESSAGE]
 
 
-def process_view(process: Process) -> ProcessView:
+def process_view(process: BackgroundProcess) -> ProcessView:
     return ProcessView(
         process.id,
         process.command,
@@ -253,7 +253,7 @@ def process_view(process: Process) -> ProcessView:
     )
 
 
-def message_view(index: int, told: Told) -> MessageView:
+def message_view(index: int, told: SessionMessage) -> MessageView:
     message, outcome = told.message, told.outcome
     return MessageView(
         index,

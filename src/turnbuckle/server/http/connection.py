@@ -60,12 +60,12 @@ class Listening:
         self.app = app
         self.most = most
         self.send_timeout = send_timeout
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.default_headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection."""
 
     transport: asyncio.Transport

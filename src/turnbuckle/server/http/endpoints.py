@@ -28,7 +28,7 @@ class Endpoint(Struct, frozen=True):
     page: bool = False
 
 
-class Found(Struct, frozen=True):
+class EndpointMatch(Struct, frozen=True):
     """The row for a request, and the open parts of its path."""
 
     endpoint: Endpoint
@@ -59,7 +59,7 @@ class Table:
                 raise ValueError(f"{endpoint.method} {endpoint.path} is in the table twice")
             place.methods[endpoint.method] = endpoint
 
-    def find(self, method: str, path: str) -> Found:
+    def find(self, method: str, path: str) -> EndpointMatch:
         """The row for a request. `path` is as it was sent, still escaped. Raises Problem: 404, or 405 with
         what is allowed."""
         found = self._walk(self._root, path.split("/")[1:], [])
@@ -71,7 +71,7 @@ class Table:
             allowed = ", ".join(methods_of(place.methods))
             message = f"{method} is not for {unquote(path)[:200]}; it takes {allowed}"
             raise Problem(405, message, code="method_not_allowed", headers=(("allow", allowed),))
-        return Found(endpoint, dict(zip(names_of(endpoint.path), values, strict=True)))
+        return EndpointMatch(endpoint, dict(zip(names_of(endpoint.path), values, strict=True)))
 
     def methods(self, path: str) -> tuple[str, ...]:
         """What is allowed at a path; nothing if there is no such path."""

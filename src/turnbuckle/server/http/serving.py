@@ -24,7 +24,7 @@ from msgspec import Struct
 from turnbuckle.errors import CanNotListen
 from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.http.asgi import Server
-from turnbuckle.server.http.connection import Connection, Listening
+from turnbuckle.server.http.connection import HttpConnection, Listening
 from turnbuckle.server.http.descriptors import room_for
 from turnbuckle.server.streaming.heartbeat import TICK, Heartbeat
 from turnbuckle.service.limits import Slots
@@ -59,7 +59,7 @@ class Service(Struct, frozen=True):
     """A key that the server made for itself, since this machine does not tell one user from another."""
 
 
-class Stopper:
+class ShutdownSignal:
     """Somebody's wish to stop: the first in good order, the second at once."""
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -76,7 +76,7 @@ class Stopper:
 
 
 async def serve(
-    service: Service, stopper: Stopper, announce: Callable[[str], None], *, signals: bool = True
+    service: Service, stopper: ShutdownSignal, announce: Callable[[str], None], *, signals: bool = True
 ) -> None:
     """Serve until somebody wants it to stop. `announce` is told the address as soon as there is one. Raises
     CanNotListen."""
@@ -87,7 +87,7 @@ async def serve(
         shared.default_headers = ((b"date", formatdate(time.time(), usegmt=True).encode()),)
 
     tell_time()
-    listening = await _listen(lambda: Connection(shared), service.host, service.port)
+    listening = await _listen(lambda: HttpConnection(shared), service.host, service.port)
 
     def each_tick() -> None:
         tell_time()
@@ -121,7 +121,7 @@ async def serve(
                 loop.remove_signal_handler(number)
 
 
-async def _listen(accept: Callable[[], Connection], host: str, port: int) -> asyncio.Server:
+async def _listen(accept: Callable[[], HttpConnection], host: str, port: int) -> asyncio.Server:
     try:
         return await asyncio.get_running_loop().create_server(accept, host, port, backlog=BACKLOG)
     except OverflowError:
@@ -134,7 +134,7 @@ async def _listen(accept: Callable[[], Connection], host: str, port: int) -> asy
         raise CanNotListen(words) from None
 
 
-async def _say_farewell(connections: set[Connection], tasks: set[asyncio.Task[None]]) -> None:
+async def _say_farewell(connections: set[HttpConnection], tasks: set[asyncio.Task[None]]) -> None:
     """Let every answer that is under way be taken, for a moment, and hang up on whoever is left."""
     for connection in list(connections):
         connection.shutdown()

@@ -41,7 +41,7 @@ _NO_RUN = RunId("")
 log = logging.getLogger("turnbuckle.server")
 
 
-class Swept(Protocol):
+class Sweepable(Protocol):
     """A connection, for the sweep."""
 
     def sweep(self, now: float) -> bool: ...
@@ -146,7 +146,9 @@ class Heartbeat:
         for presence in list(self._presences):
             presence.interrupt()
 
-    async def run(self, connections: Callable[[], Iterable[Swept]], each_tick: Callable[[], None]) -> None:
+    async def run(
+        self, connections: Callable[[], Iterable[Sweepable]], each_tick: Callable[[], None]
+    ) -> None:
         """Beat until cancelled."""
         loop = asyncio.get_running_loop()
         while True:

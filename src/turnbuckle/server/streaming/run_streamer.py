@@ -97,7 +97,7 @@ class RunStreamer:
         run, dialect = streaming.run, streaming.dialect
         presence = Presence(line)
         reader = WaitingReader(line, send, dialect, presence, run)
-        tail = _Tail(self._journal, run, streaming.after, dialect, reader.write)
+        tail = _RunReader(self._journal, run, streaming.after, dialect, reader.write)
         self._disconnect.enter(run, streaming.on_disconnect)
         if self._audience is not None:
             self._audience.reader_came()
@@ -140,7 +140,7 @@ class RunStreamer:
         """Fold a run to its end. Raises ClientGone if the client leaves, and Problem if the server lets go of
         it."""
         presence = Presence(line)
-        tail = _Tail(self._journal, run, after, fold, _drop)
+        tail = _RunReader(self._journal, run, after, fold, _drop)
         self._disconnect.enter(run, on_disconnect)
         stays = False
         try:
@@ -202,7 +202,7 @@ class RunStreamer:
             async with asyncio.timeout(self._hold):
                 with presence:
                     self._heartbeat.add(presence)
-                    await self._follow(_Tail(self._journal, run, after, first, _drop))
+                    await self._follow(_RunReader(self._journal, run, after, first, _drop))
         except ClientGone:
             stays = False
             raise
@@ -213,12 +213,12 @@ class RunStreamer:
             self._leave(run, on_disconnect, ended=stays)
         return first.failed
 
-    async def _follow(self, tail: "_Tail") -> None:
+    async def _follow(self, tail: "_RunReader") -> None:
         if self._heartbeat.over:
             raise Interrupted
         await tail.follow()
 
-    async def _let_go(self, tail: "_Tail", why: Exception) -> End:
+    async def _let_go(self, tail: "_RunReader", why: Exception) -> End:
         """What has come to its end in the meantime is still told: only a run that goes on can be
         interrupted."""
         if not isinstance(why, Interrupted):
@@ -235,7 +235,7 @@ class RunStreamer:
         self._disconnect.leave(run, policy, ended=ended or self._heartbeat.over)
 
 
-class _Tail:
+class _RunReader:
     """One reader's way along a run."""
 
     __slots__ = ("_after", "_journal", "_limit", "_more", "_write", "fold", "run")

@@ -28,7 +28,7 @@ _HELD = re.compile(r"arrived whole and run together[^:]*: (.*)")
 AFTER = 60
 
 
-class Wanted(Struct, frozen=True):
+class PlannedCall(Struct, frozen=True):
     """A call that a model wants to make."""
 
     name: str
@@ -48,7 +48,7 @@ class Round(Struct, frozen=True):
     """What a model says and calls before it waits for results."""
 
     say: str = ""
-    calls: tuple[Wanted, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
 
 class OpenDraft(Struct, frozen=True):
@@ -138,10 +138,10 @@ def planned(
     return brain
 
 
-def _unheld(calls: tuple[Wanted, ...], words: str) -> tuple[Wanted, ...]:
+def _unheld(calls: tuple[PlannedCall, ...], words: str) -> tuple[PlannedCall, ...]:
     """The calls without those that these words name, by tool and first argument; each name stands for one
     call."""
-    left: list[Wanted] = []
+    left: list[PlannedCall] = []
     for call in calls:
         name = f"{call.name} {next(iter(call.arguments.values()), '')}".rstrip()
         if name in words:

@@ -16,8 +16,8 @@ from turnbuckle.testing.world.faults import (
     Nothing,
     Steal,
     StealInTool,
-    StopAsked,
     StopInQuestion,
+    StopInReply,
     StopInTool,
     singles,
 )
@@ -31,7 +31,7 @@ _SIDES = ("before", "after")
 _MOST_PROBLEMS = 20
 
 
-class Report(Struct, frozen=True):
+class CampaignReport(Struct, frozen=True):
     """How many worlds were tried, by the kind of their fault, and what was wrong in them."""
 
     tried: dict[str, int]
@@ -47,7 +47,7 @@ def faults_of(story: Story, ends: tuple[EndKind, ...] = ENDS) -> Iterator[Fault]
     for reply, asked in enumerate(story.asked):
         for after in range(asked.events):
             yield from (CutReply(reply, after, end) for end in ends)
-            yield StopAsked(reply, after)
+            yield StopInReply(reply, after)
     for append in range(story.appends):
         yield Kill(append, "before")
         yield Kill(append, "after")
@@ -62,13 +62,13 @@ def faults_of(story: Story, ends: tuple[EndKind, ...] = ENDS) -> Iterator[Fault]
     yield from (StopInQuestion(question) for question in range(story.questions))
 
 
-async def try_every_fault(task: Task, protocol: ProtocolName) -> Report:
+async def try_every_fault(task: Task, protocol: ProtocolName) -> CampaignReport:
     """Play the task once as it should go, and then once with each fault."""
     story = await Scene(task, protocol=protocol).play()
     return await try_faults(task, protocol, (NOTHING, *faults_of(story)))
 
 
-async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]) -> Report:
+async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]) -> CampaignReport:
     """Play the task once with each of these faults."""
     tried: dict[str, int] = {}
     problems: list[str] = []
@@ -87,7 +87,7 @@ async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]
             problems += [f"{task.name}, {fault}: {problem}" for problem in found]
         if len(problems) > _MOST_PROBLEMS:
             break
-    return Report(tried, tuple(problems[:_MOST_PROBLEMS]))
+    return CampaignReport(tried, tuple(problems[:_MOST_PROBLEMS]))
 
 
 def _must_succeed(task: Task, fault: Fault, story: Story) -> bool:
@@ -95,5 +95,5 @@ def _must_succeed(task: Task, fault: Fault, story: Story) -> bool:
     if isinstance(fault, Nothing):
         return True
     unknown = any(isinstance(fact, ToolFinished) and fact.outcome.status == "unknown" for fact in story.facts)
-    stops = any(isinstance(one, StopAsked | StopInTool | StopInQuestion) for one in singles(fault))
+    stops = any(isinstance(one, StopInReply | StopInTool | StopInQuestion) for one in singles(fault))
     return task.steady and not unknown and not stops

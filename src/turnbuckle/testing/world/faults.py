@@ -66,7 +66,7 @@ class StealInTool(Struct, frozen=True):
     side: Literal["before", "after"]
 
 
-class StopAsked(Struct, frozen=True):
+class StopInReply(Struct, frozen=True):
     """Somebody asks for the end while the model's reply number `reply` comes, after so many events."""
 
     reply: int
@@ -103,7 +103,7 @@ Fault = (
     | KillInTool
     | Steal
     | StealInTool
-    | StopAsked
+    | StopInReply
     | StopInTool
     | StopInQuestion
     | Leave

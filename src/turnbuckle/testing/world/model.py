@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from turnbuckle.lab import script as steps
 from turnbuckle.lab.dialogue import CREATED
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.vocab import ids
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import (
     BlockClosed,
     CallArgs,
@@ -104,7 +104,7 @@ class WorldModel:
             self._plain_only.add(route)
 
     async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: Stopper
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         number = self._breaks.reply_begins()
         events = self._spoken(events_of(self._brains[route](request, number), f"r{number}"), request.stream)

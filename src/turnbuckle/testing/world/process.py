@@ -27,8 +27,8 @@ from turnbuckle.testing.world.faults import (
     Leave,
     Steal,
     StealInTool,
-    StopAsked,
     StopInQuestion,
+    StopInReply,
     StopInTool,
     end_by,
     singles,
@@ -63,7 +63,7 @@ class Luck:
         return True
 
 
-class Process:
+class WorldProcess:
     """Wraps the journal of the world for one process, and is what its model and tools tell of their doings.
 
     Dead means that nothing more is done here, whatever still runs. Robbed means that another process has the
@@ -216,7 +216,7 @@ class Process:
         return None
 
     def event_sent(self, reply: int, count: int) -> None:
-        if self._luck.take(StopAsked(reply, count)):
+        if self._luck.take(StopInReply(reply, count)):
             self.stop()
 
     async def _be_robbed(self, stream: str) -> None:

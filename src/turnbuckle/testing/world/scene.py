@@ -13,12 +13,12 @@ from turnbuckle.runtime.log import RunLog
 from turnbuckle.testing.world.faults import NOTHING, Fault
 from turnbuckle.testing.world.model import Asked, Brain, WorldModel
 from turnbuckle.testing.world.people import Person, attend
-from turnbuckle.testing.world.process import LEASE, Killed, Luck, Process, read_all
+from turnbuckle.testing.world.process import LEASE, Killed, Luck, WorldProcess, read_all
 from turnbuckle.testing.world.tools import FACTS, Disk, Done, WorldTools
 from turnbuckle.turn.consent import Rule, written
 from turnbuckle.turn.facts import Fact, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Limits, Policy, RouteFacts, for_options
+from turnbuckle.turn.policy import Policy, RouteFacts, TurnLimits, for_options
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
@@ -43,7 +43,7 @@ class Task(Struct, frozen=True):
     answer: str | None = None
     files: dict[str, str] | None = None
     steady: bool = True
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     cap: int | None = None
     cap_most: int | None = None
     effort: str | None = None
@@ -129,7 +129,7 @@ class Scene:
         self._luck = Luck(fault)
         self._disk = Disk()
         self._journal = MemoryJournal(monotonic=lambda: self._lease_time, wall=lambda: self.now)
-        self._process = Process(self._journal, self._luck, self._let_lease_end)
+        self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
         self._models: list[WorldModel] = []
         self._protocol = protocol
         self._wired = wired
@@ -210,11 +210,11 @@ class Scene:
         gone, self._process.dead = self._process, True
         if gone.stolen is not None:
             self._robbed.append((claim.epoch, gone.items_when_stolen, gone.started_when_robbed))
-            self._process = Process(self._journal, self._luck, self._let_lease_end)
+            self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
             return gone.stolen
         self._journal = self._journal.after_power_loss() if gone.power_lost else self._journal.after_kill()
         self._seen.append(tuple(await read_all(self._journal, _STREAM)))
-        self._process = Process(self._journal, self._luck, self._let_lease_end)
+        self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
         return await self._claim()
 
     async def _claim(self) -> Claim:

@@ -9,7 +9,7 @@ from turnbuckle.reply.rules import violations
 from turnbuckle.runtime.session_messages import Accepted, Stopped
 from turnbuckle.session.facts import BegunAnew, MessageAccepted, MessageInjected, MessageRefused, Suspended
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.testing.world.campaign import Report
+from turnbuckle.testing.world.campaign import CampaignReport
 from turnbuckle.testing.world.sessions import SESSION, Chronicle, Plot, SessionWorld
 from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, StopAsked, ToolStarted, UserSpoke
 from turnbuckle.vocab.messages import Message, text_of
@@ -229,7 +229,7 @@ def _usable(told: Chronicle) -> Iterator[str]:
         yield f"{told.stored[-1].fact} came behind everything"
 
 
-def try_plots(plots: Iterable[Plot]) -> Report:
+def try_plots(plots: Iterable[Plot]) -> CampaignReport:
     """Play each of these worlds, one after the other on one loop."""
     tried: dict[str, int] = {}
     problems: list[str] = []
@@ -244,4 +244,4 @@ def try_plots(plots: Iterable[Plot]) -> Report:
                 return
 
     clock.run(all_of_them, quiet=0)
-    return Report(tried, tuple(problems[:_MOST_PROBLEMS]))
+    return CampaignReport(tried, tuple(problems[:_MOST_PROBLEMS]))

@@ -19,7 +19,6 @@ from turnbuckle.journal.port import Append, Claim, Grade, Held, IndexUpdate
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.environment import Environment
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage, SessionRules, Stopped
 from turnbuckle.runtime.session_worker import SessionWorker
@@ -31,10 +30,11 @@ from turnbuckle.session.state import SessionState, fold
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.faults import NOTHING
 from turnbuckle.testing.world.model import Asked, Step, WorldModel
-from turnbuckle.testing.world.process import Killed, Luck, Process
+from turnbuckle.testing.world.process import Killed, Luck, WorldProcess
 from turnbuckle.testing.world.tools import FACTS, Disk, Done, WorldTools
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Ended, Event, TextDelta
 from turnbuckle.vocab.ids import ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, ResultPart, TextPart, text_of
@@ -128,7 +128,7 @@ class Brief(WorldModel):
     """Says in one burst what comes before the next piece of text, so that a turn has few moments."""
 
     async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: Stopper
+        self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         held: list[Event] = []
         async for burst in super().attempt(route, request, stop):
@@ -138,7 +138,7 @@ class Brief(WorldModel):
                 held = []
 
 
-class Life(Process):
+class Life(WorldProcess):
     """One process. It dies where the plot says, and nothing that it does afterwards is seen by anybody."""
 
     def __init__(self, world: "SessionWorld", number: int) -> None:

@@ -118,7 +118,7 @@ class FailingJournal(MemoryJournal):
         return await self._do("wait", super().wait, *args, **named)
 
 
-class Told(Struct, frozen=True):
+class StoringResult(Struct, frozen=True):
     """What became of it. `ends` is what the reader of each run saw, by run; `operations` how many there
     were."""
 
@@ -145,7 +145,7 @@ class StorageWorld:
         self._ends: dict[str, Outcome] = {}
         self._lost: list[str] = []
 
-    async def play(self) -> Told:
+    async def play(self) -> StoringResult:
         await self._world.start()
         self._journal.count, self._journal.misfortune = 0, self._misfortune
         people = [
@@ -160,7 +160,7 @@ class StorageWorld:
         unfinished = await self._journal.streams(StreamQuery(kind=RUN, status=RUNNING))
         done = Counter(one.key for one in self._world.effects())
         await self._world.end()
-        return Told(
+        return StoringResult(
             self._misfortune,
             self._ends,
             tuple(row.name for row in unfinished),
@@ -225,7 +225,7 @@ class StorageWorld:
         self._lost.append(f"a reader of {run} gave up")
 
 
-def check_storage(told: Told) -> Iterator[str]:
+def check_storage(told: StoringResult) -> Iterator[str]:
     """What must hold, whatever failed."""
     for run in (SOLO, FIRST, SECOND, NEXT):
         if run not in told.ends:
@@ -244,7 +244,7 @@ def _is_mute(end: Outcome) -> bool:
     return end.kind != "completed" and not end.why
 
 
-def play(misfortune: Misfortune | None = None) -> Told:
+def play(misfortune: Misfortune | None = None) -> StoringResult:
     """One world, on a loop of its own."""
     clock = VirtualClock()
     return clock.run(lambda: StorageWorld(clock, misfortune).play(), quiet=0)

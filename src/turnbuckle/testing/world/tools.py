@@ -6,8 +6,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from turnbuckle.runtime.ports import Stopper
 from turnbuckle.turn.policy import ToolFacts
+from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, failed, finished, not_started
 
@@ -110,7 +110,7 @@ class WorldTools:
         arguments: dict[str, Any],
         key: str,
         said: Callable[[str], None],
-        stop: Stopper,
+        stop: StopSignal,
     ) -> ToolOutcome:
         number = self._disk.runs
         self._disk.runs += 1

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from turnbuckle.tools.atomic import Fill, Source, change_file, copy_all, replaced, write_all, write_file_whole
-from turnbuckle.tools.confine import MAX_DEPTH, Place, data_identity, open_file, open_folder, place_of
+from turnbuckle.tools.confine import MAX_DEPTH, OpenedPath, data_identity, open_file, open_folder, place_of
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError, tool
 
 LARGEST_READ = 64 * 1024 * 1024
@@ -91,7 +91,7 @@ def list_files(
     return "\n".join(sorted(names[:MOST_NAMES])) + more
 
 
-def read_bytes(place: Place, largest: int) -> bytes:
+def read_bytes(place: OpenedPath, largest: int) -> bytes:
     """The content of a plain file."""
     try:
         opened = open_file(place)
@@ -103,12 +103,12 @@ def read_bytes(place: Place, largest: int) -> bytes:
         os.close(opened)
 
 
-def missing(place: Place, why: str = "") -> ToolError:
+def missing(place: OpenedPath, why: str = "") -> ToolError:
     """For a file that is not there, or not to be read."""
     return ToolError(f"{why or f'{place.shown}: No such file or directory'}{_similar_names(place)}")
 
 
-def read_open(opened: int, place: Place, largest: int) -> bytes:
+def read_open(opened: int, place: OpenedPath, largest: int) -> bytes:
     """The content of an open file, from where it stands."""
     size = os.fstat(opened).st_size
     if size > largest:
@@ -179,7 +179,7 @@ def _shown(text: str, start: int, count: int | None, cap: int) -> str:
     return "\n".join(shown) + f"\n[lines {start:,} to {end:,} of {len(lines):,}{further}]"
 
 
-def _similar_names(place: Place) -> str:
+def _similar_names(place: OpenedPath) -> str:
     try:
         names = os.listdir(place.folder)
     except OSError:

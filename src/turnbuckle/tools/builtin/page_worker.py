@@ -61,12 +61,12 @@ def decoded(body: bytes, charset: str) -> str:
 
 def text_of_html(page: str) -> str:
     """The words of a page, a line for each block, without the tags."""
-    text = _HUGE_NUMBER.sub("\N{REPLACEMENT CHARACTER}", "".join(_Scanner(page).pieces()))
+    text = _HUGE_NUMBER.sub("\N{REPLACEMENT CHARACTER}", "".join(_PageScanner(page).pieces()))
     lines = (" ".join(line.split()) for line in html.unescape(text).split("\n"))
     return "\n".join(line for line in lines if line)
 
 
-class _Scanner:
+class _PageScanner:
     def __init__(self, page: str) -> None:
         self._page = page
         self._lower = page.lower() if page.isascii() else page.translate(_ASCII_LOWER)

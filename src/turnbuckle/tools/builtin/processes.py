@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from turnbuckle.tools.background import Process, Processes
+from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 
 MOST_WAIT = 60.0
@@ -64,7 +64,7 @@ async def stop_process(id: Annotated[str, "The process."], context: ToolContext)
     return f"{_line(over)}{left}"
 
 
-def _known(processes: Processes, name: str, session: str) -> Process:
+def _known(processes: Processes, name: str, session: str) -> BackgroundProcess:
     found = processes.find(name, session)
     if found is None:
         raise ToolError(
@@ -73,7 +73,7 @@ def _known(processes: Processes, name: str, session: str) -> Process:
     return found
 
 
-def _line(process: Process) -> str:
+def _line(process: BackgroundProcess) -> str:
     command = " ".join(process.command.split())
     shown = command if len(command) <= _LINE else f"{command[: _LINE - 1]}…"
     match process.state:

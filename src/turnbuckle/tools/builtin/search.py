@@ -24,7 +24,7 @@ MEMORY = 512 * 1024 * 1024
 _WORKER = Path(__file__).with_name("search_worker.py")
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """What the worker says."""
 
     lines: list[tuple[str, int, str]] = []
@@ -76,7 +76,7 @@ def _is_folder(parent: int, name: str) -> bool:
     return True
 
 
-async def _searched(context: ToolContext, folder: int, wish: dict[str, str]) -> Found:
+async def _searched(context: ToolContext, folder: int, wish: dict[str, str]) -> SearchResult:
     limits = {
         "most": MOST_FOUND,
         "largest": LARGEST_SEARCHED,
@@ -97,4 +97,4 @@ async def _searched(context: ToolContext, folder: int, wish: dict[str, str]) -> 
     )
     if answer is None:
         raise ToolError("the search took too long, or was killed; use a simpler pattern or a smaller folder")
-    return msgspec.json.decode(answer, type=Found)
+    return msgspec.json.decode(answer, type=SearchResult)

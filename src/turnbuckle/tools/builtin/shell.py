@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from turnbuckle.tools.background import Processes
 from turnbuckle.tools.confine import open_folder, place_of
 from turnbuckle.tools.output import Decoded
-from turnbuckle.tools.process import Ended, run_command
+from turnbuckle.tools.process import CommandEnd, run_command
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, finished
 
@@ -77,7 +77,7 @@ async def _started(
     return finished(f"Started in the background as process {process.id} (pid {process.pid}).")
 
 
-def _outcome(ended: Ended) -> ToolOutcome:
+def _outcome(ended: CommandEnd) -> ToolOutcome:
     if ended.stopped or ended.code is None:
         why = "" if ended.stopped else "Its guard was killed, so its end was not seen."
         return ToolOutcome("killed", why, killed=ended.killed, survivors=ended.survivors)

@@ -47,7 +47,7 @@ async def fetch_url(url: Annotated[str, "With http:// or https://"], context: To
     """Fetch a web page or a file by its address, as text."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=20)
     async with aiohttp.ClientSession(
-        connector=_Connector(context.allow_private_addresses),
+        connector=_PublicConnector(context.allow_private_addresses),
         response_class=_Answer,
         timeout=timeout,
         headers=_HEADERS,
@@ -93,7 +93,7 @@ class PublicResolver(AbstractResolver):
         await self._resolver.close()
 
 
-class _Connector(aiohttp.TCPConnector):
+class _PublicConnector(aiohttp.TCPConnector):
     """Connections to public addresses. Whoever the other end is, is looked at before anything is sent."""
 
     def __init__(self, allow_private: bool) -> None:

@@ -36,7 +36,7 @@ from turnbuckle.wire.anthropic.frames import AnthropicDelta
 from turnbuckle.wire.anthropic.retold import Echo, is_telling
 from turnbuckle.wire.loose_json import whole_number
 from turnbuckle.wire.payload import SAMPLE, mend_all, sample, whole_text
-from turnbuckle.wire.text_blocks import Speech, Spoken
+from turnbuckle.wire.text_blocks import Speech, TextBlocks
 from turnbuckle.wire.think import Mode
 
 UNPARSED = "_unparsed_input"
@@ -83,7 +83,7 @@ class OpenBlock:
         self.pieces: list[str] = []  # text, thought or input as it came
         self.echo: Echo | None = None
         self.citations: list[Any] = []
-        self.spoken: Spoken | None = None  # of a text
+        self.spoken: TextBlocks | None = None  # of a text
 
 
 class Blocks:
@@ -159,7 +159,7 @@ class Blocks:
 
     def _start_text(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "text", {})
-        spoken = block.spoken = Spoken(block.number, self._speech)
+        spoken = block.spoken = TextBlocks(block.number, self._speech)
         out.append(BlockStarted(block.number, "text"))
         if text := _text(found.get("text")):
             self._say(index, block, spoken, text, out)
@@ -329,7 +329,7 @@ class Blocks:
             self.thoughts[index] = block.number, block.pieces.append
             out.append(ReasoningDelta(block.number, text))
 
-    def _say(self, index: int, block: OpenBlock, spoken: Spoken, text: str, out: list[Event]) -> None:
+    def _say(self, index: int, block: OpenBlock, spoken: TextBlocks, text: str, out: list[Event]) -> None:
         block.pieces.append(text)
         spoken.take(text, out)
         if spoken.plain:

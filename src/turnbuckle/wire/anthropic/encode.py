@@ -71,7 +71,7 @@ _BEFORE = b'event: content_block_delta\ndata: {"type":"content_block_delta","ind
 _json = msgspec.json.encode
 
 
-class _Block:
+class _WrittenBlock:
     __slots__ = ("closed", "data", "index", "kind", "waiting")
 
     def __init__(self, kind: str, data: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ class AnthropicEncoder:
         self._reply_id = reply_id
         self._model = model
         self._said_finish = said_finish
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _WrittenBlock] = {}
         self._begun: dict[int, bytes] = {}  # what precedes a text of a block that has started
         self._bare: set[int] = set()  # calls that have started, without arguments so far
         self._starts = 0
@@ -167,7 +167,7 @@ class AnthropicEncoder:
         if number in self._blocks:
             return b""
         written = self._start_waiting()
-        self._blocks[number] = _Block(kind, _start_of(kind))
+        self._blocks[number] = _WrittenBlock(kind, _start_of(kind))
         return written
 
     def _start_waiting(self) -> bytes:
@@ -229,7 +229,7 @@ class AnthropicEncoder:
                     written += self._rare_delta(block, {"type": "citations_delta", "citation": citation})
         return written
 
-    def _rare_delta(self, block: _Block, delta: dict[str, Any]) -> bytes:
+    def _rare_delta(self, block: _WrittenBlock, delta: dict[str, Any]) -> bytes:
         return _event("content_block_delta", {"index": block.index, "delta": delta})
 
     def _opaque(self, number: int, data: dict[str, Any]) -> bytes:

@@ -66,7 +66,7 @@ _ERRORS: dict[FailureKind, tuple[int, str]] = {
 _json = msgspec.json.encode
 
 
-class _OpenCall:
+class _GatheredCall:
     __slots__ = ("call_id", "name", "pieces", "state")
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class GeminiEncoder:
 
     def __init__(self, reply_id: str, model: str, created: int = 0) -> None:
         self._named = {"modelVersion": model, "responseId": reply_id}
-        self._calls: dict[int, _OpenCall] = {}
+        self._calls: dict[int, _GatheredCall] = {}
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
 
@@ -95,12 +95,12 @@ class GeminiEncoder:
             case ReasoningDelta(_, text):
                 return self._parts({"text": text, "thought": True})
             case CallStarted(block, call_id, name) | CallNamed(block, call_id, name):
-                call = self._calls.setdefault(block, _OpenCall())
+                call = self._calls.setdefault(block, _GatheredCall())
                 call.call_id, call.name = call_id, name
             case CallArgs(block, text):
-                self._calls.setdefault(block, _OpenCall()).pieces.append(text)
+                self._calls.setdefault(block, _GatheredCall()).pieces.append(text)
             case CallRewritten(block, arguments):
-                self._calls.setdefault(block, _OpenCall()).pieces = [arguments]
+                self._calls.setdefault(block, _GatheredCall()).pieces = [arguments]
             case StateNoted(block, data):
                 return self._state(block, data)
             case CallClosed(block):

@@ -38,7 +38,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.wire.openai_responses.frames import CALLS, PARTS, Spelling, StreamEvent
 from turnbuckle.wire.openai_responses.parts import (
     APART,
-    Item,
+    OutputItem,
     Part,
     fits,
     json_text,
@@ -49,7 +49,7 @@ from turnbuckle.wire.openai_responses.parts import (
     word,
 )
 from turnbuckle.wire.payload import SAMPLE, whole_text
-from turnbuckle.wire.text_blocks import Speech, Spoken
+from turnbuckle.wire.text_blocks import Speech, TextBlocks
 from turnbuckle.wire.think import Mode
 
 _UNFINISHED = ("incomplete", "in_progress")
@@ -59,9 +59,9 @@ class Output:
     """All items of a response. Methods put events into `out` and never raise."""
 
     def __init__(self, think: Mode = "auto") -> None:
-        self.items: list[Item] = []
-        self._at: dict[object, Item] = {}
-        self._by_id: dict[str, Item] = {}
+        self.items: list[OutputItem] = []
+        self._at: dict[object, OutputItem] = {}
+        self._by_id: dict[str, OutputItem] = {}
         self._blocks = 0
         self._speech = Speech(think, self._next_block)
         self._answered: set[str] = set()
@@ -121,7 +121,7 @@ class Output:
         return item is not None and item.done
 
     def _growing_thought(
-        self, item: Item, spelling: Spelling, event: StreamEvent, out: list[Event]
+        self, item: OutputItem, spelling: Spelling, event: StreamEvent, out: list[Event]
     ) -> Part | None:
         item.spelled = item.spelled or spelling.part
         part = item.parts.get(0)
@@ -136,7 +136,7 @@ class Output:
             part.begun_at = len(part.pieces)
         return part
 
-    def _meant(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> Item | None:
+    def _meant(self, spelling: Spelling, event: StreamEvent, out: list[Event]) -> OutputItem | None:
         item_id = word(event.item_id)
         item = self._by_id.get(item_id) if item_id else None
         if item is None:
@@ -200,7 +200,7 @@ class Output:
 
     def _matched(
         self, output: list[dict[str, Any]], out: list[Event]
-    ) -> Iterator[tuple[dict[str, Any], Item]]:
+    ) -> Iterator[tuple[dict[str, Any], OutputItem]]:
         """Each item that is told with the one that it is. One that is new begins only when its turn has
         come."""
         known = self._known(output)
@@ -211,9 +211,9 @@ class Output:
             if item is not None:
                 yield told, item
 
-    def _known(self, output: list[dict[str, Any]]) -> list[Item | None]:
+    def _known(self, output: list[dict[str, Any]]) -> list[OutputItem | None]:
         """For each item that is told the one that it is, none of them twice: the surest evidence first."""
-        found: list[Item | None] = [None] * len(output)
+        found: list[OutputItem | None] = [None] * len(output)
         left = list(self.items)
         for is_same in (_has_its_call_id, _has_its_id, says_the_same, self._stands_there, _can_be):
             for place, told in enumerate(output):
@@ -225,10 +225,10 @@ class Output:
                         left.remove(item)
         return found
 
-    def _stands_there(self, item: Item, told: dict[str, Any], place: int) -> bool:
+    def _stands_there(self, item: OutputItem, told: dict[str, Any], place: int) -> bool:
         return self._at.get(place) is item and _can_be(item, told, place)
 
-    def _finish(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+    def _finish(self, item: OutputItem, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         item.done = True
         if item.kind == "message":
             self._finish_message(item, told, whole, out)
@@ -244,7 +244,7 @@ class Output:
             if whole:
                 out.append(BlockClosed(block))
 
-    def _finish_message(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+    def _finish_message(self, item: OutputItem, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         content = told.get("content")
         frame = {key: value for key, value in told.items() if key not in ("content", "role")}
         for index, given in enumerate(content if isinstance(content, list) else ()):
@@ -268,7 +268,7 @@ class Output:
                 part.release(out)
                 part.close(out)
 
-    def _finish_thought(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+    def _finish_thought(self, item: OutputItem, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         part = item.parts[0]
         spelled = item.spelled or ("summary" if thoughts(told, "summary") else "content")
         text, have = thoughts(told, spelled), part.text()
@@ -281,7 +281,7 @@ class Output:
             part.closed = True
             out.append(BlockClosed(part.block))
 
-    def _finish_call(self, item: Item, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
+    def _finish_call(self, item: OutputItem, told: dict[str, Any], whole: bool, out: list[Event]) -> None:
         part = item.parts[0]
         field = CALLS[item.kind]
         # The id under which it was announced stays: it may have been passed on.
@@ -302,8 +302,10 @@ class Output:
 
     # Beginning and settling
 
-    def _begin(self, kind: str, item_id: str, index: object, found: dict[str, Any], out: list[Event]) -> Item:
-        item = Item(kind, item_id, found)
+    def _begin(
+        self, kind: str, item_id: str, index: object, found: dict[str, Any], out: list[Event]
+    ) -> OutputItem:
+        item = OutputItem(kind, item_id, found)
         self.items.append(item)
         if index is not None:
             self._at[index] = item
@@ -322,9 +324,9 @@ class Output:
                 out.append(StateNoted(part.block, {"type": kind, "id": item_id}))
         return item
 
-    def _begin_part(self, item: Item, spelling: Spelling, index: object, out: list[Event]) -> Part:
+    def _begin_part(self, item: OutputItem, spelling: Spelling, index: object, out: list[Event]) -> Part:
         block = self._next_block()
-        spoken = Spoken(block, self._speech) if spelling.make is TextDelta else None
+        spoken = TextBlocks(block, self._speech) if spelling.make is TextDelta else None
         part = item.parts[index] = Part(block, spelling.make, index, spoken)
         out.append(BlockStarted(part.block, "refusal" if spelling.make is RefusalDelta else "text"))
         return part
@@ -349,7 +351,7 @@ class Output:
         return self._blocks - 1
 
 
-def _is_told_again(item: Item, item_id: str, told: dict[str, Any]) -> bool:
+def _is_told_again(item: OutputItem, item_id: str, told: dict[str, Any]) -> bool:
     """Whether an item that is told as done is this one, which stands under its id or at its index."""
     if item.done:
         same_id = item.item_id == item_id and may_be(item, told)
@@ -357,14 +359,14 @@ def _is_told_again(item: Item, item_id: str, told: dict[str, Any]) -> bool:
     return item.kind not in CALLS or may_be(item, told) or fits(item, told)
 
 
-def _has_its_call_id(item: Item, told: dict[str, Any], _: int) -> bool:
+def _has_its_call_id(item: OutputItem, told: dict[str, Any], _: int) -> bool:
     return bool(item.call_id) and item.call_id == word(told.get("call_id"))
 
 
-def _has_its_id(item: Item, told: dict[str, Any], _: int) -> bool:
+def _has_its_id(item: OutputItem, told: dict[str, Any], _: int) -> bool:
     same = bool(item.item_id) and item.item_id == word(told.get("id"))
     return same and (may_be(item, told) or fits(item, told))
 
 
-def _can_be(item: Item, told: dict[str, Any], _: int) -> bool:
+def _can_be(item: OutputItem, told: dict[str, Any], _: int) -> bool:
     return item.kind not in CALLS or may_be(item, told) or fits(item, told) or item.done

@@ -8,7 +8,7 @@ from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import BlockClosed, Event
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.payload import Unreadable, mend_all
-from turnbuckle.wire.text_blocks import Spoken
+from turnbuckle.wire.text_blocks import TextBlocks
 
 APART = "\n\n"
 """What stands between the parts of one reasoning."""
@@ -22,7 +22,7 @@ class Part:
 
     __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces", "spoken")
 
-    def __init__(self, block: int, make: Any, index: object, spoken: Spoken | None = None) -> None:
+    def __init__(self, block: int, make: Any, index: object, spoken: TextBlocks | None = None) -> None:
         self.block = block
         self.make = make
         self.index = index  # which part of the item is growing; reasoning has several in one block
@@ -62,7 +62,7 @@ class Part:
             self.spoken.close(out)
 
 
-class Item:
+class OutputItem:
     """One output item. `parts` has one entry per content part of a message, one in all for anything else."""
 
     __slots__ = ("call_id", "done", "item_id", "kind", "name", "parts", "seed", "spelled")
@@ -85,13 +85,13 @@ def text_of(given: Any) -> str:
     return "" if given is None else json_text(given)
 
 
-def may_be(item: Item, told: dict[str, Any]) -> bool:
+def may_be(item: OutputItem, told: dict[str, Any]) -> bool:
     """Whether this can be the same item: calls that were given different ids are different calls."""
     given, call_id = word(item.seed.get("call_id")), word(told.get("call_id"))
     return not given or not call_id or given == call_id
 
 
-def fits(item: Item, told: dict[str, Any]) -> bool:
+def fits(item: OutputItem, told: dict[str, Any]) -> bool:
     """Whether a call that is told whole can be this one: the same name, and arguments that go on where it
     stands."""
     if item.kind not in CALLS:
@@ -102,7 +102,7 @@ def fits(item: Item, told: dict[str, Any]) -> bool:
     return same_name and (arguments.startswith(have) or same_arguments(arguments, have))
 
 
-def says_the_same(item: Item, told: dict[str, Any], _: int) -> bool:
+def says_the_same(item: OutputItem, told: dict[str, Any], _: int) -> bool:
     """Whether an item of the same type says what this one has said."""
     if item.kind in CALLS:
         have = item.parts[0].text() if item.parts else ""

@@ -34,7 +34,7 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
-from turnbuckle.server.outcomes import Ending, Plain, ending, outcome_fields
+from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.turn.labels import emoji_of
 from turnbuckle.vocab.events import Finish, Usage
@@ -300,7 +300,7 @@ class WholeChatRenderer(_Renderer):
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         return b""
 
-    def answer(self) -> Plain:
+    def answer(self) -> PlainAnswer:
         """The whole answer. Raises ValueError before the end."""
         end = self._ending
         if end is None:
@@ -309,10 +309,10 @@ class WholeChatRenderer(_Renderer):
         notices |= {"notices": self._notices} if self._notices else {}
         extra = {KEY: {**outcome_fields(end.outcome, self._run), **notices}} if self._extra else {}
         if end.trouble is not None:
-            return Plain(end.status, {**end.trouble.body(), **extra}, end.headers)
+            return PlainAnswer(end.status, {**end.trouble.body(), **extra}, end.headers)
         finish = _FINISHES.get(end.finish)
         reply = Reply(tuple(self._blocks()), chat_id(self._run), self._model, finish, usage=self._usage)
-        return Plain(end.status, {**answer(reply, created=self._created), **extra}, end.headers)
+        return PlainAnswer(end.status, {**answer(reply, created=self._created), **extra}, end.headers)
 
     def _blocks(self) -> list[ReplyBlock]:
         return [

@@ -49,7 +49,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, KEY
-from turnbuckle.server.outcomes import Ending, Plain, ending, outcome_fields
+from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, Streamed, Waited, decode
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
@@ -181,14 +181,14 @@ class ResponsesRenderer:
         body = response_body(self._writer.base, status, self._writer.items())
         return {**body, KEY: extra} if (extra := self._extra()) else body
 
-    def answer(self) -> Plain:
+    def answer(self) -> PlainAnswer:
         """The answer to a client that does not stream. Raises ValueError before the end.
 
         A failed one has the status of an error and is a response all the same: its `error` has the known
         shape."""
         if self._ending is None:
             raise ValueError("the run has not ended")
-        return Plain(self._ending.status, self._final, self._ending.headers)
+        return PlainAnswer(self._ending.status, self._final, self._ending.headers)
 
     def _draw(self, told: Told) -> None:
         match told:
