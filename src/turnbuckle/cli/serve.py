@@ -1,5 +1,6 @@
 """`turnbuckle serve`: the runtime behind HTTP, until somebody stops it."""
 
+import ctypes
 import gc
 import logging
 import os
@@ -58,6 +59,7 @@ def serve_it(
         loaded = load_for(config, workspace=workspace, changes={"server.host": host, "server.port": port})
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
+    _share_memory_between_threads()
     return guarded(_serve(loaded, open_page=open_page))
 
 
@@ -78,6 +80,19 @@ async def _serve(loaded: Loaded, *, open_page: bool) -> int:
         ways = "use that one, stop it, or start this one with --port 0 for any free port"
         return fail(f"another turnbuckle listens on {near} already: {ways}", FAILED)
     return OK
+
+
+def _share_memory_between_threads() -> None:
+    """glibc gives every thread a heap of its own, up to eight for each core, and what one of them once needed
+    stays with it. The journal's threads allocate pages that the loop frees, so most of that would lie idle:
+    with 80 clients that do not read, 110 MB instead of 60."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's own; other C libraries do not need it
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+_M_ARENA_MAX = -8
+_ARENAS = 2
 
 
 def _calm_collector() -> None:
