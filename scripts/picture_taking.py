@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from browser_stage import MISSING, chromium
 from playwright.sync_api import FloatRect, Page, sync_playwright
-from served_folder import PATIENCE, ServedFolder, served
+from support.browser.chromium import MISSING, chromium
+from support.processes.served_folder import PATIENCE, ServedFolder, served
 
 HERE = Path(__file__).parent.parent / "docs" / "pictures"
 TASK = "write notes.md with 600 lines slowly and stall"

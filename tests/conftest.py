@@ -5,7 +5,12 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["client_stage", "served_folder", "browser_stage", "terminal_stage"]
+pytest_plugins = [
+    "support.clients.client_harness",
+    "support.processes.served_folder",
+    "support.browser.chromium",
+    "support.terminal.tmux",
+]
 
 _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)

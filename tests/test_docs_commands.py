@@ -4,10 +4,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from page_commands import blocks_of, fits, tried
 from pages import scorecard
 from pages.recording import FOLDER, RECORDINGS, SCORECARD, Paper, alike, recorded
-from served_folder import served
+from support.docs.shell_blocks import blocks_of, fits, tried
+from support.processes.served_folder import served
 from tidy import ROOT
 
 from turnbuckle.lab.cases import CASES

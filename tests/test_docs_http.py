@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from all_endpoints import DOCUMENT, operations
 from pages.http_part import BODIES, FILES, STREAM, curl
-from served_folder import served, until
+from support.http.all_endpoints import DOCUMENT, operations
+from support.processes.served_folder import served, until
 from tidy import ROOT
 
 SETTINGS = 'workspace = "work"\n[tools.approval]\nshell = "ask"\n'

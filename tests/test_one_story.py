@@ -1,8 +1,8 @@
 """One story on every surface: whoever tells a run, and however, says the same words, the same end and the same notices."""
 
 import pytest
-from surfaces import SURFACES, Told, console
-from told_runs import ALL, BROKEN, facts_of, played_with_faults, run_named, waited
+from support.narrate.sample_runs import ALL, BROKEN, facts_of, run_named, simulated_with_faults, waited
+from support.narrate.surfaces import SURFACES, Rendering, console
 
 from turnbuckle.narrate.fold import CRASHED, RESTARTED, STOPPING
 from turnbuckle.turn.facts import RunLeft
@@ -38,7 +38,7 @@ WORDS = [
 ]
 
 
-def told_by_all(run) -> dict[str, Told]:
+def told_by_all(run) -> dict[str, Rendering]:
     return {name: tell(run) for name, tell in SURFACES.items()}
 
 
@@ -53,7 +53,7 @@ def same_tools(one, other) -> bool:
     return list(one) == ends
 
 
-def differences(told: dict[str, Told]) -> list[str]:
+def differences(told: dict[str, Rendering]) -> list[str]:
     """Where a surface says something else than `GET /v1/runs`. A failed plain chat is an error, and has no text."""
     first = told["GET /v1/runs"]
     return [
@@ -87,7 +87,7 @@ def test_all_surfaces_tell_one_story(name):
 def test_all_surfaces_tell_one_story_whatever_broke(name, record_property):
     wrong = {}
     count = 0
-    for fault, run in played_with_faults(name):
+    for fault, run in simulated_with_faults(name):
         count += 1
         if found := differences(told_by_all(run)):
             wrong[str(fault)] = found
@@ -108,7 +108,7 @@ def test_that_a_run_was_waited_for_is_part_of_nobodys_story(name):
 def test_the_page_tells_the_same_story_and_draws_the_same_words():
     runs = {name: run_named(name) for name in ALL}
     runs |= {
-        f"{name} {fault}": run for name in BROKEN[:3] for fault, run in list(played_with_faults(name))[::7]
+        f"{name} {fault}": run for name in BROKEN[:3] for fault, run in list(simulated_with_faults(name))[::7]
     }
     wrong = {}
     for name, (told, drawn) in console(runs).items():

@@ -7,7 +7,7 @@ import resource
 import signal
 from typing import Any
 
-from live_stage import PATIENCE, Listener, encoded
+from support.server.live_server import PATIENCE, Listener, encoded
 
 from campaigning.world import AGAIN, AWAY, LATER, Broken, Seen, World
 

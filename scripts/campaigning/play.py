@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from live_stage import Frame, provider, run
-from server_process import process
+from support.processes.server_process import server_process
+from support.server.live_server import Frame, lab_provider, run
 
 from campaigning.actors import Breaker, Meddler, Reader, Speaker
 from campaigning.model import CampaignModel
@@ -39,7 +39,7 @@ SHOWN = 60
 async def campaign(seed: int, seconds: float, folder: Path) -> World:
     """Play it. Raises Broken, with the seed and the trace."""
     model = CampaignModel(seed)
-    async with provider(model) as behind, process(folder, behind, **SETTINGS) as server:
+    async with lab_provider(model) as behind, server_process(folder, behind, **SETTINGS) as server:
         world = World(server, seed)
         try:
             await server.start()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from http_stage import Reply
-from live_stage import Frame, Listener
-from server_process import ServerProcess
+from support.http.memory_server import Reply
+from support.processes.server_process import ServerProcess
+from support.server.live_server import Frame, Listener
 
 AWAY = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, AssertionError, OSError, EOFError)
 """What a client sees of a server that dies, hangs or is not there."""

@@ -4,7 +4,7 @@ does."""
 import sys
 from pathlib import Path
 
-from all_endpoints import DOCUMENT
+from support.http.all_endpoints import DOCUMENT
 
 from pages import http_part, scorecard, settings_part
 from pages.parts import ROOT, filled, pages

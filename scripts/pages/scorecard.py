@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
-from stage import MAIN, play
+from support.runs.run_harness import MAIN, run_case
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.lab.cases.breaks import BREAKS
@@ -111,9 +111,9 @@ def tables(rows: list[Row]) -> str:
 
 def _played(cases: dict[str, Case | str]) -> End:
     with tempfile.TemporaryDirectory() as folder:
-        story = play(Path(folder), cases, stall=StallSettings())
-    said = sum(len(event.text) for event in story.events if isinstance(event, CallArgs))
-    return End(story.outcome.kind, len(story.asked), round(story.seconds), said)
+        record = run_case(Path(folder), cases, stall=StallSettings())
+    said = sum(len(event.text) for event in record.events if isinstance(event, CallArgs))
+    return End(record.outcome.kind, len(record.asked), round(record.seconds), said)
 
 
 def _totals(rows: list[Row]) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from agent_stage import agent, outcome_of, played, text_of
-from commands import ENVIRONMENT
+from support.agents.open_agent import agent, outcome_of, run_scenario, text_of
+from support.processes.commands import ENVIRONMENT
 
 import turnbuckle
 from turnbuckle import (
@@ -55,7 +55,7 @@ COUNT = 'call word_count with {"text": "one two three"}'
 
 @pytest.mark.requirement("C6", "D7")
 def test_a_run_gives_its_answer_its_outcome_and_what_it_used(tmp_path: Path):
-    result = played(tmp_path, lambda agent: agent.run(COUNT), tools=[word_count])
+    result = run_scenario(tmp_path, lambda agent: agent.run(COUNT), tools=[word_count])
     assert (result.outcome, result.ok, result.why) == ("completed", True, "")
     assert "3 words" in result.text
     assert str(result) == result.text
@@ -67,11 +67,11 @@ def test_a_run_gives_its_answer_its_outcome_and_what_it_used(tmp_path: Path):
 
 @pytest.mark.requirement("E1")
 def test_a_stream_tells_what_happens_and_its_text_is_that_of_the_result(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         events = [event async for event in opened.stream("run echo hello", session="work")]
         return events, await opened.wait(events[0].run)
 
-    events, result = played(tmp_path, scene)
+    events, result = run_scenario(tmp_path, scenario)
     assert (events[0].session, result.session) == ("work", "work")
     assert outcome_of(events) == result.outcome == "completed"
     assert text_of(events).endswith(result.text)
@@ -85,11 +85,11 @@ def test_a_stream_tells_what_happens_and_its_text_is_that_of_the_result(tmp_path
 
 @pytest.mark.requirement("B4", "B8", "C8")
 def test_a_cut_inside_a_call_is_a_notice_and_costs_only_what_the_result_says(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         events = [event async for event in opened.stream("write a.txt with 60 lines and cut")]
         return events, await opened.wait(events[0].run)
 
-    events, result = played(tmp_path, scene)
+    events, result = run_scenario(tmp_path, scenario)
     assert [event for event in events if isinstance(event, Notice) and "write_file" in event.text]
     assert (result.outcome, result.wasted.times) == ("completed", 1)
     assert [waste.times for waste in result.wastes] == [1]
@@ -99,7 +99,7 @@ def test_a_cut_inside_a_call_is_a_notice_and_costs_only_what_the_result_says(tmp
 @pytest.mark.requirement("B9")
 def test_a_run_that_gives_up_is_partial_and_brings_its_draft_along(tmp_path: Path):
     task = "write a.txt with 60 lines and cut every time"
-    result = played(
+    result = run_scenario(
         tmp_path, lambda agent: agent.run(task), settings={"recovery.continuations": 1, "turn.max_calls": 3}
     )
     assert (result.outcome, result.ok) == ("partial", False)
@@ -113,7 +113,7 @@ def test_a_run_that_gives_up_is_partial_and_brings_its_draft_along(tmp_path: Pat
 
 @pytest.mark.requirement("E4")
 def test_any_number_of_tasks_may_follow_one_run_from_any_cursor(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         run = await opened.start("write a.txt with 20 lines and cut")
 
         async def whole():
@@ -128,12 +128,12 @@ def test_any_number_of_tasks_may_follow_one_run_from_any_cursor(tmp_path: Path):
         with pytest.raises(ValueError, match="there is no event 9999"):
             await anext(opened.follow(run, after=9999))
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G1")
 def test_a_session_goes_on_and_its_messages_can_be_read(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         await opened.run("say hello", session="work")
         second = await opened.run("say bye", session="work")
         told = await opened.sessions.messages("work")
@@ -144,12 +144,12 @@ def test_a_session_goes_on_and_its_messages_can_be_read(tmp_path: Path):
         assert [text_in(one.parts) for one in second.messages if one.role == "user"] == ["say bye"]
         assert [(line.name, line.running) for line in await opened.sessions.list()] == [("work", "")]
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G3", "G7")
 def test_sessions_can_be_searched_renamed_forked_undone_begun_anew_and_deleted(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         sessions = opened.sessions
         first = await opened.run("say marmalade", session="work")
         await sessions.rename("work", "breakfast")
@@ -173,12 +173,12 @@ def test_sessions_can_be_searched_renamed_forked_undone_begun_anew_and_deleted(t
         with pytest.raises(SessionUnknown):
             await sessions.messages("copy")
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G1")
 def test_a_second_message_waits_or_is_refused_as_its_caller_wants(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         run = await opened.start("tell a story with 30 lines", session="work")
         with pytest.raises(SessionBusy, match=run):
             await opened.run("say no", session="work", busy="refuse")
@@ -187,12 +187,12 @@ def test_a_second_message_waits_or_is_refused_as_its_caller_wants(tmp_path: Path
         assert queued.ok
         assert queued.run != run
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G1")
 def test_a_message_that_steers_is_answered_by_the_run_that_is_under_way(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         run = await opened.start("tell a story with 30 lines", session="work")
         steered = await opened.run("say something else", session="work", busy="steer")
         assert (steered.run, steered.outcome) == (run, "completed")
@@ -200,12 +200,12 @@ def test_a_message_that_steers_is_answered_by_the_run_that_is_under_way(tmp_path
             -1
         ] == "say something else"
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G2")
 def test_a_stop_ends_a_run_and_says_what_it_ended(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         run = await opened.start("run sleep 600", session="work")
         async for event in opened.follow(run):
             if isinstance(event, ToolBegun):
@@ -220,24 +220,24 @@ def test_a_stop_ends_a_run_and_says_what_it_ended(tmp_path: Path):
         ]
         assert len(notices) == 1  # the conversation starts fresh, and the user is told why
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("G2")
 def test_a_message_that_waits_for_its_turn_can_be_taken_back(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         first = await opened.start("run sleep 600", session="work")
         second = await opened.start("say hello", session="work")
         await opened.stop(second)
         assert (await opened.wait(second)).outcome == "cancelled"
         await opened.stop(first)
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 @pytest.mark.requirement("F6")
 def test_a_task_with_a_key_runs_once_however_often_it_is_given(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         first, second = await asyncio.gather(
             *(opened.run("run echo x >> a.txt", key="job 1") for _ in range(2))
         )
@@ -249,7 +249,7 @@ def test_a_task_with_a_key_runs_once_however_often_it_is_given(tmp_path: Path):
         with pytest.raises(ValueError, match="key"):
             await opened.run("x", key="\n")
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
     assert (tmp_path / "a.txt").read_text() == "x\nx\n"
 
 
@@ -312,11 +312,11 @@ def test_what_is_in_memory_is_gone_with_the_agent_and_leaves_no_file(tmp_path: P
 
 @pytest.mark.parametrize("call", ["wait", "stop", "resume"])
 def test_a_run_that_nobody_knows_is_told_as_that(tmp_path: Path, call: str):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         with pytest.raises(RunUnknown, match="r-nobody"):
             await getattr(opened, call)("r-nobody")
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_agent_that_is_not_open_says_how_to_open_it(tmp_path: Path):
@@ -333,30 +333,30 @@ def test_an_agent_that_is_not_open_says_how_to_open_it(tmp_path: Path):
 
 @pytest.mark.parametrize("task", ["", "  ", ()])
 def test_an_empty_task_is_refused_before_anything_is_stored(tmp_path: Path, task):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         with pytest.raises(ValueError, match="empty"):
             await opened.run(task, session="work")
         with pytest.raises(ValueError, match="name of a session"):
             await opened.run("say hello", session="no spaces")
         assert await opened.sessions.list() == ()
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_task_may_hold_a_picture(tmp_path: Path):
     picture = ImagePart(url="http://127.0.0.1/a.png")
-    result = played(tmp_path, lambda agent: agent.run([TextPart("say what you see"), picture]))
+    result = run_scenario(tmp_path, lambda agent: agent.run([TextPart("say what you see"), picture]))
     assert result.messages[0].parts[1] == picture
 
 
 def test_instructions_stand_in_front_of_every_conversation(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         result = await opened.run("say hello")
         first = await opened._here().runs.started(RunId(result.run))
         assert "Speak like a sailor." in "".join(text_in(message.parts) for message in first.messages)
         assert all(message.role != "system" for message in result.messages)
 
-    played(tmp_path, scene, instructions="Speak like a sailor.")
+    run_scenario(tmp_path, scenario, instructions="Speak like a sailor.")
 
 
 # Settings
@@ -433,12 +433,14 @@ def test_what_an_agent_can_not_be_made_of_is_said_when_it_is_made(given, words: 
 
 
 def test_a_rule_for_an_own_tool_is_known_and_one_for_nobody_is_refused(tmp_path: Path):
-    result = played(
+    result = run_scenario(
         tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_count": "deny"}
     )
     assert "do not allow" in result.text
     with pytest.raises(ConfigError, match="did you mean word_count"):
-        played(tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_counts": "deny"})
+        run_scenario(
+            tmp_path, lambda agent: agent.run(COUNT), tools=[word_count], approval={"word_counts": "deny"}
+        )
 
 
 # The names of the package
@@ -469,9 +471,9 @@ def test_the_package_is_marked_as_typed():
 
 
 def test_the_last_event_says_how_it_ended(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         return [event async for event in opened.stream("say hello and refuse")]
 
-    last = played(tmp_path, scene)[-1]
+    last = run_scenario(tmp_path, scenario)[-1]
     assert isinstance(last, RunOver)
     assert (last.outcome in ("failed", "partial"), bool(last.why)) == (True, True)

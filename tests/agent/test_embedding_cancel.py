@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_stage import agent, outcome_of, played
+from support.agents.open_agent import agent, outcome_of, run_scenario
 
 from turnbuckle import Agent, Event, QuestionAsked, ToolBegun, ToolEnded, Waiting
 from turnbuckle.session.state import SessionState
@@ -90,17 +90,17 @@ def test_a_caller_that_goes_behind_any_event_ends_the_run_and_nothing_it_showed_
                 assert await opened.answer(event, True)
         return events
 
-    async def scene(opened: Agent, count: int) -> str:
+    async def scenario(opened: Agent, count: int) -> str:
         return await left_behind(opened, await leave(opened, task, count))
 
-    events = played(tmp_path, whole, **given)
+    events = run_scenario(tmp_path, whole, **given)
     assert outcome_of(events) == "completed"
     # Nobody answers, so a question is the last thing that is told; and one real pause is enough to wait for.
     last = next((place for place, event in enumerate(events, 1) if is_pause(event)), len(events) - 1)
     outcomes = []
     for count in range(1, last + 1):
         (tmp_path / "effects.txt").unlink(missing_ok=True)
-        outcomes.append(played(tmp_path, lambda opened, count=count: scene(opened, count), **given))
+        outcomes.append(run_scenario(tmp_path, lambda opened, count=count: scenario(opened, count), **given))
         effects = (tmp_path / "effects.txt").read_text() if (tmp_path / "effects.txt").exists() else ""
         assert effects in ("", "one\n")
     assert "cancelled" in outcomes
@@ -108,7 +108,7 @@ def test_a_caller_that_goes_behind_any_event_ends_the_run_and_nothing_it_showed_
 
 @pytest.mark.requirement("F7")
 def test_a_caller_that_is_cancelled_at_any_step_of_the_beginning_leaves_no_run_without_an_end(tmp_path: Path):
-    async def scene(opened: Agent, steps: int) -> int:
+    async def scenario(opened: Agent, steps: int) -> int:
         running = asyncio.create_task(opened.run("tell a story with 4 lines", session="work"))
         for _ in range(steps):
             await asyncio.sleep(0)
@@ -121,7 +121,9 @@ def test_a_caller_that_is_cancelled_at_any_step_of_the_beginning_leaves_no_run_w
         assert after.ok
         return len(await opened.sessions.messages("work"))
 
-    told = {played(tmp_path, lambda opened, steps=steps: scene(opened, steps)) for steps in range(40)}
+    told = {
+        run_scenario(tmp_path, lambda opened, steps=steps: scenario(opened, steps)) for steps in range(40)
+    }
     assert len(told) > 1  # some were cancelled before anything was stored, and some behind it
 
 
@@ -132,7 +134,7 @@ async def state_of(opened: Agent) -> SessionState:
 
 @pytest.mark.requirement("F7")
 def test_a_caller_that_is_cancelled_while_its_message_waits_takes_it_back(tmp_path: Path):
-    async def scene(opened: Agent) -> None:
+    async def scenario(opened: Agent) -> None:
         first = await opened.start("run sleep 600", session="work")
         waiting = asyncio.create_task(opened.run("run echo one > effects.txt", session="work"))
         while len((await state_of(opened)).waiting) < 1:
@@ -142,7 +144,7 @@ def test_a_caller_that_is_cancelled_while_its_message_waits_takes_it_back(tmp_pa
         assert (await state_of(opened)).waiting == ()
         await opened.stop(first)
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)
     assert not (tmp_path / "effects.txt").exists()
 
 
@@ -173,14 +175,14 @@ def test_a_second_cancellation_does_not_break_the_end_off(tmp_path: Path):
 
 @pytest.mark.requirement("F7")
 def test_a_loop_that_is_left_without_closing_its_stream_ends_the_run_too(tmp_path: Path):
-    async def scene(opened: Agent) -> str:
+    async def scenario(opened: Agent) -> str:
         async for event in opened.stream("run sleep 600"):
             if isinstance(event, ToolBegun):
                 break
         (line,) = await opened.sessions.list()
         return (await opened.wait(line.running or (await opened.sessions.messages(line.name))[0].run)).outcome
 
-    assert played(tmp_path, scene) == "cancelled"
+    assert run_scenario(tmp_path, scenario) == "cancelled"
 
 
 @pytest.mark.requirement("F7")
@@ -198,7 +200,7 @@ def test_a_stream_that_nobody_reads_to_its_end_is_ended_with_the_agent(tmp_path:
 
 @pytest.mark.requirement("F7")
 def test_one_who_only_follows_or_shares_a_key_can_go_without_ending_the_run(tmp_path: Path):
-    async def scene(opened: Agent) -> None:
+    async def scenario(opened: Agent) -> None:
         task = "tell a story with 20 lines"
         first = asyncio.create_task(opened.run(task, key="k"))
         run = ""
@@ -215,4 +217,4 @@ def test_one_who_only_follows_or_shares_a_key_can_go_without_ending_the_run(tmp_
         await asyncio.wait({second})
         assert (await first).ok
 
-    played(tmp_path, scene)
+    run_scenario(tmp_path, scenario)

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from agent_stage import outcome_of
-from commands import ENVIRONMENT
+from support.agents.open_agent import outcome_of
+from support.processes.commands import ENVIRONMENT
 
 from turnbuckle import Notice, ToolBegun, ToolEnded
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_stage import agent, outcome_of
+from support.agents.open_agent import agent, outcome_of
 
 from turnbuckle import Agent, ToolBegun, ToolContext, tool
 

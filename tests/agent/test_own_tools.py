@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from agent_stage import agent, lab, played
+from support.agents.open_agent import agent, lab_provider, run_scenario
 
 from turnbuckle import (
     Agent,
@@ -65,7 +65,7 @@ def cuts(request: LabRequest) -> Iterable[ScriptItem]:
 @pytest.mark.requirement("B8", "D7")
 def test_a_long_argument_of_an_own_tool_survives_every_cut_and_the_tool_runs_once(tmp_path: Path):
     async def main() -> Any:
-        async with lab(cuts) as provider:
+        async with lab_provider(cuts) as provider:
             given = {"model": "m", "base_url": f"{provider.url}/v1", "api_key": "any", "tools": [save_note]}
             async with agent(tmp_path, **given) as opened:
                 events = [event async for event in opened.stream("save the note")]
@@ -98,10 +98,10 @@ def test_a_function_of_the_program_gives_consent_or_not(
     async def later(question: QuestionAsked) -> bool:
         return ask(question)
 
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         return [event async for event in opened.stream(saves())]
 
-    events = played(tmp_path, scene, tools=[save_note], ask=ask if plain else later, **ASK)
+    events = run_scenario(tmp_path, scenario, tools=[save_note], ask=ask if plain else later, **ASK)
     (question,) = asked
     assert (question.kind, question.tool, question.arguments) == (
         "approval",
@@ -118,7 +118,7 @@ def test_a_function_that_fails_has_given_no_consent(tmp_path: Path, caplog: pyte
     def ask(question: QuestionAsked) -> bool:
         raise OSError("no terminal")
 
-    result = played(tmp_path, lambda agent: agent.run(saves()), tools=[save_note], ask=ask, **ASK)
+    result = run_scenario(tmp_path, lambda agent: agent.run(saves()), tools=[save_note], ask=ask, **ASK)
     assert "said no" in result.text
     assert "no terminal" in caplog.text
     assert not (tmp_path / "n.txt").exists()
@@ -128,7 +128,7 @@ def test_a_function_that_fails_has_given_no_consent(tmp_path: Path, caplog: pyte
 def test_a_question_that_the_function_leaves_open_can_be_answered_by_anybody_else_and_counts_once(
     tmp_path: Path,
 ):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         verdicts = []
         async for event in opened.stream(saves()):
             if isinstance(event, QuestionAsked):
@@ -143,7 +143,7 @@ def test_a_question_that_the_function_leaves_open_can_be_answered_by_anybody_els
         assert await opened.approvals() == ()
         return verdicts
 
-    assert played(tmp_path, scene, tools=[save_note], ask=lambda question: None, **ASK) == [
+    assert run_scenario(tmp_path, scenario, tools=[save_note], ask=lambda question: None, **ASK) == [
         ("allowed", "anna")
     ]
     assert (tmp_path / "n.txt").read_text() == "hello"
@@ -162,20 +162,20 @@ def test_a_function_that_still_thinks_is_left_alone_when_somebody_else_answers(t
             ends.append("taken back")
         return False
 
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         running = asyncio.create_task(opened.run(saves()))
         await asked.wait()
         (question,) = await opened.approvals()
         assert await opened.answer(question, True)
         return await running
 
-    assert played(tmp_path, scene, tools=[save_note], ask=ask, **ASK).ok
+    assert run_scenario(tmp_path, scenario, tools=[save_note], ask=ask, **ASK).ok
     assert ends == ["taken back"]
 
 
 @pytest.mark.requirement("D8")
 def test_the_model_can_ask_the_program_in_words(tmp_path: Path):
-    result = played(
+    result = run_scenario(
         tmp_path,
         lambda agent: agent.run("ask me which colour"),
         ask=lambda asked: "blue" if "colour" in asked.question else "?",
@@ -185,10 +185,10 @@ def test_the_model_can_ask_the_program_in_words(tmp_path: Path):
 
 @pytest.mark.requirement("D8")
 def test_where_nobody_could_answer_nobody_is_asked(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         return [event async for event in opened.stream(saves())]
 
-    events = played(tmp_path, scene, tools=[save_note], **ASK)
+    events = run_scenario(tmp_path, scenario, tools=[save_note], **ASK)
     assert not [event for event in events if isinstance(event, QuestionAsked)]
     assert [event.status for event in events if isinstance(event, ToolEnded)] == ["denied"]
 
@@ -196,9 +196,13 @@ def test_where_nobody_could_answer_nobody_is_asked(tmp_path: Path):
 @pytest.mark.requirement("D8")
 def test_rules_look_at_the_argument_that_the_tool_names_as_its_subject(tmp_path: Path):
     rules = {"save_note:secret/*": "deny", "save_note": "allow"}
-    result = played(tmp_path, lambda agent: agent.run(saves("secret/a")), tools=[save_note], approval=rules)
+    result = run_scenario(
+        tmp_path, lambda agent: agent.run(saves("secret/a")), tools=[save_note], approval=rules
+    )
     assert "do not allow" in result.text
-    result = played(tmp_path, lambda agent: agent.run(saves("open.txt")), tools=[save_note], approval=rules)
+    result = run_scenario(
+        tmp_path, lambda agent: agent.run(saves("open.txt")), tools=[save_note], approval=rules
+    )
     assert "saved 5 characters" in result.text
 
 
@@ -240,10 +244,10 @@ def shapes(kind: str) -> Any:
 
 
 def finished(folder: Path, task: str, *tools: Any) -> tuple[list[Any], ToolEnded]:
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         return [event async for event in opened.stream(task)]
 
-    events = played(folder, scene, tools=tools)
+    events = run_scenario(folder, scenario, tools=tools)
     (end,) = [event for event in events if isinstance(event, ToolEnded)]
     return events, end
 
@@ -257,7 +261,7 @@ def test_a_tool_that_takes_too_long_is_ended_and_what_it_printed_is_kept(tmp_pat
 
 @pytest.mark.requirement("D5", "G2")
 def test_a_plain_tool_is_told_to_stop_and_may_end_well(tmp_path: Path):
-    async def scene(opened: Agent):
+    async def scenario(opened: Agent):
         run = await opened.start("call waits with {}")
         async for event in opened.follow(run):
             if isinstance(event, ToolPrinted):
@@ -265,7 +269,7 @@ def test_a_plain_tool_is_told_to_stop_and_may_end_well(tmp_path: Path):
         receipt = await opened.stop(run)
         return receipt.tools[0].status
 
-    assert played(tmp_path, scene, tools=[waits]) == "finished"
+    assert run_scenario(tmp_path, scenario, tools=[waits]) == "finished"
 
 
 @pytest.mark.parametrize(

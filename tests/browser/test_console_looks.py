@@ -6,9 +6,19 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from browser_stage import PHONE, gone, is_sideways, keep_picture, last_run, reaches, run_id, say, shown
-from live_stage import door
-from page_judge import judged
+from support.browser.accessibility import accessibility_problems
+from support.browser.chromium import (
+    PHONE,
+    gone,
+    is_sideways,
+    keep_picture,
+    last_run,
+    reaches,
+    run_id,
+    say,
+    shown,
+)
+from support.server.live_server import gate
 
 from turnbuckle.lab.script import Call, Finish, Say
 
@@ -45,14 +55,14 @@ def test_nothing_is_wider_than_a_phone_and_the_sessions_are_in_a_drawer(visit, s
     page.get_by_role("button", name=re.compile("menu|sessions", re.I)).first.click()
     shown(sessions)
     keep_picture(page, "phone-drawer")
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
     page.keyboard.press("Escape")
     gone(sessions)
     for address in ("#/", "#/runs", "#/approvals", "#/settings", f"#/r/{run_id(run)}"):
         page.goto(f"{server.url}/{address}")
         shown(page.get_by_role("heading", level=1).first)
         assert not is_sideways(page), address
-        assert judged(page) == [], address
+        assert accessibility_problems(page) == [], address
 
 
 @pytest.mark.requirement("H3")
@@ -132,7 +142,7 @@ def test_a_screen_reader_finds_nothing_wrong_with_a_page(address, visit, serve):
     page = visit(server.url).open(address)
     shown(page.get_by_role("heading", level=1).first)
     shown(page.get_by_role("navigation", name="Sessions").get_by_role("link"), 1)
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
 
 
 @pytest.mark.requirement("H3")
@@ -143,7 +153,7 @@ def test_a_screen_reader_finds_nothing_wrong_with_a_run_at_any_time(visit, serve
                 Say(
                     "# Done\n\nIt **is** [so](http://127.0.0.1/).\n\n- one\n- two\n\n```python\nx = 1\n```\n"
                 ),
-                door(1),
+                gate(1),
                 Finish(),
             )
         return (Say("Now then."), Call("shell", {"command": "echo hello"}), Finish())
@@ -154,15 +164,15 @@ def test_a_screen_reader_finds_nothing_wrong_with_a_run_at_any_time(visit, serve
     say(page, "do it")
     run = last_run(page)
     reaches(run, "waiting_for_approval")
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
     run.get_by_role("button", name="Allow").click()
     shown(run.get_by_role("heading", name="Done"))
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
     server.behind.open(1)
     reaches(run, "completed")
     for part in run.locator("details").all():
         part.evaluate("element => { element.open = true }")
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
     keep_picture(page, "a-run-unfolded")
 
 
@@ -177,7 +187,7 @@ def test_a_screen_reader_finds_nothing_wrong_with_breaks_and_their_ends(visit, s
         reaches(run, "completed")
     for part in page.locator("main details").all():
         part.evaluate("element => { element.open = true }")
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
     keep_picture(page, "breaks")
 
 
@@ -188,7 +198,7 @@ def test_a_screen_reader_finds_nothing_wrong_with_the_login(visit, serve):
     visitor.watch.forgive("status of 401")
     page = visitor.open()
     shown(page.get_by_label("API key"))
-    assert judged(page) == []
+    assert accessibility_problems(page) == []
 
 
 @pytest.mark.requirement("H3", "F9")

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from browser_stage import gone, keep_picture, last_run, reaches, run_id, say, shown
-from served_folder import until
+from support.browser.chromium import gone, keep_picture, last_run, reaches, run_id, say, shown
+from support.processes.served_folder import until
 
 from turnbuckle.lab.script import Call, CutOff, Finish, Say
 

@@ -5,9 +5,9 @@ import re
 from itertools import pairwise
 
 import pytest
-from browser_stage import PHONE, gone, is_sideways, last_run, reaches, run_id, say, shown
-from live_stage import door
-from served_folder import until
+from support.browser.chromium import PHONE, gone, is_sideways, last_run, reaches, run_id, say, shown
+from support.processes.served_folder import until
+from support.server.live_server import gate
 
 from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Call, Finish, More, Say
@@ -30,11 +30,11 @@ def _a_large_file(request):
     first = Call("write_file", parts[0], pieces=700, closed=False)
     return (
         first,
-        door(1),
+        gate(1),
         More(parts[1], closed=False),
-        door(2),
+        gate(2),
         More(parts[2], closed=False),
-        door(3),
+        gate(3),
         *_rest(parts),
     )
 

@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from browser_stage import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
-from live_stage import door
+from support.browser.chromium import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
+from support.server.live_server import gate
 
 from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Finish, Say, Stall
@@ -16,7 +16,7 @@ AWAY = r"ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|ERR_INCO
 
 
 def _in_two_halves(request):
-    return (Say(FIRST, pieces=6), door(1), Say(SECOND, pieces=6), Finish())
+    return (Say(FIRST, pieces=6), gate(1), Say(SECOND, pieces=6), Finish())
 
 
 @pytest.mark.requirement("H3")
@@ -138,8 +138,8 @@ def test_two_windows_see_the_same_run_and_what_one_begins_the_other_shows(visit,
 def test_a_page_goes_on_by_itself_when_the_server_was_killed_and_started_again(visit, serve):
     def model(request):
         if request.number == 1:
-            return (Say(FIRST, pieces=6), door(1), Finish())
-        return (Say(SECOND, pieces=6), door(2), Finish())
+            return (Say(FIRST, pieces=6), gate(1), Finish())
+        return (Say(SECOND, pieces=6), gate(2), Finish())
 
     server = serve(model=model)
     visitor = visit(server.url)

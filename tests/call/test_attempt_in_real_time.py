@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
-from call_stage import Stage, failure_of, flat, played, reply_of, request_of, route_to
+from support.calls.attempts import AttemptHarness, case_of, failure_of, flat, reply_of, request_of, route_to
 
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.clock import SystemClock
@@ -29,18 +29,18 @@ LOOPS = pytest.mark.parametrize("loop", [new_loop, asyncio.new_event_loop], ids=
 Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
-def really(loop: Loop, case: Case | str, scene: Callable[[Stage], Awaitable[T]]) -> T:
+def really(loop: Loop, case: Case | str, scenario: Callable[[AttemptHarness], Awaitable[T]]) -> T:
     async def main() -> T:
         async with Provider(case) as provider, Connections() as connections:
-            return await scene(Stage(provider, connections, SystemClock()))
+            return await scenario(AttemptHarness(provider, connections, SystemClock()))
 
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(main())
 
 
-async def closed_at(stage: Stage) -> float:
+async def closed_at(harness: AttemptHarness) -> float:
     """When the provider saw the client leave; waits for it for a second at most."""
-    progress = stage.provider.requests[0].progress
+    progress = harness.provider.requests[0].progress
     patience = asyncio.get_running_loop().time() + 1.0
     while progress.over_at is None and asyncio.get_running_loop().time() < patience:
         await asyncio.sleep(0)
@@ -61,13 +61,13 @@ async def closed_at(stage: Stage) -> float:
 def test_a_stalled_peer_is_left_within_a_second_and_sees_the_close(
     loop: Loop, steps: tuple[ScriptItem, ...], clock: str
 ):
-    async def scene(stage: Stage):
+    async def scenario(harness: AttemptHarness):
         begun = time.monotonic()
-        batches = await stage.run("anthropic", stall=TINY)
+        batches = await harness.run("anthropic", stall=TINY)
         ended = time.monotonic()
-        return batches, ended - begun, await closed_at(stage) - ended
+        return batches, ended - begun, await closed_at(harness) - ended
 
-    batches, taken, after = really(loop, played(*steps), scene)
+    batches, taken, after = really(loop, case_of(*steps), scenario)
     assert failure_of(batches).clock == clock
     assert taken < 1.3
     assert after < 1.0
@@ -75,15 +75,15 @@ def test_a_stalled_peer_is_left_within_a_second_and_sees_the_close(
 
 @LOOPS
 def test_a_stop_frees_the_reader_within_a_second_and_the_peer_sees_it(loop: Loop):
-    async def scene(stage: Stage):
+    async def scenario(harness: AttemptHarness):
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(0.1, stop.set)
         begun = time.monotonic()
-        batches = await stage.run(stop=stop)
+        batches = await harness.run(stop=stop)
         ended = time.monotonic()
-        return batches, ended - begun, await closed_at(stage) - ended
+        return batches, ended - begun, await closed_at(harness) - ended
 
-    batches, taken, after = really(loop, played(Say(HALF), Stall("forever")), scene)
+    batches, taken, after = really(loop, case_of(Say(HALF), Stall("forever")), scenario)
     assert failure_of(batches).kind == "cancelled"
     assert taken < 1.0
     assert after < 1.0
@@ -107,7 +107,7 @@ def test_a_loop_that_was_blocked_reads_what_came_meanwhile_before_it_judges(loop
                     running.call_soon(_block, 0.6)
         return batches
 
-    case = played(Say(HALF, 0), Stall(1.0), Say(ANSWER[44:], 0), Finish())
+    case = case_of(Say(HALF, 0), Stall(1.0), Say(ANSWER[44:], 0), Finish())
     with provider_beside(case) as url, asyncio.Runner(loop_factory=loop) as runner:
         batches = runner.run(main(url + "/v1"))
     assert reply_of(batches).text == ANSWER

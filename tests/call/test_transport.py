@@ -9,7 +9,15 @@ from typing import Any
 
 import aiohttp
 import pytest
-from call_stage import Stage, failure_of, on_stage, played, reply_of, request_of, route_to
+from support.calls.attempts import (
+    AttemptHarness,
+    case_of,
+    failure_of,
+    reply_of,
+    request_of,
+    route_to,
+    run_scenario,
+)
 
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.limits import StallSettings
@@ -64,9 +72,9 @@ async def forever(seconds: float = 10_000.0) -> None:
 
 
 def test_the_request_carries_what_the_route_says_and_asks_for_no_compression():
-    async def scene(stage: Stage):
+    async def scenario(harness: AttemptHarness):
         route = route_to(
-            stage.provider.url + "/v1",
+            harness.provider.url + "/v1",
             "anthropic",
             model="claude",
             headers={"x-team": "blue"},
@@ -75,11 +83,11 @@ def test_the_request_carries_what_the_route_says_and_asks_for_no_compression():
             max_output_tokens=777,
         )
         request = request_of(tools=(ToolSpec("f"),))
-        attempt = Attempt(route, request, connections=stage.connections, clock=stage.clock)
+        attempt = Attempt(route, request, connections=harness.connections, clock=harness.clock)
         _ = [batch async for batch in attempt]
-        return stage.provider.requests[0]
+        return harness.provider.requests[0]
 
-    seen = on_stage("happy", scene)
+    seen = run_scenario("happy", scenario)
     assert seen.path == "/v1/messages"
     assert seen.headers["accept-encoding"] == "identity"
     assert seen.headers["x-team"] == "blue"
@@ -91,28 +99,28 @@ def test_the_request_carries_what_the_route_says_and_asks_for_no_compression():
 
 
 def test_what_the_request_says_wins_over_the_route():
-    async def scene(stage: Stage):
+    async def scenario(harness: AttemptHarness):
         route = route_to(
-            stage.provider.url + "/v1", max_output_tokens=777, effort="low", extra={"seed": 1, "top_k": 2}
+            harness.provider.url + "/v1", max_output_tokens=777, effort="low", extra={"seed": 1, "top_k": 2}
         )
         request = request_of(model="other", max_output_tokens=5, effort="high", extra={"seed": 9})
-        attempt = Attempt(route, request, connections=stage.connections, clock=stage.clock)
+        attempt = Attempt(route, request, connections=harness.connections, clock=harness.clock)
         _ = [batch async for batch in attempt]
-        return stage.provider.requests[0].body
+        return harness.provider.requests[0].body
 
-    body = on_stage("happy", scene)
+    body = run_scenario("happy", scenario)
     found = [body[key] for key in ("model", "max_completion_tokens", "reasoning_effort", "seed", "top_k")]
     assert found == ["other", 5, "high", 9, 2]
 
 
 @pytest.mark.requirement("A9")
 def test_no_listener_is_a_failure_to_connect():
-    async def scene(stage: Stage):
+    async def scenario(harness: AttemptHarness):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))  # bound but not listening, so nobody else can answer there
-            return await stage.run(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
+            return await harness.run(url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1")
 
-    failure = failure_of(on_stage("happy", scene))
+    failure = failure_of(run_scenario("happy", scenario))
     assert (failure.kind, failure.retryable) == ("connect", True)
 
 
@@ -160,10 +168,10 @@ def test_a_body_shorter_than_it_said_is_incomplete():
 
 
 def test_a_body_that_ends_with_its_connection_is_judged_by_the_protocol():
-    async def scene(stage: Stage):
-        return await stage.run()
+    async def scenario(harness: AttemptHarness):
+        return await harness.run()
 
-    batches = on_stage(played(Say("hi"), Raw("data: [DONE]\n\n"), CutOff("fin")), scene)
+    batches = run_scenario(case_of(Say("hi"), Raw("data: [DONE]\n\n"), CutOff("fin")), scenario)
     assert reply_of(batches).text == "hi"
 
 
@@ -236,12 +244,12 @@ async def _until_closed(loop: asyncio.AbstractEventLoop, peer: socket.socket) ->
 
 
 def test_proxies_of_the_environment_are_used(monkeypatch):
-    async def scene(stage: Stage):
-        monkeypatch.setenv("http_proxy", stage.provider.url.replace("http://", "http://user:pa%20ss@"))
-        batches = await stage.run(url="http://model.example/v1")
-        return batches, stage.provider.requests
+    async def scenario(harness: AttemptHarness):
+        monkeypatch.setenv("http_proxy", harness.provider.url.replace("http://", "http://user:pa%20ss@"))
+        batches = await harness.run(url="http://model.example/v1")
+        return batches, harness.provider.requests
 
-    batches, requests = on_stage(played(Say("by proxy"), Finish()), scene)
+    batches, requests = run_scenario(case_of(Say("by proxy"), Finish()), scenario)
     assert reply_of(batches).text == "by proxy"
     assert requests[0].headers["host"] == "model.example"
     assert requests[0].headers["proxy-authorization"] == aiohttp.encode_basic_auth("user", "pa ss")
@@ -340,7 +348,7 @@ def test_an_answer_whose_body_has_not_ended_yet_is_let_go_of_when_the_pool_is_cl
         left.set_result(await reader.read())
         writer.close()
 
-    async def scene() -> bytes:
+    async def scenario() -> bytes:
         nonlocal left
         left = asyncio.get_running_loop().create_future()
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -355,16 +363,16 @@ def test_an_answer_whose_body_has_not_ended_yet_is_let_go_of_when_the_pool_is_cl
             return await left
 
     left: asyncio.Future[bytes]
-    assert asyncio.run(scene()) == b"{}"
+    assert asyncio.run(scenario()) == b"{}"
     gc.collect()  # what still held the connection would complain here
 
 
 def test_a_pool_that_is_closed_is_a_failure_too():
-    async def scene(stage: Stage):
-        await stage.connections.close()
-        return await stage.run()
+    async def scenario(harness: AttemptHarness):
+        await harness.connections.close()
+        return await harness.run()
 
-    failure = failure_of(on_stage("happy", scene))
+    failure = failure_of(run_scenario("happy", scenario))
     assert (failure.kind, failure.retryable) == ("connect", False)
 
 

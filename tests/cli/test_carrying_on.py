@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commands import command, configure, facts_of, provider
+from support.processes.commands import command, configure, facts_of, provider
 
 from turnbuckle.lab.script import Call, Case, CutOff, Finish, Say, ScriptItem
 from turnbuckle.turn.facts import DraftClosed, DraftKept, RunEnded, RunStarted

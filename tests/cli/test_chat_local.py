@@ -9,11 +9,11 @@ import sys
 from contextlib import asynccontextmanager
 
 import pytest
-from chat_stage import eventually, play, talk_of
-from commands import ENVIRONMENT, command
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+from support.cli.scripted_chat import controller_of, eventually, run_scenario
+from support.processes.commands import ENVIRONMENT, command
 
 from turnbuckle.app import open_app
 from turnbuckle.cli.chat.history import LONGEST, MOST, ChatHistory
@@ -41,9 +41,9 @@ async def local(folder, settings="", attended=True):
 
 @pytest.mark.requirement("H1", "H2")
 def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
-    async def scene():
+    async def scenario():
         async with local(tmp_path) as place:
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             await talk.open()
             talk.entered("write a.txt with 50 lines and cut")
             await talk.settled()
@@ -76,15 +76,15 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             assert [words.split()[0] for words in undone] == ["Taken", "Taken", "There"]
             await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8", "H2")
 @pytest.mark.parametrize("typed, shown", [("y", "✓ shell"), ("n", "✗ shell did not run: The user said no.")])
 def test_a_local_run_asks_in_the_chat(typed, shown, tmp_path):
-    async def scene():
+    async def scenario():
         async with local(tmp_path, SHELL) as place:
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             await talk.open()
             talk.entered("run echo hi")
             await eventually(lambda: talk.question is not None)
@@ -93,14 +93,14 @@ def test_a_local_run_asks_in_the_chat(typed, shown, tmp_path):
             assert shown in front.screen
             await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("E2", "G6", "H2")
 def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_one(tmp_path):
-    async def scene():
+    async def scenario():
         async with local(tmp_path, SHELL) as place:
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             await talk.open()
             talk.entered("run echo hi >> done.txt")
             await eventually(lambda: talk.question is not None)
@@ -108,7 +108,7 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
             await eventually(lambda: len(talk.view().queued) == 1)
             await talk.close()
         async with local(tmp_path, SHELL) as place:
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             assert await place.latest() == "work"
             await talk.open()
             assert "a run is under way here:" in front.replies
@@ -120,14 +120,14 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
             assert (tmp_path / "done.txt").read_text() == "hi\n"
             await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("G2", "H2")
 def test_a_stop_ends_the_run_and_the_next_message_is_told_that_it_begins_anew(tmp_path):
-    async def scene():
+    async def scenario():
         async with local(tmp_path) as place:
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             await talk.open()
             talk.entered("run sleep 1000")
             await eventually(lambda: "→ shell sleep 1000" in front.lines)
@@ -141,7 +141,7 @@ def test_a_stop_ends_the_run_and_the_next_message_is_told_that_it_begins_anew(tm
             assert any(line.startswith("Fresh start: the last run was stopped.") for line in front.lines)
             await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 class Output(DummyOutput):
@@ -165,7 +165,7 @@ async def typing(folder, settings="", columns=80):
         with create_pipe_input() as keys:
             output = Output(columns)
             front = TerminalFront(place, ChatHistory(folder / "data"), color=True, input=keys, output=output)
-            talk, _ = talk_of(place, front)
+            talk, _ = controller_of(place, front)
             front.attach(talk)
             await talk.open()
             running = asyncio.ensure_future(front.run())
@@ -183,7 +183,7 @@ def live(front):
 
 @pytest.mark.requirement("H2")
 def test_lines_are_typed_sent_and_answered_above_the_line(tmp_path):
-    async def scene():
+    async def scenario():
         async with typing(tmp_path) as (_talk, keys, output, running):
             keys.send_text("list files\r")
             await eventually(lambda: "completed after" in output.printed)
@@ -195,12 +195,12 @@ def test_lines_are_typed_sent_and_answered_above_the_line(tmp_path):
             keys.send_text("/quit\r")
             assert await asyncio.wait_for(running, 100) == "quit"
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("H2")
 def test_pasted_lines_stay_together_and_ctrl_d_leaves(tmp_path):
-    async def scene():
+    async def scenario():
         async with typing(tmp_path, columns=40) as (_talk, keys, output, running):
             keys.send_text("\x1b[200~one\ntwo list\x1b[201~")
             keys.send_text("\r")
@@ -209,12 +209,12 @@ def test_pasted_lines_stay_together_and_ctrl_d_leaves(tmp_path):
             keys.send_text("\x04")
             assert await asyncio.wait_for(running, 100) == "quit"
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8", "H2")
 def test_a_line_begun_before_a_question_goes_to_the_model_and_the_next_one_answers(tmp_path):
-    async def scene():
+    async def scenario():
         async with typing(tmp_path, SHELL) as (talk, keys, output, _running):
             keys.send_text("run echo hi\rlist fi")
             await eventually(lambda: talk.question is not None)
@@ -227,12 +227,12 @@ def test_a_line_begun_before_a_question_goes_to_the_model_and_the_next_one_answe
             plain = ESCAPES.sub("", output.printed)
             assert plain.index("allowed by terminal") < plain.index("› list files")
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("G2", "H2")
 def test_ctrl_c_stops_a_run_then_leaves_at_once_and_clears_a_line_when_nothing_runs(tmp_path):
-    async def scene():
+    async def scenario():
         async with typing(tmp_path) as (talk, keys, output, running):
             keys.send_text("half a line\x03list files\r")
             await eventually(lambda: "completed after" in output.printed)
@@ -246,7 +246,7 @@ def test_ctrl_c_stops_a_run_then_leaves_at_once_and_clears_a_line_when_nothing_r
             keys.send_text("\x03")
             assert await asyncio.wait_for(running, 100) == "quit"
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("H2")

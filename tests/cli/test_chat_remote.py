@@ -4,8 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from chat_stage import Shown, eventually, no_pause, talk_of
-from live_stage import PATIENCE, door, played, provider, run, served
+from support.cli.scripted_chat import RecordingView, controller_of, eventually, no_pause
+from support.server.live_server import PATIENCE, gate, lab_provider, run, run_scenario, serve_live
 
 from turnbuckle.cli.backend import BackendRefused, Lost
 from turnbuckle.cli.remote import Remote
@@ -25,8 +25,8 @@ def worker(request):
     return (*(Say(LAST[at : at + 9]) for at in range(0, len(LAST), 9)), Finish())
 
 
-def remote(stage, port=None):
-    return RemoteBackend(Remote(f"http://127.0.0.1:{stage.port if port is None else port}"))
+def remote(live, port=None):
+    return RemoteBackend(Remote(f"http://127.0.0.1:{live.port if port is None else port}"))
 
 
 class Cutter:
@@ -87,11 +87,11 @@ class Cutter:
             writer.write(data)
 
 
-async def _through(stage, cutter, session):
+async def _through(live, cutter, session):
     """One whole turn of a chat behind a cutter, and its screen."""
     async with cutter.open() as port:
-        talk, front = talk_of(
-            remote(stage, port), Shown(60), session, reasoning=True, new_key=lambda: session
+        talk, front = controller_of(
+            remote(live, port), RecordingView(60), session, reasoning=True, new_key=lambda: session
         )
         await talk.open()
         talk.entered("do it")
@@ -103,14 +103,14 @@ async def _through(stage, cutter, session):
 
 @pytest.mark.requirement("E4", "H2")
 def test_a_stream_that_is_cut_behind_any_event_gives_the_same_screen(tmp_path):
-    async def scene(stage):
-        whole = (await _through(stage, Cutter(stage.port, None), "whole"))[1]
+    async def scenario(live):
+        whole = (await _through(live, Cutter(live.port, None), "whole"))[1]
         assert whole.text == "Hm." + FIRST + LAST
         assert whole.story[0] == "› do it"
         cuts = 0
         for events in range(1, 200):
-            cutter = Cutter(stage.port, events)
-            talk, front = await _through(stage, cutter, f"cut-{events}")
+            cutter = Cutter(live.port, events)
+            talk, front = await _through(live, cutter, f"cut-{events}")
             assert front.story == whole.story
             assert talk.code == 0
             if not cutter.cut:
@@ -119,13 +119,13 @@ def test_a_stream_that_is_cut_behind_any_event_gives_the_same_screen(tmp_path):
             cuts += 1
         assert cuts >= 8
 
-    played(scene, tmp_path, worker)
+    run_scenario(scenario, tmp_path, worker)
 
 
 def waiting(request):
     task = last_user_text(request)
     return (
-        (Say(f"Answer to {task}: "), door(1), Say("done."), Finish())
+        (Say(f"Answer to {task}: "), gate(1), Say("done."), Finish())
         if task == "slow"
         else (Say(task), Finish())
     )
@@ -134,18 +134,18 @@ def waiting(request):
 @pytest.mark.requirement("G6", "H2")
 def test_a_server_that_is_restarted_in_the_middle_goes_on_in_the_same_chat(tmp_path):
     async def main():
-        async with provider(waiting) as behind:
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                place = remote(stage)
-                talk, front = talk_of(place)
+        async with lab_provider(waiting) as behind:
+            async with serve_live(tmp_path, behind, server="drain = 0") as live:
+                place = remote(live)
+                talk, front = controller_of(place)
                 await talk.open()
                 talk.entered("slow")
                 await eventually(lambda: front.text == "Answer to slow: ")
             await eventually(lambda: talk.view().lost)
             assert "connection lost, trying again" in front.replies[-1]
-            behind.doors.open(1)
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                place._remote.address = f"http://127.0.0.1:{stage.port}"
+            behind.gates.open(1)
+            async with serve_live(tmp_path, behind, server="drain = 0") as live:
+                place._remote.address = f"http://127.0.0.1:{live.port}"
                 await talk.settled()
                 assert front.said == ["slow"]
                 assert front.text.count("Answer to slow") == 1
@@ -157,8 +157,8 @@ def test_a_server_that_is_restarted_in_the_middle_goes_on_in_the_same_chat(tmp_p
 
 @pytest.mark.requirement("G1", "G2", "H2")
 def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(tmp_path):
-    async def scene(stage):
-        talk, front = talk_of(remote(stage))
+    async def scenario(live):
+        talk, front = controller_of(remote(live))
         await talk.open()
         talk.entered("slow")
         await eventually(lambda: front.text)
@@ -177,7 +177,7 @@ def test_what_waits_is_answered_in_the_order_of_the_session_and_a_stop_is_told(t
         await eventually(lambda: front.replies[-1].startswith("Nothing runs."))
         await talk.close()
 
-    played(scene, tmp_path, waiting)
+    run_scenario(scenario, tmp_path, waiting)
 
 
 def asking(request):
@@ -189,8 +189,8 @@ def asking(request):
 @pytest.mark.requirement("D8", "H2")
 @pytest.mark.parametrize("typed, shown", [("n not now", "The user said no. not now"), ("y", "hi")])
 def test_a_server_asks_and_is_answered_in_the_chat(typed, shown, tmp_path):
-    async def scene(stage):
-        talk, front = talk_of(remote(stage))
+    async def scenario(live):
+        talk, front = controller_of(remote(live))
         await talk.open()
         talk.entered("do it")
         await eventually(lambda: talk.question is not None)
@@ -200,55 +200,55 @@ def test_a_server_asks_and_is_answered_in_the_chat(typed, shown, tmp_path):
         assert any(shown in line for line in front.lines)
         await talk.close()
 
-    played(scene, tmp_path, asking, tools='approval = { shell = "ask" }')
+    run_scenario(scenario, tmp_path, asking, tools='approval = { shell = "ask" }')
 
 
 @pytest.mark.requirement("D8")
 def test_an_answer_that_somebody_gives_elsewhere_takes_the_question_away(tmp_path):
-    async def scene(stage):
-        talk, front = talk_of(remote(stage))
+    async def scenario(live):
+        talk, front = controller_of(remote(live))
         await talk.open()
         talk.entered("do it")
         await eventually(lambda: talk.question is not None)
         asked = talk.question.approval
-        current = (await stage.get("/v1/runs?session=work")).json["data"][0]["id"]
-        await stage.post(f"/v1/runs/{current}/approvals/{asked}", {"decision": "deny", "text": "no"})
+        current = (await live.get("/v1/runs?session=work")).json["data"][0]["id"]
+        await live.post(f"/v1/runs/{current}/approvals/{asked}", {"decision": "deny", "text": "no"})
         await talk.settled()
         assert talk.question is None
         assert "denied by local: no" in front.lines
         await talk.close()
 
-    played(scene, tmp_path, asking, tools='approval = { shell = "ask" }')
+    run_scenario(scenario, tmp_path, asking, tools='approval = { shell = "ask" }')
 
 
 @pytest.mark.requirement("H2")
 def test_a_chat_that_opens_later_shows_what_was_said_and_follows_what_runs(tmp_path):
-    async def scene(stage):
-        first, _ = talk_of(remote(stage))
+    async def scenario(live):
+        first, _ = controller_of(remote(live))
         await first.open()
         first.entered("earlier")
         await first.settled()
         first.entered("slow")
         await eventually(lambda: first.view().running)
         await first.close()
-        second, front = talk_of(remote(stage))
+        second, front = controller_of(remote(live))
         await second.open()
         assert front.said[:1] == ["earlier"]
         assert front.text.startswith("earlier")
         assert "a run is under way here:" in front.replies
         await eventually(lambda: "Answer to slow: " in front.text)
-        stage.behind.doors.open(1)
+        live.behind.gates.open(1)
         await eventually(lambda: "done." in front.text)
-        assert await remote(stage).latest() == "work"
+        assert await remote(live).latest() == "work"
         await second.close()
 
-    played(scene, tmp_path, waiting)
+    run_scenario(scenario, tmp_path, waiting)
 
 
 def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
-    async def scene(stage):
-        place = remote(stage)
-        talk, front = talk_of(place)
+    async def scenario(live):
+        place = remote(live)
+        talk, front = controller_of(place)
         await talk.open()
         for line in ("/runs", "/drafts", "/sessions nothing", "/ledger", "/status"):
             talk.entered(line)
@@ -269,7 +269,7 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         with pytest.raises(BackendRefused):
             await place.draft("r1:d1")
         await talk.close()
-        later, front = talk_of(place)
+        later, front = controller_of(place)
         await later.open()
         for line in ("/ledger", "/drafts show d1"):
             later.entered(line)
@@ -277,22 +277,22 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         assert front.replies[-2:] == ["nothing was wasted", "there is no draft d1; /drafts lists them"]
         await later.close()
 
-    played(scene, tmp_path, waiting)
+    run_scenario(scenario, tmp_path, waiting)
 
 
 def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused(tmp_path):
-    async def scene(stage):
-        stage.owner("ann")
+    async def scenario(live):
+        live.owner("ann")
         with pytest.raises(BackendRefused, match="401"):
-            await remote(stage).latest()
+            await remote(live).latest()
         with pytest.raises(BackendRefused, match="401"):
-            async for _ in remote(stage).follow("r1", 0):
+            async for _ in remote(live).follow("r1", 0):
                 pass
         server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
-        gone = remote(stage, port)
+        gone = remote(live, port)
         with pytest.raises(Lost):
             await gone.latest()
         with pytest.raises(Lost):
@@ -300,4 +300,4 @@ def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused
                 pass
         await no_pause(0)
 
-    played(scene, tmp_path, waiting)
+    run_scenario(scenario, tmp_path, waiting)

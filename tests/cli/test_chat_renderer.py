@@ -1,7 +1,7 @@
 """A run in a chat: what is shown for good, and what is under way."""
 
 import pytest
-from chat_stage import ended, spoke, started
+from support.cli.scripted_chat import ended, spoke, started
 
 from turnbuckle.cli.chat.renderer import ChatRunRenderer, UserWords
 from turnbuckle.cli.pieces import Line, Words

@@ -3,7 +3,15 @@
 import asyncio
 
 import pytest
-from chat_stage import Scene, ended, eventually, play, spoke, started, talk_of
+from support.cli.scripted_chat import (
+    ScriptedBackend,
+    controller_of,
+    ended,
+    eventually,
+    run_scenario,
+    spoke,
+    started,
+)
 
 from turnbuckle.cli.backend import BackendRefused, Lost
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, UserSpoke
@@ -16,10 +24,10 @@ WHICH = ApprovalAsked(1_000.0, "q1", "c3", "ask_user", {"question": "Which?"}, "
 
 @pytest.mark.requirement("H2")
 def test_a_message_is_sent_its_run_is_shown_and_the_outcome_is_the_exit_code():
-    async def scene():
-        place = Scene(r1=[started("r1", "hello"), spoke("Hi."), ended("partial", why="it broke")])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "hello"), spoke("Hi."), ended("partial", why="it broke")])
         place.answers = {"hello": "r1"}
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         assert talk.entered(" hello ") == "taken"
         await talk.settled()
@@ -29,18 +37,18 @@ def test_a_message_is_sent_its_run_is_shown_and_the_outcome_is_the_exit_code():
         assert talk.view().queued == ()
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("E4", "H2")
 def test_a_connection_lost_behind_any_event_changes_nothing_on_the_screen():
     facts = [started("r1", "go"), spoke("one "), ASKED, spoke("two"), ended()]
 
-    async def scene():
+    async def scenario():
         for cut in range(1, len(facts)):
-            place = Scene(r1=facts)
+            place = ScriptedBackend(r1=facts)
             place.answers, place.cuts, place.away = {"go": "r1"}, {"r1": [cut]}, 2
-            talk, front = talk_of(place)
+            talk, front = controller_of(place)
             await talk.open()
             talk.entered("go")
             await talk.settled()
@@ -56,15 +64,15 @@ def test_a_connection_lost_behind_any_event_changes_nothing_on_the_screen():
             ]
             await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("F6", "H2")
 def test_a_message_in_doubt_is_sent_again_under_the_same_key():
-    async def scene():
-        place = Scene(r1=[started("r1", "hello"), ended()])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "hello"), ended()])
         place.answers, place.say_fails, place.away = {"hello": "r1"}, [Lost("gone"), Lost("gone")], 3
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         talk.entered("hello")
         await talk.settled()
@@ -72,14 +80,14 @@ def test_a_message_in_doubt_is_sent_again_under_the_same_key():
         assert front.said == ["hello"]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_a_message_that_is_refused_is_told_and_waits_no_more():
-    async def scene():
-        place = Scene()
+    async def scenario():
+        place = ScriptedBackend()
         place.say_fails = [BackendRefused("too much")]
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         talk.entered("hello")
         await talk.settled()
@@ -87,14 +95,14 @@ def test_a_message_that_is_refused_is_told_and_waits_no_more():
         assert (talk.code, talk.view().queued) == (1, ())
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_in_a_pipe_patience_has_an_end():
-    async def scene():
-        place = Scene(r1=[started("r1", "go"), spoke("one"), ended()])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "go"), spoke("one"), ended()])
         place.answers, place.cuts, place.away = {"go": "r1"}, {"r1": [2]}, 10**6
-        talk, front = talk_of(place, patience=60.0)
+        talk, front = controller_of(place, patience=60.0)
         await talk.open()
         talk.entered("go")
         await talk.settled()
@@ -102,15 +110,15 @@ def test_in_a_pipe_patience_has_an_end():
         assert "no connection for" in front.replies[-1]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("G1", "H2")
 def test_a_message_while_a_run_is_under_way_stands_in_the_queue_until_its_run_begins():
-    async def scene():
-        place = Scene(r1=[started("r1", "one"), spoke("first")], r2=[started("r2", "two"), ended()])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "one"), spoke("first")], r2=[started("r2", "two"), ended()])
         place.answers = {"one": "r1", "two": "r2"}
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         talk.entered("one")
         await eventually(lambda: front.text == "first")
@@ -122,7 +130,7 @@ def test_a_message_while_a_run_is_under_way_stands_in_the_queue_until_its_run_be
         assert (talk.view().queued, front.said) == ((), ["one", "two"])
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("G1")
@@ -130,11 +138,11 @@ def test_a_message_while_a_run_is_under_way_stands_in_the_queue_until_its_run_be
     "typed, busy", [("/steer left", "steer"), ("/interrupt left", "interrupt"), ("left", None)]
 )
 def test_how_a_message_comes_in_can_be_said_with_it(typed, busy):
-    async def scene():
+    async def scenario():
         words = UserSpoke(1_000.0, "m1", (Message("user", (TextPart("left"),)),))
-        place = Scene(r1=[started("r1", "go")])
+        place = ScriptedBackend(r1=[started("r1", "go")])
         place.answers = {"go": "r1", "left": "r1"}
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         talk.entered("go")
         await eventually(lambda: front.said == ["go"])
@@ -146,14 +154,14 @@ def test_how_a_message_comes_in_can_be_said_with_it(typed, busy):
         assert front.said == ["go", "left"]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_a_mode_holds_for_all_messages_behind_it():
-    async def scene():
-        place = Scene(r1=[started("r1", "go"), ended()])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "go"), ended()])
         place.answers = {"go": "r1"}
-        talk, _front = talk_of(place)
+        talk, _front = controller_of(place)
         await talk.open()
         talk.entered("/busy interrupt")
         talk.entered("go")
@@ -161,13 +169,13 @@ def test_a_mode_holds_for_all_messages_behind_it():
         assert place.said == [("go", "interrupt", "k1")]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 async def _asking(*facts, **more):
-    place = Scene(r1=[started("r1", "go"), *facts])
+    place = ScriptedBackend(r1=[started("r1", "go"), *facts])
     place.answers = {"go": "r1"}
-    talk, front = talk_of(place, **more)
+    talk, front = controller_of(place, **more)
     await talk.open()
     talk.entered("go")
     await eventually(lambda: any(reply.startswith("?") for reply in front.replies))
@@ -185,32 +193,32 @@ async def _asking(*facts, **more):
     ],
 )
 def test_a_question_is_answered_in_place(typed, given):
-    async def scene():
+    async def scenario():
         place, talk, _front = await _asking(ASKED)
         assert talk.entered(typed, "r1:a1") == "answer"
         await eventually(lambda: place.given == [given])
         assert talk.question is None
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("typed", ["yes please", "maybe", "yess", "да", "y n"])
 def test_anything_else_is_no_answer_and_the_line_stays(typed):
-    async def scene():
+    async def scenario():
         place, talk, front = await _asking(ASKED)
         assert talk.entered(typed, "r1:a1") == "refused"
         await eventually(lambda: "y allows it" in front.replies[-1])
         assert (place.given, talk.question) == ([], ASKED)
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8")
 def test_a_line_that_was_begun_before_the_question_is_a_message_and_no_answer():
-    async def scene():
+    async def scenario():
         place, talk, _front = await _asking(ASKED)
         place.answers["y"] = "r1"
         assert talk.entered("y", "") == "taken"
@@ -220,12 +228,12 @@ def test_a_line_that_was_begun_before_the_question_is_a_message_and_no_answer():
         assert place.given == []
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8")
 def test_questions_are_put_one_after_the_other_and_an_answer_from_elsewhere_takes_one_away():
-    async def scene():
+    async def scenario():
         place, talk, front = await _asking(ASKED, OTHER)
         assert talk.question == ASKED
         place.add("r1", ApprovalAnswered(1_000.0, "a1", "denied", "ann"))
@@ -236,12 +244,12 @@ def test_questions_are_put_one_after_the_other_and_an_answer_from_elsewhere_take
         assert place.given == []
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8", "H2")
 def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_older_line_answers_it():
-    async def scene():
+    async def scenario():
         place, talk, front = await _asking(ASKED)
         begun = talk.asking
         place.add("r1", ApprovalAnswered(1_000.0, "a1", "denied", "ann"), ended())
@@ -257,11 +265,11 @@ def test_the_next_run_puts_its_question_though_its_number_is_the_same_and_no_old
         await eventually(lambda: place.given == [("r2", "a1", "allow", "")])
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_a_question_for_words_takes_any_words_and_commands_stay_commands():
-    async def scene():
+    async def scenario():
         place, talk, front = await _asking(WHICH)
         assert talk.entered("/status", "r1:q1") == "taken"
         await eventually(lambda: front.replies[-1] == "Nothing runs.")
@@ -269,11 +277,11 @@ def test_a_question_for_words_takes_any_words_and_commands_stay_commands():
         await eventually(lambda: place.given == [("r1", "q1", "answer", "the blue one")])
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_all_of_long_arguments_is_seen_at_once_and_again():
-    async def scene():
+    async def scenario():
         long = ApprovalAsked(1_000.0, "a1", "c1", "shell", {"command": "x" * 5_000})
         _place, talk, front = await _asking(long)
         assert "x" * 5_000 in front.replies[-1]
@@ -282,12 +290,12 @@ def test_all_of_long_arguments_is_seen_at_once_and_again():
         assert talk.question == long
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("D8")
 def test_where_nobody_sits_the_answer_is_no():
-    async def scene():
+    async def scenario():
         place, talk, _front = await _asking(ASKED, WHICH, attended=False)
         await eventually(lambda: len(place.given) == 2)
         assert place.given == [
@@ -296,15 +304,15 @@ def test_where_nobody_sits_the_answer_is_no():
         ]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("G2", "H2")
 def test_ctrl_c_stops_the_run_the_second_one_leaves_and_idle_it_does_neither():
-    async def scene():
-        place = Scene(r1=[started("r1", "go")])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "go")])
         place.answers = {"go": "r1"}
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         assert talk.interrupt() == "idle"
         talk.entered("go")
@@ -317,30 +325,30 @@ def test_ctrl_c_stops_the_run_the_second_one_leaves_and_idle_it_does_neither():
         assert (talk.code, talk.interrupt()) == (130, "idle")
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_runs_that_others_begin_are_shown_and_those_of_before_are_not():
-    async def scene():
-        place = Scene(
+    async def scenario():
+        place = ScriptedBackend(
             old=[started("old", "before"), ended()], r2=[started("r2", "from the console"), ended()]
         )
         place.begun, place.known = ["old"], ("old",)
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         place.begin("r2")
         await eventually(lambda: front.lines)
         assert front.said == ["from the console"]
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_another_session_is_opened_without_leaving():
-    async def scene():
-        place = Scene(r1=[started("r1", "go")])
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "go")])
         place.answers = {"go": "r1"}
-        talk, front = talk_of(place)
+        talk, front = controller_of(place)
         await talk.open()
         talk.entered("go")
         await eventually(lambda: front.said == ["go"])
@@ -351,16 +359,16 @@ def test_another_session_is_opened_without_leaving():
         assert not talk.view().running
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 @pytest.mark.requirement("F8", "H2")
 def test_a_silence_is_told_by_what_is_waited_for_also_when_clocks_differ():
-    async def scene():
+    async def scenario():
         now = [5_000.0]
-        place = Scene(r1=[started("r1", "go", at=100.0)])
+        place = ScriptedBackend(r1=[started("r1", "go", at=100.0)])
         place.answers = {"go": "r1"}
-        talk, front = talk_of(place, wall=lambda: now[0])
+        talk, front = controller_of(place, wall=lambda: now[0])
         await talk.open()
         talk.entered("go")
         await eventually(lambda: front.said == ["go"])
@@ -371,19 +379,19 @@ def test_a_silence_is_told_by_what_is_waited_for_also_when_clocks_differ():
         assert talk.view().waiting == "waiting for an answer about shell make, 7 s"
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)
 
 
 def test_an_error_of_our_own_ends_the_chat_instead_of_hanging_it():
-    async def scene():
-        class Torn(Scene):
+    async def scenario():
+        class Torn(ScriptedBackend):
             async def next_run(self, session, seen):
                 raise ZeroDivisionError
 
-        talk, _front = talk_of(Torn())
+        talk, _front = controller_of(Torn())
         await talk.open()
         with pytest.raises(ZeroDivisionError):
             await asyncio.wait_for(talk.broken, 100)
         await talk.close()
 
-    play(scene)
+    run_scenario(scenario)

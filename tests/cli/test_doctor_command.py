@@ -5,7 +5,7 @@ import os
 import sqlite3
 
 import pytest
-from commands import command
+from support.processes.commands import command
 
 from turnbuckle.cli.main import main
 from turnbuckle.journal.sqlite.folder import DATABASE

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command, configure, provider, start
+from support.processes.commands import command, configure, provider, start
 
 from turnbuckle.cli.listener import listener_at
 from turnbuckle.cli.main import main

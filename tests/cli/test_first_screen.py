@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ENVIRONMENT
+from support.processes.commands import ENVIRONMENT
 
 from turnbuckle.cli.first_screen import Quieter, browser_command, first_screen, open_browser, reachable
 from turnbuckle.config import load

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import provider
+from support.processes.commands import provider
 
 from turnbuckle.cli.init.questions import NoAnswer, Questions
 from turnbuckle.cli.main import main

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from commands import command
+from support.processes.commands import command
 
 from turnbuckle.server.http.auth import Auth
 from turnbuckle.server.http.exchange import Problem

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import command, configure, facts_of, provider
+from support.processes.commands import command, configure, facts_of, provider
 
 from turnbuckle.lab.received import brings_results, last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Case, Finish, KillAfter, LabRequest, Pace, Say, ScriptItem

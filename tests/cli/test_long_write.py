@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from commands import command, configure, facts_of, provider
-from histories import in_pieces
+from support.processes.commands import command, configure, facts_of, provider
+from support.turns.histories import in_pieces
 
 from turnbuckle.lab.cases.drafts import PATH, SIZE, TEXT
 from turnbuckle.turn.facts import Decided, RunEnded, Streamed, ToolStarted

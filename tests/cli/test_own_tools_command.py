@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commands import command
+from support.processes.commands import command
 
 TOOLS = '''
 from turnbuckle import ToolContext, tool

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from commands import command
+from support.processes.commands import command
 
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.tools.background import BackgroundProcess, Processes

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ENVIRONMENT, command, configure, facts_of, history_of, provider, start
+from support.processes.commands import ENVIRONMENT, command, configure, facts_of, history_of, provider, start
 
 from turnbuckle.cli.main import main
 from turnbuckle.lab.script import Call, Case, Finish, Say, Stall

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import configure, facts_of, provider, start
+from support.processes.commands import configure, facts_of, provider, start
 
 from turnbuckle.cli.main import main
 from turnbuckle.cli.remote import Remote

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from call_stage import Stage, on_stage, route_to
+from support.calls.attempts import AttemptHarness, route_to, run_scenario
 
 from turnbuckle.call.presets import PRESETS, Preset
 from turnbuckle.cli.doctor.finding import Finding, all_well
@@ -38,10 +38,12 @@ NO_TOOLS = Case(
 
 
 def tried(case: Case | str, protocol: ProtocolName, **fields: Any) -> RouteTrial:
-    async def scene(stage: Stage) -> RouteTrial:
-        return await try_route(route_to(stage.provider.url + "/v1", protocol, **fields), clock=stage.clock)
+    async def scenario(harness: AttemptHarness) -> RouteTrial:
+        return await try_route(
+            route_to(harness.provider.url + "/v1", protocol, **fields), clock=harness.clock
+        )
 
-    return on_stage(find_case(case) if isinstance(case, str) else case, scene)
+    return run_scenario(find_case(case) if isinstance(case, str) else case, scenario)
 
 
 @pytest.mark.requirement("H2")
@@ -136,30 +138,30 @@ def test_where_the_key_comes_from_is_named_and_the_key_is_not() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_the_models_of_a_provider_are_listed(protocol: ProtocolName) -> None:
-    async def scene(stage: Stage) -> Any:
-        return await models_of(route_to(stage.provider.url + "/v1", protocol))
+    async def scenario(harness: AttemptHarness) -> Any:
+        return await models_of(route_to(harness.provider.url + "/v1", protocol))
 
-    assert "lab:happy" in on_stage(find_case("happy"), scene)
+    assert "lab:happy" in run_scenario(find_case("happy"), scenario)
 
 
 def test_a_provider_without_a_list_says_why() -> None:
-    async def scene(stage: Stage) -> Any:
-        return await models_of(route_to(stage.provider.url + "/elsewhere"))
+    async def scenario(harness: AttemptHarness) -> Any:
+        return await models_of(route_to(harness.provider.url + "/elsewhere"))
 
-    assert on_stage(find_case("happy"), scene).kind == "not_found"
+    assert run_scenario(find_case("happy"), scenario).kind == "not_found"
 
 
 def test_servers_that_answer_on_this_machine_are_found_and_others_are_not() -> None:
-    async def scene(stage: Stage) -> list[FoundProvider]:
-        here = Preset("openai_chat", stage.provider.url + "/v1")
+    async def scenario(harness: AttemptHarness) -> list[FoundProvider]:
+        here = Preset("openai_chat", harness.provider.url + "/v1")
         nobody = Preset("openai_chat", "http://127.0.0.1:9/v1")
         away = Preset("openai_chat", "https://api.example.org/v1")
-        no_list = Preset("openai_chat", stage.provider.url + "/elsewhere")
+        no_list = Preset("openai_chat", harness.provider.url + "/elsewhere")
         found = await servers_found({"here": here, "nobody": nobody, "away": away, "no_list": no_list})
-        assert all("authorization" not in request.headers for request in stage.provider.requests)
+        assert all("authorization" not in request.headers for request in harness.provider.requests)
         return found
 
-    (found,) = on_stage(GOOD, scene)
+    (found,) = run_scenario(GOOD, scenario)
     assert found.preset == "here"
     assert "lab:good" in found.models
 

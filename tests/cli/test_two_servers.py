@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from commands import Ran, command, start
-from live_scenes import LAST, answer
-from server_process import ServerProcess, lived
+from support.processes.commands import Ran, command, start
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.scripted_models import LAST, answer
 
 from turnbuckle.cli.exits import FAILED
 from turnbuckle.journal.sqlite.folder import FolderLock
@@ -22,7 +22,7 @@ async def beside(server: ServerProcess, *arguments: str) -> Ran:
 def test_a_second_server_is_refused_and_readers_work_beside_the_first(tmp_path: Path):
     """M1, M5."""
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         assert (await server.post("/v1/sessions", {"id": "talk", "title": "About screws"})).status == 201
         reply = await server.post("/v1/sessions/talk/messages", {"input": "go"})
@@ -36,7 +36,7 @@ def test_a_second_server_is_refused_and_readers_work_beside_the_first(tmp_path: 
         view = await server.ended(again.json["id"])
         return server.pid, run, (second, writer), (runs, shown), view, await server.stop()
 
-    pid, run, refused, readers, view, code = lived(scene, tmp_path, answer)
+    pid, run, refused, readers, view, code = run_process_scenario(scenario, tmp_path, answer)
     for ran in refused:
         assert ran.code == FAILED, ran
         assert str(pid) in ran.err

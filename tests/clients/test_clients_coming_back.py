@@ -1,8 +1,8 @@
 """A reader that leaves a background response and comes back by the number of the last event that it has."""
 
 import pytest
-from client_scenes import CUT_AT, NARRATION, WRITTEN
-from client_stage import Stage
+from support.clients.client_harness import ClientHarness
+from support.clients.client_scenarios import CUT_AT, NARRATION, WRITTEN
 
 from turnbuckle.lab.cases.whole import ANSWER
 
@@ -21,32 +21,34 @@ CLIENTS = [
 @pytest.mark.requirement("F4", "F10")
 @pytest.mark.parametrize("client, way", CLIENTS)
 @pytest.mark.parametrize("leave_after", [1, 2, 7, 20])
-def test_who_comes_back_gets_each_event_once(client_stage: Stage, client: str, way: str, leave_after: int):
+def test_who_comes_back_gets_each_event_once(clients: ClientHarness, client: str, way: str, leave_after: int):
     """C19."""
-    seen = client_stage.ask(client, "responses", way, "happy", leave_after=leave_after)
+    seen = clients.ask(client, "responses", way, "happy", leave_after=leave_after)
     assert seen.error is None
     assert seen.numbers == list(range(len(seen.numbers)))
     assert seen.text == seen.final == ANSWER
     assert seen.finish == "completed"
-    assert len(client_stage.upstream(seen.key)) == 1
+    assert len(clients.upstream(seen.key)) == 1
 
 
 @pytest.mark.requirement("F4", "F10")
 @pytest.mark.parametrize("client, way", CLIENTS)
-def test_who_comes_back_behind_a_tool_of_the_server_sees_it_once(client_stage: Stage, client: str, way: str):
+def test_who_comes_back_behind_a_tool_of_the_server_sees_it_once(
+    clients: ClientHarness, client: str, way: str
+):
     """C19."""
-    seen = client_stage.ask(client, "responses", way, "tool", leave_after=14)
+    seen = clients.ask(client, "responses", way, "tool", leave_after=14)
     assert seen.error is None
     assert seen.numbers == list(range(len(seen.numbers)))
     assert seen.text == seen.final == NARRATION + WRITTEN
-    assert len(client_stage.upstream(seen.key)) == 3
+    assert len(clients.upstream(seen.key)) == 3
 
 
 @pytest.mark.requirement("F4", "F10")
 @pytest.mark.parametrize("client, way", CLIENTS)
-def test_who_leaves_during_a_stall_finds_the_whole_answer(client_stage: Stage, client: str, way: str):
+def test_who_leaves_during_a_stall_finds_the_whole_answer(clients: ClientHarness, client: str, way: str):
     """C19."""
-    seen = client_stage.ask(client, "responses", way, "stall", leave_after=13)
+    seen = clients.ask(client, "responses", way, "stall", leave_after=13)
     assert seen.error is None
     assert seen.numbers == list(range(len(seen.numbers)))
     assert seen.text == seen.final == ANSWER

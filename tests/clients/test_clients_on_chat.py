@@ -1,8 +1,8 @@
 """Other people's clients on /v1/chat/completions: what each of them shows is what happened."""
 
 import pytest
-from client_scenes import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
-from client_stage import OFFICIAL, ON_CHAT, Seen, Stage
+from support.clients.client_harness import OFFICIAL, ON_CHAT, ClientHarness, Seen
+from support.clients.client_scenarios import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 
@@ -24,14 +24,14 @@ def calls(seen: Seen) -> list[dict[str, str]]:
 
 
 @pytest.mark.requirement("F1", "F10")
-def test_an_answer_arrives_whole_and_once(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "chat", way, "happy")
+def test_an_answer_arrives_whole_and_once(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "chat", way, "happy")
     assert seen.error is None
     assert seen.text == ANSWER
     assert seen.final in (None, ANSWER)
     assert seen.finish == finish(client, "stop")
     assert seen.calls == seen.ran == []
-    assert len(client_stage.upstream(seen.key)) == 1
+    assert len(clients.upstream(seen.key)) == 1
     if way == "stream" and client not in NO_REASONING:
         assert seen.reasoning == THOUGHT
     if way == "plain" or (way == "stream" and client in OFFICIAL):
@@ -42,16 +42,16 @@ def test_an_answer_arrives_whole_and_once(client_stage: Stage, client: str, way:
 
 
 @pytest.mark.requirement("F3", "F10")
-def test_a_tool_of_the_server_is_run_by_the_server_alone(client_stage: Stage, client: str, way: str):
+def test_a_tool_of_the_server_is_run_by_the_server_alone(clients: ClientHarness, client: str, way: str):
     """C18."""
-    seen = client_stage.ask(client, "chat", way, "tool")
+    seen = clients.ask(client, "chat", way, "tool")
     assert seen.error is None
     assert seen.text == f"{NARRATION}\n\n{WRITTEN}"
     assert seen.final in (None, seen.text)
     assert seen.finish == finish(client, "stop")
     assert seen.calls == seen.ran == []
-    assert client_stage.note(seen.key) == NOTE
-    assert len(client_stage.upstream(seen.key)) == 3
+    assert clients.note(seen.key) == NOTE
+    assert len(clients.upstream(seen.key)) == 3
     if way == "stream" and client in OFFICIAL:
         assert seen.shown == [
             "write_file running",
@@ -62,20 +62,20 @@ def test_a_tool_of_the_server_is_run_by_the_server_alone(client_stage: Stage, cl
 
 
 @pytest.mark.requirement("F10", "B3")
-def test_a_stall_in_the_middle_is_not_seen(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "chat", way, "stall")
+def test_a_stall_in_the_middle_is_not_seen(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "chat", way, "stall")
     assert seen.error is None
     assert seen.text == ANSWER
     assert seen.final in (None, ANSWER)
     assert seen.finish == finish(client, "stop")
-    assert len(client_stage.upstream(seen.key)) == 2
+    assert len(clients.upstream(seen.key)) == 2
 
 
 @pytest.mark.requirement("F10", "C6")
 def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
-    client_stage: Stage, client: str, way: str
+    clients: ClientHarness, client: str, way: str
 ):
-    seen = client_stage.ask(client, "chat", way, "dies")
+    seen = clients.ask(client, "chat", way, "dies")
     assert seen.text.startswith(f"{ANSWER[:CUT_AT]}\n\n[Not finished: ")
     assert seen.text.endswith("]")
     assert seen.final in (None, seen.text)
@@ -91,10 +91,11 @@ def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
 
 @pytest.mark.requirement("F1", "F10", "C6")
 @pytest.mark.parametrize(
-    "scene, words", [("refused", "the provider does not know this key"), ("broken", "the engine is broken")]
+    "scenario, words",
+    [("refused", "the provider does not know this key"), ("broken", "the engine is broken")],
 )
-def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str, scene: str, words: str):
-    seen = client_stage.ask(client, "chat", way, scene, retries=0)
+def test_a_failed_turn_is_an_error(clients: ClientHarness, client: str, way: str, scenario: str, words: str):
+    seen = clients.ask(client, "chat", way, scenario, retries=0)
     assert seen.error is not None
     assert words in seen.error.message
     assert seen.text == ""
@@ -103,32 +104,32 @@ def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str, s
 
 @pytest.mark.requirement("F10", "C6")
 def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(
-    client_stage: Stage, client: str, way: str
+    clients: ClientHarness, client: str, way: str
 ):
-    seen = client_stage.ask(client, "chat", way, "breaks-later")
+    seen = clients.ask(client, "chat", way, "breaks-later")
     assert seen.text == "[Not finished: the engine is broken]"
-    assert client_stage.note(seen.key) == NOTE
+    assert clients.note(seen.key) == NOTE
 
 
 @pytest.mark.requirement("F10", "F11")
-@pytest.mark.parametrize("scene", ["weather", "cut-weather"])
+@pytest.mark.parametrize("scenario", ["weather", "cut-weather"])
 def test_a_call_of_the_clients_own_tool_is_handed_over_whole(
-    client_stage: Stage, client: str, way: str, scene: str
+    clients: ClientHarness, client: str, way: str, scenario: str
 ):
-    seen = client_stage.ask(client, "chat", way, scene, model="lab", tools=True)
+    seen = clients.ask(client, "chat", way, scenario, model="lab", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS
     assert seen.ran == ["get_weather"]
     assert seen.text == SUNNY
     assert seen.finish == finish(client, "stop")
-    assert len(client_stage.upstream(seen.key)) == {"weather": 2, "cut-weather": 4}[scene]
+    assert len(clients.upstream(seen.key)) == {"weather": 2, "cut-weather": 4}[scenario]
 
 
 @pytest.mark.requirement("F10", "F11")
-def test_tools_of_both_sides_work_in_one_turn(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "chat", way, "mixed", tools=True)
+def test_tools_of_both_sides_work_in_one_turn(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "chat", way, "mixed", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS
     assert seen.ran == ["get_weather"]
     assert seen.text == SUNNY
-    assert client_stage.note(seen.key) == NOTE
+    assert clients.note(seen.key) == NOTE

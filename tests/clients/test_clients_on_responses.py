@@ -1,8 +1,8 @@
 """Other people's clients on /v1/responses: what each of them shows is what happened."""
 
 import pytest
-from client_scenes import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
-from client_stage import AGENTS, OFFICIAL, ON_RESPONSES, Seen, Stage
+from support.clients.client_harness import AGENTS, OFFICIAL, ON_RESPONSES, ClientHarness, Seen
+from support.clients.client_scenarios import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
 
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
 
@@ -39,16 +39,16 @@ def calls(seen: Seen) -> list[dict[str, str]]:
 
 
 @pytest.mark.requirement("F4", "F10")
-def test_an_answer_arrives_whole_and_once(client_stage: Stage, client: str, way: str):
+def test_an_answer_arrives_whole_and_once(clients: ClientHarness, client: str, way: str):
     """C19."""
-    seen = client_stage.ask(client, "responses", way, "happy")
+    seen = clients.ask(client, "responses", way, "happy")
     assert seen.error is None
     assert seen.text == ANSWER
     assert seen.final in (None, ANSWER)
     assert finished(seen, client, way)
     assert seen.calls == seen.ran == []
     assert seen.numbers == list(range(len(seen.numbers)))
-    assert len(client_stage.upstream(seen.key)) == 1
+    assert len(clients.upstream(seen.key)) == 1
     if way == "stream":
         assert seen.reasoning == THOUGHT
     assert seen.usage is not None
@@ -59,10 +59,10 @@ def test_an_answer_arrives_whole_and_once(client_stage: Stage, client: str, way:
 
 @pytest.mark.requirement("F4", "F10")
 def test_a_tool_of_the_server_is_shown_and_run_by_the_server_alone(
-    client_stage: Stage, client: str, way: str
+    clients: ClientHarness, client: str, way: str
 ):
     """C18."""
-    seen = client_stage.ask(client, "responses", way, "tool")
+    seen = clients.ask(client, "responses", way, "tool")
     assert seen.error is None
     last_only = client in AGENTS
     assert seen.text == (WRITTEN if last_only and way == "plain" else NARRATION + WRITTEN)
@@ -75,25 +75,25 @@ def test_a_tool_of_the_server_is_shown_and_run_by_the_server_alone(
         assert seen.shown == [
             f"mcp.{name} {what}" for name in ("write_file", "read_file") for what in ("called", "completed")
         ]
-    assert client_stage.note(seen.key) == NOTE
-    assert len(client_stage.upstream(seen.key)) == 3
+    assert clients.note(seen.key) == NOTE
+    assert len(clients.upstream(seen.key)) == 3
 
 
 @pytest.mark.requirement("F4", "F10", "B3")
-def test_a_stall_in_the_middle_is_not_seen(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "responses", way, "stall")
+def test_a_stall_in_the_middle_is_not_seen(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "responses", way, "stall")
     assert seen.error is None
     assert seen.text == ANSWER
     assert seen.final in (None, ANSWER)
     assert finished(seen, client, way)
-    assert len(client_stage.upstream(seen.key)) == 2
+    assert len(clients.upstream(seen.key)) == 2
 
 
 @pytest.mark.requirement("F4", "F10", "C6")
 def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
-    client_stage: Stage, client: str, way: str
+    clients: ClientHarness, client: str, way: str
 ):
-    seen = client_stage.ask(client, "responses", way, "dies")
+    seen = clients.ask(client, "responses", way, "dies")
     assert not finished(seen, client, way)
     if shows_nothing_unfinished(seen, client, way):
         return
@@ -101,8 +101,8 @@ def test_an_answer_that_was_never_finished_says_so_where_everybody_looks(
 
 
 @pytest.mark.requirement("F4", "F10", "C6")
-def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "responses", way, "refused", retries=0)
+def test_a_failed_turn_is_an_error(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "responses", way, "refused", retries=0)
     assert seen.error is not None
     assert "the provider does not know this key" in seen.error.message
     assert seen.text == ""
@@ -111,33 +111,33 @@ def test_a_failed_turn_is_an_error(client_stage: Stage, client: str, way: str):
 
 @pytest.mark.requirement("F4", "F10", "C6")
 def test_what_was_done_before_a_turn_broke_is_not_done_again_by_a_client(
-    client_stage: Stage, client: str, way: str
+    clients: ClientHarness, client: str, way: str
 ):
-    seen = client_stage.ask(client, "responses", way, "breaks-later")
-    assert client_stage.note(seen.key) == NOTE
+    seen = clients.ask(client, "responses", way, "breaks-later")
+    assert clients.note(seen.key) == NOTE
     if not shows_nothing_unfinished(seen, client, way):
         assert seen.text == "[Not finished: the engine is broken]"
 
 
 @pytest.mark.requirement("F10", "F11")
-@pytest.mark.parametrize("scene", ["weather", "cut-weather"])
+@pytest.mark.parametrize("scenario", ["weather", "cut-weather"])
 def test_a_call_of_the_clients_own_tool_is_handed_over_whole(
-    client_stage: Stage, client: str, way: str, scene: str
+    clients: ClientHarness, client: str, way: str, scenario: str
 ):
-    seen = client_stage.ask(client, "responses", way, scene, model="lab", tools=True)
+    seen = clients.ask(client, "responses", way, scenario, model="lab", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS
     assert seen.ran == ["get_weather"]
     assert seen.text == SUNNY
     assert finished(seen, client, way)
-    assert len(client_stage.upstream(seen.key)) == {"weather": 2, "cut-weather": 4}[scene]
+    assert len(clients.upstream(seen.key)) == {"weather": 2, "cut-weather": 4}[scenario]
 
 
 @pytest.mark.requirement("F10", "F11")
-def test_tools_of_both_sides_work_in_one_turn(client_stage: Stage, client: str, way: str):
-    seen = client_stage.ask(client, "responses", way, "mixed", tools=True)
+def test_tools_of_both_sides_work_in_one_turn(clients: ClientHarness, client: str, way: str):
+    seen = clients.ask(client, "responses", way, "mixed", tools=True)
     assert seen.error is None
     assert calls(seen) == CALLS
     assert seen.ran == ["get_weather"]
     assert seen.text == SUNNY
-    assert client_stage.note(seen.key) == NOTE
+    assert clients.note(seen.key) == NOTE

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from client_scenes import FORM
-from client_stage import ON_CHAT, ON_RESPONSES, Stage
+from support.clients.client_harness import ON_CHAT, ON_RESPONSES, ClientHarness
+from support.clients.client_scenarios import FORM
 
 pytestmark = pytest.mark.process
 
@@ -18,11 +18,11 @@ EVERYBODY = [
 @pytest.mark.parametrize("model", ["lab", "agent"])
 @pytest.mark.parametrize("surface, client", EVERYBODY)
 def test_an_answer_has_the_form_that_the_client_asked_for(
-    client_stage: Stage, surface: str, client: str, model: str
+    clients: ClientHarness, surface: str, client: str, model: str
 ):
-    seen = client_stage.ask(client, surface, "form", "form", model=model)
+    seen = clients.ask(client, surface, "form", "form", model=model)
     assert seen.error is None
     assert json.loads(seen.text) == json.loads(FORM)
-    (asked,) = client_stage.upstream(seen.key)
+    (asked,) = clients.upstream(seen.key)
     schema = asked.body["response_format"]["json_schema"]["schema"]
     assert set(schema["properties"]) == {"city", "sunny"}

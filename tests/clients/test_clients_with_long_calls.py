@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from client_scenes import LONG
-from client_stage import ON_CHAT, ON_RESPONSES, Stage
+from support.clients.client_harness import ON_CHAT, ON_RESPONSES, ClientHarness
+from support.clients.client_scenarios import LONG
 
 pytestmark = pytest.mark.process
 
@@ -17,13 +17,13 @@ STREAMED = [
 @pytest.mark.requirement("F10", "F11")
 @pytest.mark.parametrize("surface, client", STREAMED)
 def test_a_call_of_30000_characters_arrives_whole_though_every_stream_dies_after_4000(
-    client_stage: Stage, surface: str, client: str
+    clients: ClientHarness, surface: str, client: str
 ):
-    seen = client_stage.ask(client, surface, "stream", "long", model="lab", tools=True)
+    seen = clients.ask(client, surface, "stream", "long", model="lab", tools=True)
     assert seen.error is None
     assert [(call["name"], json.loads(call["arguments"])) for call in seen.calls] == [
         ("keep_text", {"text": LONG})
     ]
     assert seen.ran == ["keep_text"]
     assert seen.text == "It is kept."
-    assert len(client_stage.upstream(seen.key)) > len(LONG) // 4000
+    assert len(clients.upstream(seen.key)) > len(LONG) // 4000

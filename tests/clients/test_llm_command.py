@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from client_scenes import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
-from client_stage import Stage, new_key, prompt
-from commands import ENVIRONMENT, Ran
+from support.clients.client_harness import ClientHarness, new_key, prompt
+from support.clients.client_scenarios import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
+from support.processes.commands import ENVIRONMENT, Ran
 
 from turnbuckle.lab.cases.whole import ANSWER
 
@@ -22,10 +22,10 @@ def get_weather(city: str) -> str:
 """
 
 
-def llm(folder: Path, stage: Stage, *arguments: str) -> Ran:
+def llm(folder: Path, harness: ClientHarness, *arguments: str) -> Ran:
     """The command with a home of its own, so that it finds nobody's keys and keeps nothing."""
     done = subprocess.run(
-        [str(LLM), "openai", "endpoint", stage.base_url, "--key", "any", *arguments],
+        [str(LLM), "openai", "endpoint", harness.base_url, "--key", "any", *arguments],
         check=False,
         cwd=folder,
         env={**ENVIRONMENT, "LLM_USER_PATH": str(folder)},
@@ -38,50 +38,50 @@ def llm(folder: Path, stage: Stage, *arguments: str) -> Ran:
 
 
 @pytest.mark.requirement("F10")
-@pytest.mark.parametrize("way, scene", [*((way, "happy") for way in WAYS), ("stream", "stall")])
-def test_llm_prints_the_whole_answer(tmp_path: Path, client_stage: Stage, way: str, scene: str):
-    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt(scene, new_key()))
+@pytest.mark.parametrize("way, scenario", [*((way, "happy") for way in WAYS), ("stream", "stall")])
+def test_llm_prints_the_whole_answer(tmp_path: Path, clients: ClientHarness, way: str, scenario: str):
+    ran = llm(tmp_path, clients, "-m", "agent", *WAYS[way], prompt(scenario, new_key()))
     assert (ran.code, ran.out) == (0, f"{ANSWER}\n"), ran.err
 
 
 @pytest.mark.requirement("F10")
 @pytest.mark.parametrize("way", ["stream", "responses"])
-def test_llm_leaves_the_servers_tools_to_the_server(tmp_path: Path, client_stage: Stage, way: str):
+def test_llm_leaves_the_servers_tools_to_the_server(tmp_path: Path, clients: ClientHarness, way: str):
     """C18."""
     key = new_key()
-    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("tool", key))
+    ran = llm(tmp_path, clients, "-m", "agent", *WAYS[way], prompt("tool", key))
     between = "" if way == "responses" else "\n\n"
     assert (ran.code, ran.out) == (0, f"{NARRATION}{between}{WRITTEN}\n"), ran.err
-    assert client_stage.note(key) == NOTE
-    assert len(client_stage.upstream(key)) == 3
+    assert clients.note(key) == NOTE
+    assert len(clients.upstream(key)) == 3
 
 
 @pytest.mark.requirement("F10", "F11")
 @pytest.mark.parametrize("way", ["stream", "responses"])
-def test_llm_runs_its_own_tool(tmp_path: Path, client_stage: Stage, way: str):
+def test_llm_runs_its_own_tool(tmp_path: Path, clients: ClientHarness, way: str):
     asked = prompt("cut-weather", new_key())
-    ran = llm(tmp_path, client_stage, "-m", "lab", *WAYS[way], "--functions", WEATHER, "--td", asked)
+    ran = llm(tmp_path, clients, "-m", "lab", *WAYS[way], "--functions", WEATHER, "--td", asked)
     assert (ran.code, ran.out) == (0, f"{SUNNY}\n"), ran.err
     assert ran.err.count("Tool call: get_weather") == 1
 
 
 @pytest.mark.requirement("F10", "C6")
 @pytest.mark.parametrize("way", WAYS)
-def test_llm_fails_when_the_turn_failed(tmp_path: Path, client_stage: Stage, way: str):
-    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("refused", new_key()))
+def test_llm_fails_when_the_turn_failed(tmp_path: Path, clients: ClientHarness, way: str):
+    ran = llm(tmp_path, clients, "-m", "agent", *WAYS[way], prompt("refused", new_key()))
     assert ran.code == 1
     assert "the provider does not know this key" in ran.err
 
 
 @pytest.mark.requirement("F10", "C6")
 @pytest.mark.parametrize("way", ["stream", "responses"])
-def test_llm_shows_that_an_answer_was_never_finished(tmp_path: Path, client_stage: Stage, way: str):
-    ran = llm(tmp_path, client_stage, "-m", "agent", *WAYS[way], prompt("dies", new_key()))
+def test_llm_shows_that_an_answer_was_never_finished(tmp_path: Path, clients: ClientHarness, way: str):
+    ran = llm(tmp_path, clients, "-m", "agent", *WAYS[way], prompt("dies", new_key()))
     assert ran.out.startswith(ANSWER[:CUT_AT])
     assert "[Not finished: " in ran.out
 
 
 @pytest.mark.requirement("F1", "F10")
-def test_llm_lists_the_agent_and_the_routes(tmp_path: Path, client_stage: Stage):
-    ran = llm(tmp_path, client_stage, "--models")
+def test_llm_lists_the_agent_and_the_routes(tmp_path: Path, clients: ClientHarness):
+    ran = llm(tmp_path, clients, "--models")
     assert (ran.code, ran.out.split()) == (0, ["agent", "lab"]), ran.err

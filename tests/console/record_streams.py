@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from live_stage import Address, Frame, door, eventually, played
-from server_process import lived
+from support.processes.server_process import run_process_scenario
+from support.server.live_server import ApiClient, Frame, eventually, gate, run_scenario
 
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.lab.received import brings_results, last_user_text, shown_draft
@@ -62,22 +62,22 @@ def told(run: str, after: int = 0) -> str:
     return f"/v1/runs/{run}/events?told=true&after={after}"
 
 
-async def recorded(stage: Address, run: str, frames: list[Frame] | None = None) -> bytes:
+async def recorded(api: ApiClient, run: str, frames: list[Frame] | None = None) -> bytes:
     """A run's events as they came, or from the first on, with what the server says of it in front."""
-    frames = await stage.read(told(run)) if frames is None else frames
-    view = await stage.run(run)
+    frames = await api.read(told(run)) if frames is None else frames
+    view = await api.run(run)
     head: dict[str, Any] = {key: view[key] for key in _SHOWN}
     head["draft_texts"] = {
-        name: (await stage.get(f"/v1/runs/{run}/drafts/{name}")).json["text"] for name in view["drafts"]
+        name: (await api.get(f"/v1/runs/{run}/drafts/{name}")).json["text"] for name in view["drafts"]
     }
-    head["ledger"] = (await stage.get(f"/v1/runs/{run}/ledger")).json["entries"]
-    head["approvals"] = (await stage.get(f"/v1/runs/{run}/approvals")).json["data"]
+    head["ledger"] = (await api.get(f"/v1/runs/{run}/ledger")).json["entries"]
+    head["approvals"] = (await api.get(f"/v1/runs/{run}/approvals")).json["data"]
     return b": " + msgspec.json.encode(head) + b"\n\n" + b"".join(frame.raw + b"\n\n" for frame in frames)
 
 
-async def simply(stage: Any, text: str = "go", **more: Any) -> bytes:
-    run = await stage.begin(text, **more)
-    return await recorded(stage, run)
+async def simply(api: Any, text: str = "go", **more: Any) -> bytes:
+    run = await api.begin(text, **more)
+    return await recorded(api, run)
 
 
 # What the model says
@@ -151,14 +151,14 @@ def sleeps(request: LabRequest) -> Any:
 
 def says_half(request: LabRequest) -> Any:
     if request.number == 1:
-        return [Say("One, two, "), door(1), Finish()]
+        return [Say("One, two, "), gate(1), Finish()]
     return [Say("three."), Finish()]
 
 
 def talks_long(request: LabRequest) -> Any:
     if "more" in last_user_text(request):
         return [Say("And that, too."), Finish()]
-    return [Say("First this."), door(1), Finish()]
+    return [Say("First this."), gate(1), Finish()]
 
 
 def declines(request: LabRequest) -> Any:
@@ -201,21 +201,21 @@ def never_ends(request: LabRequest) -> Any:
 # Scenes
 
 
-async def answered(stage: Any, decision: dict[str, str]) -> bytes:
-    run = await stage.begin()
-    async with stage.listen(told(run)) as listener:
+async def answered(api: Any, decision: dict[str, str]) -> bytes:
+    run = await api.begin()
+    async with api.listen(told(run)) as listener:
         await listener.until(b"event: approval_asked\n")
-        (asked,) = (await stage.get(f"/v1/runs/{run}/approvals")).json["data"]
-        await stage.post(f"/v1/runs/{run}/approvals/{asked['id']}", decision)
-        return await recorded(stage, run, await listener.rest())
+        (asked,) = (await api.get(f"/v1/runs/{run}/approvals")).json["data"]
+        await api.post(f"/v1/runs/{run}/approvals/{asked['id']}", decision)
+        return await recorded(api, run, await listener.rest())
 
 
-async def stopped(stage: Any) -> bytes:
-    run = await stage.begin()
-    async with stage.listen(told(run)) as listener:
+async def stopped(api: Any) -> bytes:
+    run = await api.begin()
+    async with api.listen(told(run)) as listener:
         await listener.until(b"event: tool_said\n")
-        await stage.post(f"/v1/runs/{run}/stop")
-        return await recorded(stage, run, await listener.rest())
+        await api.post(f"/v1/runs/{run}/stop")
+        return await recorded(api, run, await listener.rest())
 
 
 async def killed(server: Any, *, at: bytes, opens: int = 0) -> bytes:
@@ -245,20 +245,20 @@ async def left(server: Any) -> bytes:
     return await recorded(server, run, [*seen, *await server.read(told(run, int(seen[-2].id)))])
 
 
-async def steered(stage: Any) -> bytes:
-    run = await stage.begin("go", session="s")
-    async with stage.listen(told(run)) as listener:
+async def steered(api: Any) -> bytes:
+    run = await api.begin("go", session="s")
+    async with api.listen(told(run)) as listener:
         await listener.until(b"this.")
-        await stage.post("/v1/sessions/s/messages", {"input": "and more", "busy": "steer"})
+        await api.post("/v1/sessions/s/messages", {"input": "and more", "busy": "steer"})
         await listener.until(b"event: user_spoke\n")
-        stage.behind.doors.open(1)
-        return await recorded(stage, run, await listener.rest())
+        api.behind.gates.open(1)
+        return await recorded(api, run, await listener.rest())
 
 
-async def gives_up(stage: Any) -> bytes:
-    run = await stage.begin()
-    await eventually(lambda: len(stage.lab.requests) >= 2)
-    return await recorded(stage, run)
+async def gives_up(api: Any) -> bytes:
+    run = await api.begin()
+    await eventually(lambda: len(api.lab.requests) >= 2)
+    return await recorded(api, run)
 
 
 async def merged(server: Any) -> bytes:
@@ -288,25 +288,25 @@ ASKS = '[tools.approval]\nshell = "ask"'
 
 
 def live(
-    model: Any, scene: Callable[..., Awaitable[bytes]] = simply, **settings: Any
+    model: Any, scenario: Callable[..., Awaitable[bytes]] = simply, **settings: Any
 ) -> Callable[[Path], bytes]:
-    return lambda folder: played(scene, folder, model, **settings)
+    return lambda folder: run_scenario(scenario, folder, model, **settings)
 
 
-def process(model: Any, scene: Callable[..., Awaitable[bytes]]) -> Callable[[Path], bytes]:
-    return lambda folder: lived(scene, folder, model, server="drain = 0")
+def process(model: Any, scenario: Callable[..., Awaitable[bytes]]) -> Callable[[Path], bytes]:
+    return lambda folder: run_process_scenario(scenario, folder, model, server="drain = 0")
 
 
 def with_spare(model: Any) -> Callable[[Path], bytes]:
     """Two routes to the same provider."""
 
-    async def scene(server: Any) -> bytes:
+    async def scenario(server: Any) -> bytes:
         file = server.folder / "turnbuckle.toml"
         file.write_text(file.read_text() + SECOND_ROUTE.format(url=server.behind.lab.url))
         await server.start()
         return await simply(server)
 
-    return lambda folder: lived(scene, folder, model)
+    return lambda folder: run_process_scenario(scenario, folder, model)
 
 
 SCENES: dict[str, Callable[[Path], bytes]] = {
@@ -317,12 +317,12 @@ SCENES: dict[str, Callable[[Path], bytes]] = {
     "rate_limited": live(full_up),
     "fallback": with_spare(fails_on_main),
     "drafts": live(killed_every_700),
-    "merged": lambda folder: lived(merged, folder, cut_in_text),
-    "allowed": live(asks_first, lambda stage: answered(stage, {"decision": "allow"}), more=ASKS),
+    "merged": lambda folder: run_process_scenario(merged, folder, cut_in_text),
+    "allowed": live(asks_first, lambda api: answered(api, {"decision": "allow"}), more=ASKS),
     "denied": live(
-        asks_first, lambda stage: answered(stage, {"decision": "deny", "text": "not today"}), more=ASKS
+        asks_first, lambda api: answered(api, {"decision": "deny", "text": "not today"}), more=ASKS
     ),
-    "question": live(has_a_question, lambda stage: answered(stage, {"decision": "answer", "text": "blue"})),
+    "question": live(has_a_question, lambda api: answered(api, {"decision": "answer", "text": "blue"})),
     "expired": live(asks_first, more=ASKS, tools="answer_seconds = 0.3"),
     "stopped_tool": live(sleeps, stopped),
     "killed_in_text": process(says_half, lambda server: killed(server, at=b"two, ")),
@@ -330,7 +330,7 @@ SCENES: dict[str, Callable[[Path], bytes]] = {
     "left": process(says_half, left),
     "steered": live(talks_long, steered),
     "refused": live(declines),
-    "handed": live(calls_the_client, lambda stage: simply(stage, "weather?", tools=[WEATHER])),
+    "handed": live(calls_the_client, lambda api: simply(api, "weather?", tools=[WEATHER])),
     "gave_up": live(never_ends, gives_up, gap=1, first_event=0.5),
 }
 

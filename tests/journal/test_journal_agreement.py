@@ -4,7 +4,7 @@ import asyncio
 import random
 
 import pytest
-from journal_benches import MemoryBench, SqliteBench
+from support.journals.journal_benches import MemoryBench, SqliteBench
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, JournalError, StreamQuery
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from journal_benches import BENCHES, MemoryBench
+from support.journals.journal_benches import BENCHES, MemoryBench
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.testing.conformance import (

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import journal_writer
 import pytest
+from support.journals import append_process
 
 from turnbuckle.journal.port import EPOCH_BITS, InUse, StreamQuery
 from turnbuckle.journal.sqlite.doctor import check
@@ -21,7 +21,7 @@ KILLS = 12
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, journal_writer.__file__, str(folder)]
+    command = [sys.executable, append_process.__file__, str(folder)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
@@ -43,7 +43,7 @@ def kill_after(process: subprocess.Popen[bytes], lines: int) -> dict[str, int]:
 async def stored(folder: Path) -> dict[str, list[tuple[int, bytes]]]:
     reader = SqliteReader(folder)
     found = {}
-    for stream in journal_writer.STREAMS:
+    for stream in append_process.STREAMS:
         found[stream] = [(item.seq, item.data) async for page in read_all(reader, stream) for item in page]
     await reader.close()
     return found
@@ -53,7 +53,7 @@ async def stored(folder: Path) -> dict[str, list[tuple[int, bytes]]]:
 @pytest.mark.realtime
 def test_a_killed_process_loses_nothing_that_it_had_said(tmp_path):
     chance = random.Random(3)
-    before: dict[str, list[tuple[int, bytes]]] = {stream: [] for stream in journal_writer.STREAMS}
+    before: dict[str, list[tuple[int, bytes]]] = {stream: [] for stream in append_process.STREAMS}
     for kill in range(KILLS):
         said = kill_after(start(tmp_path), chance.randint(1, 600))
         assert check(tmp_path).sound
@@ -62,7 +62,7 @@ def test_a_killed_process_loses_nothing_that_it_had_said(tmp_path):
             assert items[: len(before[stream])] == before[stream]
             numbers = [seq for seq, _ in items]
             assert said.get(stream, 0) <= (numbers[-1] if numbers else 0)
-            assert all(data == journal_writer.content(stream, seq) for seq, data in items)
+            assert all(data == append_process.content(stream, seq) for seq, data in items)
             this_epoch = [seq for seq in numbers if seq >> EPOCH_BITS == kill]
             assert this_epoch == [(kill << EPOCH_BITS) + at for at in range(1, len(this_epoch) + 1)]
         before = found
@@ -81,7 +81,7 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
         await reader.wait("a", 0)
         head = await reader.head("a")
         await reader.wait("a", head)  # news of another process arrive
-        assert len(await reader.streams(StreamQuery())) == len(journal_writer.STREAMS)
+        assert len(await reader.streams(StreamQuery())) == len(append_process.STREAMS)
         assert await reader.streams(StreamQuery(orphaned=True)) == []
         await reader.close()
 
@@ -100,7 +100,7 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
         reader = SqliteReader(tmp_path)
         assert not reader.has_writer
         assert {row.name for row in await reader.streams(StreamQuery(orphaned=True))} == set(
-            journal_writer.STREAMS
+            append_process.STREAMS
         )
         await reader.close()
         await SqliteJournal(tmp_path).close()

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from power_cuts import MERCIES, Change, Recorder, left_after
+from support.journals.power_cuts import MERCIES, Change, Recorder, left_after
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, next_seq
 from turnbuckle.journal.sqlite.database import open_to_write

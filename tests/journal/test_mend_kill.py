@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mender
 import pytest
+from support.journals import mend_process
 
 from turnbuckle.journal.port import Claim, Grade
 from turnbuckle.journal.sqlite.doctor import check, mend
@@ -56,7 +56,7 @@ def damaged(folder: Path) -> Path:
 
 def mend_until(folder: Path, change: int) -> subprocess.CompletedProcess[bytes]:
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, mender.__file__, str(folder), str(change)]
+    command = [sys.executable, mend_process.__file__, str(folder), str(change)]
     return subprocess.run(command, env=path, capture_output=True, check=False)
 
 

@@ -5,8 +5,8 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import agent_stage
 import pytest
+from support.agents import open_agent
 
 from turnbuckle.journal.port import Claim, FormatUnknown, Grade, StorageFailed, first_seq
 from turnbuckle.journal.sqlite.database import FORMAT, connect, open_to_write
@@ -77,7 +77,7 @@ def test_a_kept_journal_of_every_format_is_read_as_the_newest_one(version, tmp_p
 @pytest.mark.requirement("E2", "C5")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_session_of_a_kept_journal_goes_on_with_all_that_was_said(version, tmp_path):
-    async def scene(agent):
+    async def scenario(agent):
         await agent.run("Say seven.", session="branch")
         await agent.run("Say eight.", session="chat")
         told = {name: await agent.sessions.messages(name) for name in ("chat", "branch")}
@@ -85,7 +85,7 @@ def test_a_session_of_a_kept_journal_goes_on_with_all_that_was_said(version, tmp
         history = await work.sessions._sessions.history(SessionId("branch"))
         return told, history
 
-    told, history = agent_stage.played(tmp_path, scene, data=kept_copy(version, tmp_path))
+    told, history = open_agent.run_scenario(tmp_path, scenario, data=kept_copy(version, tmp_path))
     asked = {
         name: [text_of(one.message.parts) for one in some if one.message.role == "user"]
         for name, some in told.items()

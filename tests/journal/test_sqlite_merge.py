@@ -6,7 +6,7 @@ import sqlite3
 import uuid
 
 import pytest
-from power_cuts import MERCIES, Recorder, left_after
+from support.journals.power_cuts import MERCIES, Recorder, left_after
 
 from turnbuckle.journal.port import Grade, InUse, Item, Merge
 from turnbuckle.journal.sqlite.doctor import check, mend, vacuum

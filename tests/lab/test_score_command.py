@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import live_stage
 import pytest
-from score_servers import Naive, open_server
+from support.lab.faulty_servers import Naive, open_server
+from support.server import live_server
 
 from turnbuckle.cli.main import main
 from turnbuckle.lab.score.card import as_json, foot, head, line
@@ -55,7 +55,7 @@ def serving(provider: str) -> Iterator[str]:
             ready.set()
             await asyncio.to_thread(over.wait)
 
-    thread = threading.Thread(target=live_stage.run, args=(serve(),))
+    thread = threading.Thread(target=live_server.run, args=(serve(),))
     thread.start()
     ready.wait()
     try:

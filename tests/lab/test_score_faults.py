@@ -2,9 +2,19 @@
 
 from pathlib import Path
 
-import live_stage
 import pytest
-from score_servers import Hangs, HangsUp, Naive, Remembers, Runs, Skips, Spends, StartsOver, open_server
+from support.lab.faulty_servers import (
+    Hangs,
+    HangsUp,
+    Naive,
+    Remembers,
+    Runs,
+    Skips,
+    Spends,
+    StartsOver,
+    open_server,
+)
+from support.server import live_server
 
 from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
 from turnbuckle.lab.score.trials import find_trials
@@ -20,7 +30,7 @@ def scored(
             player = Scorer(backstage, Scoring(address, WORD, seconds=seconds, canary=canary))
             return [row async for row in player.rows(find_trials(cases))]
 
-    return live_stage.run(main())
+    return live_server.run(main())
 
 
 def refused(rows: list[ScoreRow]) -> dict[str, set[str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import live_stage
 import pytest
+from support.server import live_server
 
 from turnbuckle.lab.score.backstage import Play
 from turnbuckle.lab.score.model import PlayState, broken, goes_on, half, shown_before, writes_much
@@ -25,7 +25,7 @@ APPEND = ("append_file", {"path": S, "content": S})
 SHELL = ("shell", {"command": S})
 
 
-def scene(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str = "a.txt") -> PlayState:
+def scenario(messages: list[dict[str, Any]], number: int = 1, tools=(), path: str = "a.txt") -> PlayState:
     offered = [
         {
             "type": "function",
@@ -51,13 +51,15 @@ def test_it_knows_its_own_words_again_in_any_form(form: str, size: int):
 def test_it_begins_anew_when_it_is_shown_nothing_of_its_own():
     assert shown_before("Please do what you have to do.", TALE) == 0
     assert shown_before(TALE[:15], TALE) == 0
-    assert goes_on(scene([user("go")]))[0] == Say(TALE)
+    assert goes_on(scenario([user("go")]))[0] == Say(TALE)
 
 
 def test_it_breaks_as_often_as_it_is_told_to():
     model = broken(half(CutOff("fin")))
-    assert model(scene([user("go")], 1))[-1] == CutOff("fin")
-    assert model(scene([user("go"), {"role": "assistant", "content": TALE[:318]}], 2))[0] == Say(TALE[318:])
+    assert model(scenario([user("go")], 1))[-1] == CutOff("fin")
+    assert model(scenario([user("go"), {"role": "assistant", "content": TALE[:318]}], 2))[0] == Say(
+        TALE[318:]
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
@@ -84,7 +86,7 @@ def test_asked_for_less_it_writes_a_piece_and_appends_the_others(more, tmp_path:
     for number in range(2, 20):
         step = next(
             step
-            for step in writes_much(scene(messages, number, (WRITE, more), str(path)))
+            for step in writes_much(scenario(messages, number, (WRITE, more), str(path)))
             if isinstance(step, Call | Say)
         )
         if isinstance(step, Say):
@@ -110,7 +112,7 @@ def test_asked_for_less_it_writes_a_piece_and_appends_the_others(more, tmp_path:
 
 
 def test_without_a_way_to_append_it_can_only_do_the_same_again():
-    step = writes_much(scene([user("go"), user("Make smaller calls.")], 2, (WRITE,)))[1]
+    step = writes_much(scenario([user("go"), user("Make smaller calls.")], 2, (WRITE,)))[1]
     assert json.loads(step.arguments)["content"] == NOTE
 
 
@@ -126,4 +128,4 @@ def test_a_request_of_an_earlier_play_counts_for_nobody():
                     await answer.read()
         return old.asked, new.asked
 
-    assert live_stage.run(main()) == (0, 2)
+    assert live_server.run(main()) == (0, 2)

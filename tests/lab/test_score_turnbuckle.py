@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import live_stage
 import pytest
-from live_stage import Behind, Doors, served
+from support.server import live_server
+from support.server.live_server import Gates, LabProvider, serve_live
 
 from turnbuckle.lab.score.card import foot, line, totals
 from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
@@ -21,14 +21,14 @@ def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[ScoreRow
     async def main() -> list[ScoreRow]:
         async with (
             new_backstage("127.0.0.1", 0) as backstage,
-            served(folder, Behind(backstage.provider, Doors()), **CLOCKS) as stage,
+            serve_live(folder, LabProvider(backstage.provider, Gates()), **CLOCKS) as server,
         ):
             scoring = Scoring(
-                f"http://127.0.0.1:{stage.port}", "0123456789ab", model, seconds=SECONDS, canary=stage.work
+                f"http://127.0.0.1:{server.port}", "0123456789ab", model, seconds=SECONDS, canary=server.work
             )
             return [row async for row in Scorer(backstage, scoring).rows(trials)]
 
-    return live_stage.run(main())
+    return live_server.run(main())
 
 
 @pytest.mark.realtime

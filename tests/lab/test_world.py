@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from world_tasks import TASKS
+from support.worlds.tasks import TASKS
 
 from turnbuckle.testing.world.brains import Round, planned
 from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from histories import in_pieces
 from msgspec.structs import replace
-from world_asking_tasks import ASKING_TASKS, LONG_THOUGHT
+from support.turns.histories import in_pieces
+from support.worlds.asking_tasks import ASKING_TASKS, LONG_THOUGHT
 
 from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults
 from turnbuckle.testing.world.faults import Kill, Leave, Pair, StopInQuestion
@@ -30,8 +30,8 @@ PLACES = [
 
 
 def play(name, fault=None):
-    scene = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
-    story = asyncio.run(scene.play())
+    scenario = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
+    story = asyncio.run(scenario.play())
     assert check_run(story) == ()
     return story
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
-from world_tasks import DONE, END, task
+from support.worlds.tasks import DONE, END, task
 
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.campaign import try_every_fault, try_faults

@@ -4,8 +4,8 @@ import asyncio
 
 import msgspec
 import pytest
-from histories import in_pieces
-from world_tasks import LINES, MORE
+from support.turns.histories import in_pieces
+from support.worlds.tasks import LINES, MORE
 
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned

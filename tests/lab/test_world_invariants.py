@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
-from world_tasks import TASKS
+from support.worlds.tasks import TASKS
 
 from turnbuckle.journal.port import Item
 from turnbuckle.testing.world.faults import CutReply, KillInTool, Steal
@@ -23,8 +23,8 @@ NAMED = {task.name: task for task in TASKS}
 
 
 def story_of(name="write, then read", fault=None):
-    scene = Scene(NAMED[name], fault) if fault is not None else Scene(NAMED[name])
-    return asyncio.run(scene.play())
+    scenario = Scene(NAMED[name], fault) if fault is not None else Scene(NAMED[name])
+    return asyncio.run(scenario.play())
 
 
 STORY = story_of()

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from histories import in_pieces
+from support.turns.histories import in_pieces
 
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned

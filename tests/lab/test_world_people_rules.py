@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 from msgspec.structs import replace
-from world_asking_tasks import ASKING_TASKS
-from world_relay_tasks import RELAY_TASKS
+from support.worlds.asking_tasks import ASKING_TASKS
+from support.worlds.relay_tasks import RELAY_TASKS
 
 from turnbuckle.testing.world.consent_rules import CONSENT_RULES
 from turnbuckle.testing.world.faults import Leave
@@ -29,8 +29,8 @@ NAMED = {task.name: task for task in (*ASKING_TASKS, *RELAY_TASKS)}
 
 
 def story_of(name, fault=None):
-    scene = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
-    story = asyncio.run(scene.play())
+    scenario = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
+    story = asyncio.run(scenario.play())
     assert check_run(story) == ()
     return story
 

@@ -4,8 +4,8 @@ import asyncio
 
 import msgspec
 import pytest
-from histories import in_pieces
-from world_relay_tasks import PAGE, RELAY, RELAY_TASKS, TOOLS
+from support.turns.histories import in_pieces
+from support.worlds.relay_tasks import PAGE, RELAY, RELAY_TASKS, TOOLS
 
 from turnbuckle.lab.script import Finish, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned
@@ -31,12 +31,12 @@ FILE = "".join(
 
 def play(task, fault=None, protocol="openai_chat", wired=False):
     given = NAMED[task] if isinstance(task, str) else task
-    scene = (
+    scenario = (
         Scene(given, protocol=protocol, wired=wired)
         if fault is None
         else Scene(given, fault, protocol=protocol)
     )
-    story = asyncio.run(scene.play())
+    story = asyncio.run(scenario.play())
     assert check_run(story) == ()
     return story
 

@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
-from told_runs import ALL, facts_of, run_named, tools_started
-from turn_facts import START, ask, burst, called
+from support.narrate.sample_runs import ALL, facts_of, run_named, tools_started
+from support.turns.turn_facts import START, ask, burst, called
 
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (

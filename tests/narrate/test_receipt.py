@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from histories import in_pieces
-from observed import world_facts
-from stage import Stage, on_stage, play
-from turn_facts import START, ask, burst, called, said
-from world_tasks import TASKS
+from support.observe.observed_runs import world_facts
+from support.runs.run_harness import RunHarness, run_case, run_scenario
+from support.turns.histories import in_pieces
+from support.turns.turn_facts import START, ask, burst, called, said
+from support.worlds.tasks import TASKS
 
 from turnbuckle.lab.script import Call, Case, Finish, More, Say, Stall
 from turnbuckle.narrate.receipt import Receipt, StoppedModelCall, StoppedTool, UnstartedCall, receipt
@@ -53,15 +53,15 @@ def stopped_at(
 ) -> Receipt:
     """Stop a real run a little after a moment, and make out the receipt."""
 
-    async def scene(stage: Stage) -> Receipt:
-        running = await stage.start()
-        await stage.until(running, moment, count)
-        await stage.clock.sleep(wait)
+    async def scenario(harness: RunHarness) -> Receipt:
+        running = await harness.start()
+        await harness.until(running, moment, count)
+        await harness.clock.sleep(wait)
         running.stop("ann")
         await running.outcome()
-        return receipt(await stage.facts(running.run))
+        return receipt(await harness.facts(running.run))
 
-    return on_stage(folder, case, scene, **setting)
+    return run_scenario(folder, case, scenario, **setting)
 
 
 @pytest.mark.requirement("F5")
@@ -123,9 +123,9 @@ def test_a_stop_in_the_wait_before_the_next_try(tmp_path: Path):
 @pytest.mark.requirement("F5")
 @pytest.mark.parametrize("case", ["happy", "unauthorized", "stalls-in-text"])
 def test_a_stop_of_a_run_that_has_ended_changes_nothing_and_says_so(tmp_path: Path, case: str):
-    story = play(tmp_path, case)
-    assert receipt(story.facts) == Receipt(RunId("r2"), outcome=story.outcome, drafts=story.outcome.drafts)
-    assert receipt(story.facts, too_late=True) == receipt(story.facts)
+    record = run_case(tmp_path, case)
+    assert receipt(record.facts) == Receipt(RunId("r2"), outcome=record.outcome, drafts=record.outcome.drafts)
+    assert receipt(record.facts, too_late=True) == receipt(record.facts)
 
 
 @pytest.mark.requirement("F5")

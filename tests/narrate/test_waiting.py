@@ -1,7 +1,7 @@
 """What a run waits for, and since when."""
 
 import pytest
-from turn_facts import RESET, START, ask, burst
+from support.turns.turn_facts import RESET, START, ask, burst
 
 from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
 from turnbuckle.turn.facts import (

@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from observed import numbers, shown
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from stage import Stage, on_stage
+from support.observe.observed_runs import numbers, observed
+from support.runs.run_harness import RunHarness, run_scenario
 
 from turnbuckle.call.routes import Secret
 from turnbuckle.lab.script import Case, Error, Finish, Frame, LabRequest, Open, Raw, Say, Status
@@ -72,14 +72,14 @@ def test_a_provider_that_repeats_the_key_tells_nobody_else(tmp_path: Path, place
         heard.append(echoed(request))
         return PLACES[place](request)
 
-    async def scene(stage: Stage) -> list[bytes]:
-        running = await stage.start()
+    async def scenario(harness: RunHarness) -> list[bytes]:
+        running = await harness.start()
         await running.outcome()
-        return [item.data for item in await stage.journal.read(running.run, 0, 5_000)]
+        return [item.data for item in await harness.journal.read(running.run, 0, 5_000)]
 
     headers = {"x-lab-case": "echoes", "x-second-token": f"Bearer {HEADER}"}
     route = {"api_key": Secret(KEY), "headers": headers}
-    items = on_stage(tmp_path, Case("echoes", "", ((play,),)), scene, protocol=protocol, route=route)
+    items = run_scenario(tmp_path, Case("echoes", "", ((play,),)), scenario, protocol=protocol, route=route)
     assert heard
     assert all(KEY in told and HEADER in told for told in heard)  # or this would prove nothing
     told = [item.decode() for item in items] + _everything_told(items)
@@ -96,7 +96,7 @@ def _everything_told(items: list[bytes]) -> list[str]:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     metrics, stream = Metrics(), io.StringIO()
     with open_log("json", Redactor(), stream):
-        shown(map(decode, items), metrics, Traces(provider.get_tracer("test")), RunLines(content=True))
+        observed(map(decode, items), metrics, Traces(provider.get_tracer("test")), RunLines(content=True))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert spans
     assert numbers(metrics)

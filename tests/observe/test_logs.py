@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from observed import shown, world_facts
-from stage import TASK, play
-from turn_facts import START, ask, burst
-from world_tasks import TASKS
+from support.observe.observed_runs import observed, world_facts
+from support.runs.run_harness import TASK, run_case
+from support.turns.turn_facts import START, ask, burst
+from support.worlds.tasks import TASKS
 
 from turnbuckle.observe.logs import JsonForm, LineWriter, PlainForm, RunLines, open_log, request_id
 from turnbuckle.turn.facts import (
@@ -39,7 +39,7 @@ KEY = "the-one-key-of-this-house"
 def lines(facts: Iterable[Fact], *, content: bool = False) -> list[dict]:
     stream = io.StringIO()
     with open_log("json", Redactor([KEY]), stream):
-        shown(facts, RunLines(content=content))
+        observed(facts, RunLines(content=content))
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
@@ -108,7 +108,7 @@ def test_a_line_is_of_bounded_length(form):
 
 @pytest.mark.requirement("H5")
 def test_the_story_of_a_run_that_broke_and_went_on(tmp_path: Path):
-    found = lines(play(tmp_path, "silent-once-then-works").facts)
+    found = lines(run_case(tmp_path, "silent-once-then-works").facts)
     assert [(line["event"], line["level"], line["message"]) for line in found] == [
         ("run_started", "info", "run started"),
         ("model_call_broke", "warning", "model call 1 on main broke after 20.0 s: stalled (first_event)"),
@@ -174,7 +174,7 @@ def test_each_thing_that_happens_is_one_line(facts, event, level, message):
 def test_a_run_that_this_process_lost_is_told():
     stream = io.StringIO()
     with open_log("text", Redactor(), stream):
-        shown([START], RunLines()).gone("r")
+        observed([START], RunLines()).gone("r")
     assert "WARNING this process drives the run no longer, and it has no end run=r" in stream.getvalue()
 
 
@@ -183,7 +183,7 @@ def test_a_run_that_this_process_lost_is_told():
     "case", ["tool", "stalls-in-text", "cut-in-shell", "error-in-stream", "rate-limited", "refusal"]
 )
 def test_lines_hold_no_content_unless_it_is_asked_for(tmp_path: Path, case: str):
-    story = play(tmp_path, case)
+    story = run_case(tmp_path, case)
     spoken = [
         TASK,
         story.shown,

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from observed import numbers, shown, world_facts
-from stage import Story, play
-from turn_facts import RESET, START, ask, burst, said
-from world_tasks import APPEND, DONE, END, FLAG, READ, SHELL, TASKS, WRITE
+from support.observe.observed_runs import numbers, observed, world_facts
+from support.runs.run_harness import RunRecord, run_case
+from support.turns.turn_facts import RESET, START, ask, burst, said
+from support.worlds.tasks import APPEND, DONE, END, FLAG, READ, SHELL, TASKS, WRITE
 
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.testing.world.brains import Round, planned
@@ -32,15 +32,15 @@ from turnbuckle.vocab.tooling import ToolOutcome
 EFFECTS = {name: facts.effect for name, facts in FACTS.items()}
 
 
-def counted(story: Story) -> dict[str, float]:
+def counted(record: RunRecord) -> dict[str, float]:
     metrics = Metrics(routes=["main", "other"], tools={"write_file": "write", "get_weather": "read"})
-    shown(story.facts, metrics)
+    observed(record.facts, metrics)
     return numbers(metrics)
 
 
 @pytest.mark.requirement("H5")
 def test_a_stall_that_was_survived(tmp_path: Path):
-    found = counted(play(tmp_path, "silent-once-then-works"))
+    found = counted(run_case(tmp_path, "silent-once-then-works"))
     assert found.pop("tokens_total direction=input") > 1_000
     assert found == {
         "runs_total outcome=completed": 1,
@@ -57,8 +57,8 @@ def test_a_stall_that_was_survived(tmp_path: Path):
 
 @pytest.mark.requirement("H5")
 def test_stalls_that_were_not_survived(tmp_path: Path):
-    story = play(tmp_path, "stalls-in-text")
-    found = counted(story)
+    record = run_case(tmp_path, "stalls-in-text")
+    found = counted(record)
     assert found == {
         "runs_total outcome=partial": 1,
         "model_calls_total route=main why=first": 1,
@@ -68,7 +68,7 @@ def test_stalls_that_were_not_survived(tmp_path: Path):
         "recoveries_total cause=stalled decision=continue": 1,
         "recoveries_total cause=stalled decision=retry": 2,
         "give_ups_total cause=stalled": 1,
-        "characters_salvaged_total": len(story.shown),
+        "characters_salvaged_total": len(record.shown),
         "first_token_seconds_count route=main": 1,
         "gap_seconds_count route=main": 1,
         "gap_seconds_sum route=main": 8,
@@ -77,11 +77,11 @@ def test_stalls_that_were_not_survived(tmp_path: Path):
 
 @pytest.mark.requirement("H5")
 def test_a_draft_that_was_kept_and_finished(tmp_path: Path):
-    story = play(tmp_path, "draft-with-overlap")
-    (kept,) = story.of(DraftKept)
-    found = counted(story)
+    record = run_case(tmp_path, "draft-with-overlap")
+    (kept,) = record.of(DraftKept)
+    found = counted(record)
     assert found["characters_salvaged_total"] == len(kept.draft.text) == 70
-    assert story.decided[0].lost == 0  # all of it is in the draft
+    assert record.decided[0].lost == 0  # all of it is in the draft
     assert "characters_lost_total" not in found
     assert found["recoveries_total cause=reset decision=finish_draft"] == 1
     assert found["tool_runs_total status=finished tool=write_file"] == 1
@@ -104,14 +104,14 @@ def test_effects_that_a_crash_did_not_repeat(wanted, before, after, side):
     task = Task("t", (planned(Round("", (wanted,)), END),), answer=DONE)
     facts = world_facts(task, KillInTool(0, side))
     metrics = Metrics(tools=EFFECTS)
-    shown(facts, metrics)
+    observed(facts, metrics)
     found = numbers(metrics)
     assert found.get("effects_not_repeated_total", 0) == {"before": before, "after": after}[side]
     assert found["runs_resumed_total"] == 1
     # The process that comes back has not seen what was before its claim, and counts the same.
     second = Metrics(tools=EFFECTS)
     claim = next(at for at, fact in enumerate(facts) if isinstance(fact, RunClaimed))
-    shown(facts[claim:], second)
+    observed(facts[claim:], second)
     assert numbers(second).get("effects_not_repeated_total", 0) == found.get("effects_not_repeated_total", 0)
 
 
@@ -120,7 +120,7 @@ def test_effects_that_a_crash_did_not_repeat(wanted, before, after, side):
 def test_the_numbers_of_every_task_agree_with_its_facts(task: Task):
     facts = world_facts(task)
     metrics = Metrics(routes=["route0", "route1"], tools=EFFECTS)
-    shown(facts, metrics)
+    observed(facts, metrics)
     found = numbers(metrics)
 
     def total(name: str) -> float:
@@ -149,7 +149,7 @@ def test_the_numbers_of_every_task_agree_with_its_facts(task: Task):
 def test_every_end_that_has_no_fact_lets_the_run_go():
     for end in (RunEnded(9.0, Outcome("failed")), RunLeft(9.0, "stopping"), None):
         metrics = Metrics()
-        sight = shown([START, ask()], metrics)
+        sight = observed([START, ask()], metrics)
         assert numbers(metrics)["runs_active"] == 1
         sight("r", end) if end is not None else sight.gone("r")
         assert "runs_active" not in numbers(metrics)
@@ -163,7 +163,7 @@ def test_names_that_are_not_known_do_not_become_labels():
         for number in range(50)
     ]
     routes = [ModelAsked(1.0, 1, f"route-{number}", "openai_chat", "m", "first") for number in range(50)]
-    shown([START, *facts, *routes], metrics)
+    observed([START, *facts, *routes], metrics)
     for number in range(50):
         metrics.http("BREW", f"/v1/runs/{number}", 404, 0.5)
     metrics.http("GET", "/v1/runs/{id}", 200, 0.5)
@@ -181,7 +181,7 @@ def test_tokens_and_money_are_those_of_every_call_also_of_broken_ones():
         TextDelta(0, "x"), UsageNoted(Usage(input=7, output=3)), FinishNoted("stop", ""), Ended("end")
     )
     metrics = Metrics(price=lambda model, given, made: {"m": given + made}[model])
-    shown([START, ask(), told, ask(2), untold, ask(3), said("no usage")], metrics)
+    observed([START, ask(), told, ask(2), untold, ask(3), said("no usage")], metrics)
     found = numbers(metrics)
     assert (
         found["tokens_total direction=input"],
@@ -196,19 +196,19 @@ def test_tokens_and_money_are_those_of_every_call_also_of_broken_ones():
 
 def test_a_price_that_nobody_knows_counts_as_nothing():
     metrics = Metrics(price=lambda model, given, made: None)
-    shown([START, ask(), burst(UsageNoted(Usage(input=7, output=3)), Ended("end"))], metrics)
+    observed([START, ask(), burst(UsageNoted(Usage(input=7, output=3)), Ended("end"))], metrics)
     assert "money_total" not in numbers(metrics)
 
 
 def test_a_plain_answer_has_no_first_token_and_no_gap():
     metrics = Metrics(routes=["main"])
-    shown([START, ask(stream=False), said("whole")], metrics)
+    observed([START, ask(stream=False), said("whole")], metrics)
     assert not [name for name in numbers(metrics) if name.startswith(("first_token", "gap"))]
 
 
 def test_consents_and_readers_are_counted():
     metrics = Metrics()
-    shown([START, ApprovalAnswered(2.0, "a1", "allowed"), ApprovalAnswered(3.0, "a2", "expired")], metrics)
+    observed([START, ApprovalAnswered(2.0, "a1", "allowed"), ApprovalAnswered(3.0, "a2", "expired")], metrics)
     for _ in range(3):
         metrics.reader_came()
     metrics.reader_left()
@@ -236,10 +236,10 @@ def test_every_number_is_described_and_explained():
 def test_names_are_counted_apart_from_when_they_are_known():
     metrics = Metrics()
     metrics.http("GET", "/healthz", 200, 0.0)
-    shown([START, ask()], metrics)
+    observed([START, ask()], metrics)
     metrics.know(endpoints=["/healthz"], routes=["main"], tools={"shell": "write"})
     metrics.http("GET", "/healthz", 200, 0.0)
-    shown([RunClaimed(1.0, 2), ask(), ToolFinished(2.0, "c", "shell", ToolOutcome("unknown"))], metrics)
+    observed([RunClaimed(1.0, 2), ask(), ToolFinished(2.0, "c", "shell", ToolOutcome("unknown"))], metrics)
     found = numbers(metrics)
     assert found["http_requests_total endpoint=other method=GET status=200"] == 1
     assert found["http_requests_total endpoint=/healthz method=GET status=200"] == 1

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from observed import shown
-from turn_facts import RESET, START, ask, burst, said
+from support.observe.observed_runs import observed
+from support.turns.turn_facts import RESET, START, ask, burst, said
 
 from turnbuckle.observe.run_observer import MOST_RUNS, CallStats, RunObserver, RunStats
 from turnbuckle.turn.facts import (
@@ -87,7 +87,7 @@ def test_a_call_is_told_once_with_its_times_its_usage_and_its_end():
         burst(FinishNoted("stop", "stop"), UsageNoted(usage), Ended("end"), at=15.0),
         DONE,
     ]
-    shown(facts, notes)
+    observed(facts, notes)
     assert notes.calls == [CallStats(ask(at=2.0), 15.0, 5.0, 7.0, usage, "stop", None, "id-1", "m-1")]
     assert notes.facts == [START, ask(at=2.0), DONE]
 
@@ -106,7 +106,7 @@ def test_a_call_is_told_once_with_its_times_its_usage_and_its_end():
 )
 def test_the_longest_silence_is_that_of_content_and_runs_to_the_last_word(bursts, first, gap):
     notes = Notes()
-    shown(
+    observed(
         [START, ask(at=0.0), *(burst(*events, at=at) for at, events in bursts), burst(RESET, at=100)], notes
     )
     assert [(call.first_at, call.longest_gap, call.failure) for call in notes.calls] == [
@@ -118,7 +118,7 @@ def test_the_longest_silence_is_that_of_content_and_runs_to_the_last_word(bursts
 @pytest.mark.parametrize("size", [1, 3])
 def test_onlookers_are_not_called_for_bursts_however_many_there_are(size: int):
     notes = Notes()
-    sight = shown([START, ask()], notes)
+    sight = observed([START, ask()], notes)
     for at in range(5_000):
         sight("r", Streamed(at, 1, (TextDelta(0, "x"),) * size))
     assert len(notes.facts) == 2
@@ -128,7 +128,7 @@ def test_onlookers_are_not_called_for_bursts_however_many_there_are(size: int):
 def test_an_onlooker_that_fails_is_logged_and_touches_neither_the_run_nor_the_others(caplog):
     notes = Notes()
     with caplog.at_level(logging.ERROR):
-        sight = shown([START, ask(), said("hi")], Breaks(), notes)
+        sight = observed([START, ask(), said("hi")], Breaks(), notes)
         sight.gone("r")
     assert (len(notes.facts), len(notes.calls), notes.lost) == (2, 1, ["r"])
     assert [record.getMessage() for record in caplog.records] == ["Breaks could not follow a run"] * 4
@@ -138,21 +138,21 @@ def test_a_tool_is_at_work_from_its_start_to_its_end_also_under_an_id_that_comes
     notes = Notes()
     started = ToolStarted(3.0, "c", "look", {}, "k")
     finished = ToolFinished(4.0, "c", "look", ToolOutcome("finished"))
-    shown([started, ToolSaid(3.5, "c", "x"), finished, started, finished], notes)
+    observed([started, ToolSaid(3.5, "c", "x"), finished, started, finished], notes)
     assert notes.tools == [[], ["c"], ["c"], [], ["c"]]
 
 
 @pytest.mark.parametrize("end", [DONE, RunLeft(9.0, "stopping")])
 def test_a_run_that_ended_or_was_left_is_out_of_sight(end: Fact):
     notes = Notes()
-    sight = shown([START, end], notes)
+    sight = observed([START, end], notes)
     sight.gone("r")
     assert notes.lost == []
 
 
 def test_a_run_that_is_taken_up_again_in_the_same_process_is_gone_first_and_keeps_its_session():
     notes = Notes()
-    shown([START, ask(), RunClaimed(5.0, 2), burst(RESET, at=6.0), StopAsked(7.0)], notes)
+    observed([START, ask(), RunClaimed(5.0, 2), burst(RESET, at=6.0), StopAsked(7.0)], notes)
     assert notes.lost == ["r"]
     assert notes.calls == []  # the call died with its process; what became of it there nobody has seen
     assert notes.sessions == ["s"] * 4
@@ -160,7 +160,7 @@ def test_a_run_that_is_taken_up_again_in_the_same_process_is_gone_first_and_keep
 
 def test_a_run_is_seen_from_wherever_it_comes_into_sight():
     notes = Notes()
-    shown([StopAsked(7.0), DONE], notes)
+    observed([StopAsked(7.0), DONE], notes)
     assert notes.facts == [StopAsked(7.0), DONE]
 
 

@@ -5,16 +5,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from observed import shown, world_facts
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv.attributes import error_attributes, http_attributes
 from opentelemetry.trace import SpanKind, StatusCode
-from stage import TASK, play
-from turn_facts import RESET, START, ask, burst, called, said
-from world_tasks import TASKS
+from support.observe.observed_runs import observed, world_facts
+from support.runs.run_harness import TASK, run_case
+from support.turns.turn_facts import RESET, START, ask, burst, called, said
+from support.worlds.tasks import TASKS
 
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces, parent_of, under
@@ -67,7 +67,7 @@ def collected(**providers: str) -> tuple[Traces, Collector]:
 
 def spans_of(facts) -> list[ReadableSpan]:
     traces, collector = collected()
-    shown(facts, traces)
+    observed(facts, traces)
     assert len(collector.spans) == collector.begun
     return collector.spans
 
@@ -149,7 +149,7 @@ def test_a_whole_run_with_a_tool_is_one_tree_by_the_conventions():
 
 @pytest.mark.requirement("H5")
 def test_a_stall_is_an_error_of_its_call_and_not_of_the_run_that_survived_it(tmp_path: Path):
-    broken, whole, run = spans_of(play(tmp_path, "silent-once-then-works").facts)
+    broken, whole, run = spans_of(run_case(tmp_path, "silent-once-then-works").facts)
     assert (broken.status.status_code, broken.attributes["error.type"]) == (StatusCode.ERROR, "stalled")
     assert broken.attributes["turnbuckle.clock"] == "first_event"
     assert seconds(broken) == (0.0, 20.0)
@@ -283,7 +283,7 @@ def test_the_span_of_a_traced_server_comes_before_the_header():
 def test_without_a_provider_or_against_the_sampler_nothing_is_made():
     for tracer in (None, TracerProvider(sampler=ALWAYS_OFF).get_tracer("test")):
         traces = Traces(tracer)
-        sight = shown([START, ask(), said("x")], traces)
+        sight = observed([START, ask(), said("x")], traces)
         assert list(traces._runs.values()) == [None]
         sight("r", RunEnded(3.0, Outcome("completed")))
         assert traces._runs == {}
@@ -291,7 +291,7 @@ def test_without_a_provider_or_against_the_sampler_nothing_is_made():
 
 def test_a_route_may_name_its_provider():
     traces, collector = collected(main="groq")
-    shown([START, ask(), burst(RESET)], traces)
+    observed([START, ask(), burst(RESET)], traces)
     assert collector.spans[0].attributes["gen_ai.provider.name"] == "groq"
 
 
@@ -303,9 +303,9 @@ def test_a_route_may_name_its_provider():
 def test_no_span_holds_content_and_every_attribute_is_of_the_conventions_or_our_own(
     tmp_path: Path, case, protocol
 ):
-    story = play(tmp_path, case, protocol=protocol)
-    spoken = [TASK, story.shown, "Oslo", "note.md", "lab was told", "slow down", "engine failed", "The rope"]
-    for span in spans_of(story.facts):
+    record = run_case(tmp_path, case, protocol=protocol)
+    spoken = [TASK, record.shown, "Oslo", "note.md", "lab was told", "slow down", "engine failed", "The rope"]
+    for span in spans_of(record.facts):
         for attributes in (span.attributes, *(event.attributes for event in span.events)):
             assert {name for name in attributes if not name.startswith("turnbuckle.")} <= KNOWN
             told = " ".join(map(str, attributes.values()))

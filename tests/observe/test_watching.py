@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from observed import numbers, shown
-from stage import Stage, Story, get_weather, on_stage, play
+from support.observe.observed_runs import numbers, observed
+from support.runs.run_harness import RunHarness, RunRecord, get_weather, run_case, run_scenario
 
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.run_observer import RunObserver
@@ -17,17 +17,17 @@ from turnbuckle.turn.facts import Fact, Streamed, ToolStarted
 )
 def test_what_is_watched_is_what_is_stored(tmp_path: Path, case: str):
     seen: list[tuple[str, Fact]] = []
-    story = play(tmp_path, case, watch=lambda run, fact: seen.append((run, fact)))
-    assert [fact for _, fact in seen] == story.facts
-    assert {run for run, _ in seen} == {story.turn.run}
+    record = run_case(tmp_path, case, watch=lambda run, fact: seen.append((run, fact)))
+    assert [fact for _, fact in seen] == record.facts
+    assert {run for run, _ in seen} == {record.turn.run}
 
 
 @pytest.mark.requirement("H5")
 @pytest.mark.parametrize("case", ["silent-once-then-works", "draft-with-overlap", "tool"])
 def test_live_numbers_are_those_of_the_journal(tmp_path: Path, case: str):
     live, folded = Metrics(routes=["main"]), Metrics(routes=["main"])
-    story = play(tmp_path, case, watch=RunObserver([live]))
-    shown(story.facts, folded)
+    record = run_case(tmp_path, case, watch=RunObserver([live]))
+    observed(record.facts, folded)
     assert numbers(live) == numbers(folded)
     assert numbers(live)["runs_total outcome=completed"] == 1
 
@@ -37,14 +37,14 @@ def test_live_numbers_are_those_of_the_journal(tmp_path: Path, case: str):
 def test_a_run_that_comes_back_after_a_crash_is_counted_once(tmp_path: Path, moment: type[Fact]):
     metrics = Metrics(routes=["main"], tools={get_weather.name: "read"})
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
-        await stage.until(running, moment)
-        await stage.crash(running)
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
+        await harness.until(running, moment)
+        await harness.crash(running)
         assert numbers(metrics)["runs_active"] == 1
-        return await stage.resume(running)
+        return await harness.resume(running)
 
-    assert on_stage(tmp_path, "tool", scene, watch=RunObserver([metrics])).outcome.kind == "completed"
+    assert run_scenario(tmp_path, "tool", scenario, watch=RunObserver([metrics])).outcome.kind == "completed"
     found = numbers(metrics)
     assert (found["runs_resumed_total"], found["runs_total outcome=completed"]) == (1, 1)
     assert "runs_active" not in found

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from histories import assistant, call, every_protocol, passes_of, result, signed, tool, user
+from support.turns.histories import assistant, call, every_protocol, passes_of, result, signed, tool, user
 
 from turnbuckle.reply.repair import PASSES, Repaired, repair
 from turnbuckle.reply.repair.order import GO_ON, OPENING, RESULTS_SEEN

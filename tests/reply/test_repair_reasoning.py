@@ -1,7 +1,7 @@
 """Which reasoning and which provider state repair leaves in a history."""
 
 import pytest
-from histories import assistant, call, every_protocol, passes_of, result, signed, tool, user
+from support.turns.histories import assistant, call, every_protocol, passes_of, result, signed, tool, user
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName

@@ -1,7 +1,7 @@
 """What an earlier request sent is never touched, and what follows is made to fit behind it."""
 
 import pytest
-from histories import assistant, call, every_protocol, result, tool, user
+from support.turns.histories import assistant, call, every_protocol, result, tool, user
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.stand_in import NO_RESULT, stand_in

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from repetitive import CUTS, KINDS
+from support.drafts.repetitive_texts import CUTS, KINDS
 
 from turnbuckle.reply.anchor import anchor_of
 from turnbuckle.reply.anchored_seam import AnchoredSeam

@@ -5,9 +5,9 @@ import json
 import random
 
 import pytest
-from careless_models import STYLES
 from msgspec.structs import replace
-from repetitive import CUTS, KINDS
+from support.drafts.careless_models import STYLES
+from support.drafts.repetitive_texts import CUTS, KINDS
 
 from turnbuckle.reply.draft import Draft, told_length
 from turnbuckle.reply.splice import Extended, Spliced, SpliceRefused, choose, extend_by_cut, splice

@@ -3,8 +3,18 @@
 import asyncio
 
 import pytest
-from asking_stage import HELLO, POLICY, QUESTION, SHELL, SlowJournal, Tools, call, new_run, on_stage
 from msgspec.structs import replace
+from support.runs.approval_runs import (
+    HELLO,
+    POLICY,
+    QUESTION,
+    SHELL,
+    CountingTools,
+    SlowJournal,
+    call,
+    new_run,
+    run_scenario,
+)
 
 from turnbuckle.journal.port import StorageFull
 from turnbuckle.turn.facts import (
@@ -27,45 +37,45 @@ async def passes(count):
 
 @pytest.mark.requirement("D8")
 def test_a_call_waits_until_somebody_allows_it():
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.clock.advance(500.0)
-        assert stage.tools.ran == []
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.clock.advance(500.0)
+        assert harness.tools.ran == []
         assert await running.answer("a1-0", "allowed", "ann")
         assert (await running.outcome()).kind == "completed"
-        assert stage.tools.ran == [("shell", {"command": "make"})]
-        (answered,) = await stage.of(running.run, ApprovalAnswered)
+        assert harness.tools.ran == [("shell", {"command": "make"})]
+        (answered,) = await harness.of(running.run, ApprovalAnswered)
         assert (answered.verdict, answered.by, answered.at) == ("allowed", "ann", 1_500.0)
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_a_client_that_comes_later_finds_the_question_in_the_journal_and_answers_it():
     """C22: whoever attaches can see and answer it."""
 
-    async def scene(stage):
-        runs = stage.process()
-        running = await stage.asked(runs)
-        (asked,) = await stage.of(running.run, ApprovalAsked)
+    async def scenario(harness):
+        runs = harness.process()
+        running = await harness.asked(runs)
+        (asked,) = await harness.of(running.run, ApprovalAsked)
         assert (asked.name, asked.arguments) == ("shell", {"command": "make"})
         live = runs.live(running.run)
         assert live is not None
         assert await live.answer(asked.approval, "denied", "bob", "no thanks")
         await running.outcome()
-        assert stage.tools.ran == []
-        (finished,) = await stage.of(running.run, ToolFinished)
+        assert harness.tools.ran == []
+        (finished,) = await harness.of(running.run, ToolFinished)
         assert finished.outcome.text == "The user said no. no thanks"
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("apart", range(12))
 @pytest.mark.parametrize("verdicts", [("allowed", "denied"), ("denied", "allowed")], ids="-".join)
 def test_of_two_answers_one_is_stored_however_close_they_are(verdicts, apart):
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
 
         async def second():
             await passes(apart)
@@ -74,30 +84,30 @@ def test_of_two_answers_one_is_stored_however_close_they_are(verdicts, apart):
         taken = await asyncio.gather(running.answer("a1-0", verdicts[0], "ann"), second())
         await running.outcome()
         assert taken == [True, False]
-        assert await stage.verdicts(running.run) == [verdicts[0]]
-        assert len(stage.tools.ran) == (verdicts[0] == "allowed")
+        assert await harness.verdicts(running.run) == [verdicts[0]]
+        assert len(harness.tools.ran) == (verdicts[0] == "allowed")
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
 def test_many_answers_at_once_leave_one():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         answers = [running.answer("a1-0", "allowed", f"client {number}") for number in range(50)]
         assert (await asyncio.gather(*answers)).count(True) == 1
         await running.outcome()
-        assert len(await stage.of(running.run, ApprovalAnswered)) == 1
-        assert len(stage.tools.ran) == 1
+        assert len(await harness.of(running.run, ApprovalAnswered)) == 1
+        assert len(harness.tools.ran) == 1
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("turns", range(16))
 def test_a_stop_and_an_answer_at_once_leave_one_answer(turns):
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
 
         async def stop():
             await passes(turns)
@@ -105,54 +115,61 @@ def test_a_stop_and_an_answer_at_once_leave_one_answer(turns):
 
         taken, _ = await asyncio.gather(running.answer("a1-0", "allowed", "ann"), stop())
         outcome = await running.outcome()
-        facts = await stage.facts(running.run)
-        verdicts = await stage.verdicts(running.run)
+        facts = await harness.facts(running.run)
+        verdicts = await harness.verdicts(running.run)
         assert verdicts == ["allowed" if taken else "withdrawn"]
         stopped = next((place for place, fact in enumerate(facts) if isinstance(fact, StopAsked)), len(facts))
         assert not any(isinstance(fact, ToolStarted) for fact in facts[stopped:])
         assert outcome.kind in ("cancelled", "completed")
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
 @pytest.mark.parametrize("turns", range(40))
 def test_behind_a_wish_to_stop_nobody_is_asked_and_no_call_is_handed_over(turns):
-    async def scene(stage):
+    async def scenario(harness):
         for options in (RunOptions(), RunOptions(tools=(ToolSpec("shell"),))):
-            stage.model.replies = [call(SHELL), HELLO]
-            running = await stage.process().begin(new_run(options=options))
+            harness.model.replies = [call(SHELL), HELLO]
+            running = await harness.process().begin(new_run(options=options))
             await passes(turns)
             running.stop()
             await running.outcome()
-            facts = await stage.facts(running.run)
+            facts = await harness.facts(running.run)
             stopped = next(
                 (place for place, fact in enumerate(facts) if isinstance(fact, StopAsked)), len(facts)
             )
             late = [fact for fact in facts[stopped:] if isinstance(fact, ApprovalAsked | CallsHandedOver)]
             assert late == []
-            assert len(await stage.of(running.run, ApprovalAsked)) == len(await stage.verdicts(running.run))
+            assert len(await harness.of(running.run, ApprovalAsked)) == len(
+                await harness.verdicts(running.run)
+            )
 
-    on_stage(scene, HELLO, journal=SlowJournal)
+    run_scenario(scenario, HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8", "G5")
 @pytest.mark.parametrize("turns", range(12))
 def test_an_answer_and_the_end_of_a_run_that_came_back_too_often_leave_one_answer(turns):
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.until(running.run, ToolStarted)
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.until(running.run, ToolStarted)
         await running.abandon()
-        stage.tools.slow = ()
-        again = await stage.process("b").resume(running.run)
+        harness.tools.slow = ()
+        again = await harness.process("b").resume(running.run)
         await passes(turns)
         taken = await again.answer("a1-0", "answered", "ann", "yes")
         await again.outcome()
-        assert await stage.verdicts(running.run) == ["answered" if taken else "withdrawn"]
+        assert await harness.verdicts(running.run) == ["answered" if taken else "withdrawn"]
 
     policy = replace(POLICY, max_recoveries=0)
-    on_stage(
-        scene, call(QUESTION, "look"), HELLO, journal=SlowJournal, policy=policy, tools=Tools(slow=("look",))
+    run_scenario(
+        scenario,
+        call(QUESTION, "look"),
+        HELLO,
+        journal=SlowJournal,
+        policy=policy,
+        tools=CountingTools(slow=("look",)),
     )
 
 
@@ -161,56 +178,56 @@ def test_an_answer_and_the_end_of_a_run_that_came_back_too_often_leave_one_answe
 def test_an_answer_at_the_last_moment_leaves_one_answer(turns):
     """The time for it ends while the answer is on its way."""
 
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.clock.sleep(600.0 - 0.001)
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.clock.sleep(600.0 - 0.001)
         answering = asyncio.ensure_future(running.answer("a1-0", "allowed", "ann"))
         await passes(turns)
-        await stage.clock.sleep(0.001)
+        await harness.clock.sleep(0.001)
         taken = await answering
         await running.outcome()
-        assert await stage.verdicts(running.run) == ["allowed" if taken else "expired"]
-        assert len(stage.tools.ran) == taken
+        assert await harness.verdicts(running.run) == ["allowed" if taken else "expired"]
+        assert len(harness.tools.ran) == taken
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
 def test_an_answer_after_the_time_for_it_is_not_taken_even_if_nobody_has_noticed_yet():
-    async def scene(stage):
-        running = await stage.asked()
-        stage.clock._now += 600.0  # the clock jumped; nothing has run since
+    async def scenario(harness):
+        running = await harness.asked()
+        harness.clock._now += 600.0  # the clock jumped; nothing has run since
         assert not await running.answer("a1-0", "allowed", "ann")
         await running.outcome()
-        assert await stage.verdicts(running.run) == ["expired"]
-        assert stage.tools.ran == []
+        assert await harness.verdicts(running.run) == ["expired"]
+        assert harness.tools.ran == []
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_nobody_answers_and_the_run_goes_on_without_consent():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         assert (await running.outcome()).kind == "completed"
-        assert stage.clock.now() == 1_600.0
-        (answered,) = await stage.of(running.run, ApprovalAnswered)
+        assert harness.clock.now() == 1_600.0
+        (answered,) = await harness.of(running.run, ApprovalAnswered)
         assert (answered.verdict, answered.by) == ("expired", "")
         assert not await running.answer("a1-0", "allowed", "ann")
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_a_person_may_take_longer_than_the_turn_has():
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.clock.advance(10 * stage.policy.limits.seconds)
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.clock.advance(10 * harness.policy.limits.seconds)
         assert await running.answer("a1-0", "allowed", "ann")
         assert (await running.outcome()).kind == "completed"
-        assert len(stage.tools.ran) == 1
+        assert len(harness.tools.ran) == 1
 
-    on_stage(scene, call(SHELL), HELLO, policy=replace(POLICY, answer_seconds=None))
+    run_scenario(scenario, call(SHELL), HELLO, policy=replace(POLICY, answer_seconds=None))
 
 
 @pytest.mark.requirement("D8")
@@ -218,45 +235,45 @@ def test_a_person_may_take_longer_than_the_turn_has():
     "made, wrong", [(SHELL, "answered"), (QUESTION, "allowed")], ids=["consent", "question"]
 )
 def test_an_answer_to_what_was_not_asked_is_refused_and_changes_nothing(made, wrong):
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         with pytest.raises(ValueError, match="question"):
             await running.answer("a1-0", wrong, "ann")
-        assert await stage.verdicts(running.run) == []
+        assert await harness.verdicts(running.run) == []
         running.stop()
         await running.outcome()
 
-    on_stage(scene, call(made), HELLO)
+    run_scenario(scenario, call(made), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_an_unknown_or_settled_question_takes_no_answer():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         assert not await running.answer("a7-0", "allowed", "ann")
         assert await running.answer("a1-0", "denied", "ann")
         assert not await running.answer("a1-0", "allowed", "ann")
         await running.outcome()
         assert not await running.answer("a1-0", "allowed", "ann")
-        assert await stage.verdicts(running.run) == ["denied"]
+        assert await harness.verdicts(running.run) == ["denied"]
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_a_question_of_the_model_is_answered_in_words():
-    async def scene(stage):
-        running = await stage.asked()
-        (asked,) = await stage.of(running.run, ApprovalAsked)
+    async def scenario(harness):
+        running = await harness.asked()
+        (asked,) = await harness.of(running.run, ApprovalAsked)
         assert (asked.kind, asked.question) == ("question", "Which?")
         assert await running.answer("a1-0", "answered", "ann", "the blue one")
         await running.outcome()
-        (finished,) = await stage.of(running.run, ToolFinished)
+        (finished,) = await harness.of(running.run, ToolFinished)
         assert (finished.outcome.status, finished.outcome.text) == ("finished", "the blue one")
-        assert stage.tools.ran == []
-        assert "the blue one" in str(stage.model.requests[-1].messages[-1])
+        assert harness.tools.ran == []
+        assert "the blue one" in str(harness.model.requests[-1].messages[-1])
 
-    on_stage(scene, call(QUESTION), HELLO)
+    run_scenario(scenario, call(QUESTION), HELLO)
 
 
 @pytest.mark.requirement("D8")
@@ -264,8 +281,8 @@ def test_a_question_of_the_model_is_answered_in_words():
 def test_an_answer_whose_client_goes_away_is_stored_all_the_same(turns):
     """At no moment does a client that hangs up leave the run's journal in doubt."""
 
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         answering = asyncio.ensure_future(running.answer("a1-0", "allowed", "ann"))
         await passes(turns)
         answering.cancel()
@@ -273,28 +290,28 @@ def test_an_answer_whose_client_goes_away_is_stored_all_the_same(turns):
         await passes(10)
         await running.answer("a1-0", "denied", "bob")  # taken only if the first had not yet begun
         assert (await running.outcome()).kind == "completed"
-        verdicts = await stage.verdicts(running.run)
+        verdicts = await harness.verdicts(running.run)
         assert len(verdicts) == 1
-        assert len(stage.tools.ran) == (verdicts == ["allowed"])
+        assert len(harness.tools.ran) == (verdicts == ["allowed"])
         if turns:
             assert verdicts == ["allowed"]
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
 def test_an_answer_that_finds_no_room_is_told_to_whoever_gave_it_and_can_be_given_again():
-    async def scene(stage):
-        running = await stage.asked()
-        stage.journal.full = 1
+    async def scenario(harness):
+        running = await harness.asked()
+        harness.journal.full = 1
         with pytest.raises(StorageFull):
             await running.answer("a1-0", "denied", "ann")
-        assert await stage.verdicts(running.run) == []
+        assert await harness.verdicts(running.run) == []
         assert await running.answer("a1-0", "allowed", "ann")
         await running.outcome()
-        assert await stage.verdicts(running.run) == ["allowed"]
+        assert await harness.verdicts(running.run) == ["allowed"]
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8")
@@ -304,13 +321,13 @@ def test_whoever_reads_the_question_first_can_answer_it_at_once():
     class LateNews(SlowJournal):
         behind = 30
 
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         assert await running.answer("a1-0", "allowed", "ann")
         await running.outcome()
-        assert await stage.verdicts(running.run) == ["allowed"]
+        assert await harness.verdicts(running.run) == ["allowed"]
 
-    on_stage(scene, call(SHELL), HELLO, journal=LateNews)
+    run_scenario(scenario, call(SHELL), HELLO, journal=LateNews)
 
 
 # Restarts
@@ -320,60 +337,60 @@ def test_whoever_reads_the_question_first_can_answer_it_at_once():
 def test_a_question_outlives_its_process_and_is_answered_in_the_next():
     """S12: the waiter died; its successor runs the frozen call, once."""
 
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         await running.abandon()
-        stage.crash()
-        again = await stage.process("b").resume(running.run)
+        harness.crash()
+        again = await harness.process("b").resume(running.run)
         assert [one.consent.id for one in again.turn.calls] == ["a1-0"]
         assert await again.answer("a1-0", "allowed", "ann")  # at once: it knows where it stands
         assert (await again.outcome()).kind == "completed"
-        assert len(await stage.of(running.run, ApprovalAsked)) == 1
-        assert len(stage.tools.ran) == 1
+        assert len(await harness.of(running.run, ApprovalAsked)) == 1
+        assert len(harness.tools.ran) == 1
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8", "G6", "G5")
 def test_any_number_of_restarts_leaves_a_question_open():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         for number in range(10):
             await running.abandon()
-            running = await stage.process(f"p{number}").resume(running.run)
+            running = await harness.process(f"p{number}").resume(running.run)
         assert await running.answer("a1-0", "allowed", "ann")
         assert (await running.outcome()).kind == "completed"
-        assert len(await stage.of(running.run, RunClaimed)) == 10
+        assert len(await harness.of(running.run, RunClaimed)) == 10
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_time_for_an_answer_passes_also_while_no_process_runs():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         await running.abandon()
-        await stage.clock.advance(5_000.0)
-        again = await stage.process("b").resume(running.run)
+        await harness.clock.advance(5_000.0)
+        again = await harness.process("b").resume(running.run)
         assert not await again.answer("a1-0", "allowed", "ann")
         await again.outcome()
-        assert await stage.verdicts(running.run) == ["expired"]
-        assert stage.tools.ran == []
+        assert await harness.verdicts(running.run) == ["expired"]
+        assert harness.tools.ran == []
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_a_process_in_which_nobody_answers_takes_up_a_run_and_does_not_hang():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         await running.abandon()
-        again = await stage.process("b", replace(stage.policy, attended=False)).resume(running.run)
+        again = await harness.process("b", replace(harness.policy, attended=False)).resume(running.run)
         await again.outcome()
-        assert await stage.verdicts(running.run) == ["withdrawn"]
-        assert stage.clock.now() == 1_000.0
+        assert await harness.verdicts(running.run) == ["withdrawn"]
+        assert harness.clock.now() == 1_000.0
 
-    on_stage(scene, call(SHELL), HELLO, policy=replace(POLICY, answer_seconds=None))
+    run_scenario(scenario, call(SHELL), HELLO, policy=replace(POLICY, answer_seconds=None))
 
 
 # Several calls
@@ -381,66 +398,66 @@ def test_a_process_in_which_nobody_answers_takes_up_a_run_and_does_not_hang():
 
 @pytest.mark.requirement("D8", "D6")
 def test_what_needs_no_consent_runs_while_somebody_thinks():
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.until(running.run, ToolFinished)
-        assert stage.tools.ran == [("look", {})]
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.until(running.run, ToolFinished)
+        assert harness.tools.ran == [("look", {})]
         assert await running.answer("a1-0", "answered", "ann", "yes")
         await running.outcome()
 
-    on_stage(scene, call(QUESTION, "look"), HELLO)
+    run_scenario(scenario, call(QUESTION, "look"), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_questions_of_one_reply_are_open_together_and_answered_in_any_order():
-    async def scene(stage):
-        running = await stage.asked(count=2)
+    async def scenario(harness):
+        running = await harness.asked(count=2)
         assert await running.answer("a1-1", "answered", "ann", "second")
         assert await running.answer("a1-0", "answered", "bob", "first")
         await running.outcome()
-        texts = {fact.call_id: fact.outcome.text for fact in await stage.of(running.run, ToolFinished)}
+        texts = {fact.call_id: fact.outcome.text for fact in await harness.of(running.run, ToolFinished)}
         assert texts == {"c0": "first", "c1": "second"}
 
-    on_stage(scene, call(QUESTION, QUESTION), HELLO)
+    run_scenario(scenario, call(QUESTION, QUESTION), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_commands_of_one_reply_are_asked_about_one_after_the_other():
-    async def scene(stage):
-        running = await stage.asked()
-        await stage.clock.advance(10.0)
-        assert len(await stage.of(running.run, ApprovalAsked)) == 1
+    async def scenario(harness):
+        running = await harness.asked()
+        await harness.clock.advance(10.0)
+        assert len(await harness.of(running.run, ApprovalAsked)) == 1
         await running.answer("a1-0", "denied", "ann")
-        await stage.until(running.run, ApprovalAsked, 2)
+        await harness.until(running.run, ApprovalAsked, 2)
         await running.answer("a1-1", "allowed", "ann")
         await running.outcome()
-        ends = [(fact.call_id, fact.outcome.status) for fact in await stage.of(running.run, ToolFinished)]
+        ends = [(fact.call_id, fact.outcome.status) for fact in await harness.of(running.run, ToolFinished)]
         assert ends == [("c0", "denied"), ("c1", "finished")]
 
-    on_stage(scene, call(SHELL, SHELL), HELLO)
+    run_scenario(scenario, call(SHELL, SHELL), HELLO)
 
 
 @pytest.mark.requirement("D8")
 def test_a_call_that_can_not_run_is_refused_before_anybody_is_asked():
-    async def scene(stage):
-        running = await stage.process().start("Do it.")
+    async def scenario(harness):
+        running = await harness.process().start("Do it.")
         await running.outcome()
-        assert await stage.of(running.run, ApprovalAsked) == []
-        (finished,) = await stage.of(running.run, ToolFinished)
+        assert await harness.of(running.run, ApprovalAsked) == []
+        (finished,) = await harness.of(running.run, ToolFinished)
         assert finished.outcome.status == "not_started"
 
-    on_stage(scene, call("rm_all"), HELLO, policy=replace(POLICY, consent=POLICY.consent))
+    run_scenario(scenario, call("rm_all"), HELLO, policy=replace(POLICY, consent=POLICY.consent))
 
 
 @pytest.mark.requirement("D8")
 def test_a_stop_while_somebody_is_waited_for_ends_the_run_at_once():
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         running.stop("ann")
         assert (await running.outcome()).kind == "cancelled"
-        assert stage.clock.now() == 1_000.0
-        facts = await stage.facts(running.run)
+        assert harness.clock.now() == 1_000.0
+        facts = await harness.facts(running.run)
         assert [type(fact) for fact in facts[-4:]] == [StopAsked, ApprovalAnswered, ToolFinished, RunEnded]
-        assert await stage.verdicts(running.run) == ["withdrawn"]
+        assert await harness.verdicts(running.run) == ["withdrawn"]
 
-    on_stage(scene, call(SHELL), HELLO, tools=Tools())
+    run_scenario(scenario, call(SHELL), HELLO, tools=CountingTools())

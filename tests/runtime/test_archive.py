@@ -6,7 +6,7 @@ import itertools
 
 import msgspec
 import pytest
-from asking_stage import HANG, HELLO, call, on_stage
+from support.runs.approval_runs import HANG, HELLO, call, run_scenario
 
 from turnbuckle.errors import ImportRefused
 from turnbuckle.journal.memory import MemoryJournal
@@ -30,23 +30,23 @@ def words(text):
 
 
 class Talk:
-    """A session of a stage, and people who talk in it."""
+    """A session of a harness, and people who talk in it."""
 
-    def __init__(self, stage, journal=None, name=ONE):
-        self.stage = stage
+    def __init__(self, harness, journal=None, name=ONE):
+        self.harness = harness
         self.session = name
         if journal is not None:
-            stage.journal = journal
-        self.runs = stage.process()
-        self.sessions = Sessions(stage.journal, self.runs, owner="a", wall=stage.clock.now)
+            harness.journal = journal
+        self.runs = harness.process()
+        self.sessions = Sessions(harness.journal, self.runs, owner="a", wall=harness.clock.now)
         names = itertools.count(1)
         self.lanes = SessionManager(
-            stage.journal,
+            harness.journal,
             self.runs,
             SessionRules(),
             owner="a",
-            wall=stage.clock.now,
-            sleep=stage.clock.sleep,
+            wall=harness.clock.now,
+            sleep=harness.clock.sleep,
             new_name=lambda kind: f"{kind}-{name}-{next(names)}",
             began=lambda running, user: None,
         )
@@ -70,7 +70,7 @@ class Talk:
 
     async def pieces(self):
         row = await self.sessions.row(self.session, "ann")
-        return [piece async for piece in exported(self.stage.journal, row, self.session, 5.0)]
+        return [piece async for piece in exported(self.harness.journal, row, self.session, 5.0)]
 
 
 def importer(journal):
@@ -83,12 +83,12 @@ def importer(journal):
 def lines_of_a_talk():
     """A session of two runs, one of them with a tool."""
 
-    async def scene(stage):
-        talk = await Talk(stage).say("first question", "second question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question", "second question")
         await talk.lanes.close()
         return await talk.lines()
 
-    return on_stage(scene, call("look"), HELLO)
+    return run_scenario(scenario, call("look"), HELLO)
 
 
 LINES = lines_of_a_talk()
@@ -100,15 +100,15 @@ async def everything(journal):
 
 @pytest.mark.requirement("G7")
 def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
-    async def scene(stage):
-        talk = await Talk(stage).say("first question", "second question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question", "second question")
         lines, told = await talk.lines(), await talk.told()
         history = await talk.sessions.history(ONE)
         await talk.lanes.close()
-        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        other = MemoryJournal(monotonic=harness.clock.now, wall=harness.clock.now)
         made = await importer(other).bring_in(read_archive(lines), ONE, "ann")
         assert (made.session, made.title, made.runs) == (ONE, "Small talk", 2)
-        again = Talk(stage, other)
+        again = Talk(harness, other)
         assert await again.told() == told
         assert await again.sessions.history(ONE) == history
         assert [
@@ -116,84 +116,84 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
         ] == [ONE]
         assert [found.row.name for found in await other.search("small talk", StreamQuery(kind=KIND))] == [ONE]
         await again.say("third question")
-        assert stage.model.requests[-1].messages[: len(history)] == history
+        assert harness.model.requests[-1].messages[: len(history)] == history
         await again.lanes.close()
 
-    on_stage(scene, call("look"), HELLO)
+    run_scenario(scenario, call("look"), HELLO)
 
 
 @pytest.mark.requirement("G7")
 def test_beside_its_origin_it_is_another_session_with_runs_of_its_own():
-    async def scene(stage):
-        talk = await Talk(stage).say("first question", "second question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question", "second question")
         lane = await talk.lanes.open(ONE, "ann")
         await lane.undo()
         await lane.close()
         archive = read_archive(await talk.lines())
-        assert await importer(stage.journal).bring_in(archive, ONE, "ann") is None
-        assert await importer(stage.journal).bring_in(archive, TWO, "bob")
-        copy = Talk(stage, name=TWO)
+        assert await importer(harness.journal).bring_in(archive, ONE, "ann") is None
+        assert await importer(harness.journal).bring_in(archive, TWO, "bob")
+        copy = Talk(harness, name=TWO)
         assert await copy.told() == await talk.told()
         assert await copy.sessions.history(TWO) == await talk.sessions.history(ONE)
         runs = {row.name for row in await talk.sessions.runs_of(ONE)}
         copies = {row.name for row in await copy.sessions.runs_of(TWO)}
         assert len(runs) == len(copies) == 2
         assert not runs & copies
-        assert {row.user for row in await stage.journal.streams(StreamQuery(parent=TWO))} == {"bob"}
-        started = [fact for name in copies for fact in await stage.of(name, RunStarted)]
+        assert {row.user for row in await harness.journal.streams(StreamQuery(parent=TWO))} == {"bob"}
+        started = [fact for name in copies for fact in await harness.of(name, RunStarted)]
         assert {(fact.run, fact.session) for fact in started} == {(name, TWO) for name in copies}
         await copy.sessions.delete(TWO)
         assert len(await talk.told()) == 2  # the first question and its answer
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("G7")
 def test_runs_that_were_merged_go_out_and_come_in_like_others():
-    async def scene(stage):
-        talk = await Talk(stage).say("first question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question")
         await talk.lanes.close()
         told = await talk.told()
         (run,) = await talk.sessions.runs_of(ONE)
-        assert await merge_run(stage.journal, run.name)
-        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        assert await merge_run(harness.journal, run.name)
+        other = MemoryJournal(monotonic=harness.clock.now, wall=harness.clock.now)
         assert await importer(other).bring_in(read_archive(await talk.lines()), ONE, "ann")
-        assert await Talk(stage, other).told() == told
+        assert await Talk(harness, other).told() == told
 
-    on_stage(scene, [HELLO[0], HELLO[0], HELLO[0], *HELLO[1:]])
+    run_scenario(scenario, [HELLO[0], HELLO[0], HELLO[0], *HELLO[1:]])
 
 
 @pytest.mark.requirement("G7")
 def test_nothing_that_comes_in_begins_to_work():
-    async def scene(stage):
-        talk = await Talk(stage).say("first question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question")
         lane = await talk.lanes.open(ONE, "ann")
         taken = await lane.say(words("and now"))
-        await stage.journal.wait(taken.run, 2)
+        await harness.journal.wait(taken.run, 2)
         await lane.say(words("and then"))
         lines = await talk.lines()
-        stage.journal, before = stage.journal.after_kill(), stage.journal
-        other = MemoryJournal(monotonic=stage.clock.now, wall=stage.clock.now)
+        harness.journal, before = harness.journal.after_kill(), harness.journal
+        other = MemoryJournal(monotonic=harness.clock.now, wall=harness.clock.now)
         assert await importer(other).bring_in(read_archive(lines), ONE, "ann")
-        asked = len(stage.model.requests)
-        copy = Talk(stage, other)
+        asked = len(harness.model.requests)
+        copy = Talk(harness, other)
         assert await copy.runs.unfinished() == []
         row = (await other.streams(StreamQuery(kind=KIND)))[0]
         assert row.status == OPEN
         state = await copy.sessions.state(ONE)
         assert [fate.state for fate in state.statuses.values()] == ["injected", "injected", "refused"]
         ends = [
-            fact for row in await copy.sessions.runs_of(ONE) for fact in await stage.of(row.name, RunEnded)
+            fact for row in await copy.sessions.runs_of(ONE) for fact in await harness.of(row.name, RunEnded)
         ]
         assert [end.outcome.kind for end in ends] == ["completed", "cancelled"]
         await copy.lanes.open(ONE, "ann")
         await copy.lanes.close()
-        assert len(stage.model.requests) == asked
-        stage.journal = before
+        assert len(harness.model.requests) == asked
+        harness.journal = before
         await lane.stop("user")
         await talk.lanes.close()
 
-    on_stage(scene, HELLO, HANG)
+    run_scenario(scenario, HELLO, HANG)
 
 
 # What is refused
@@ -242,18 +242,18 @@ def test_a_forged_file_leads_to_no_run_that_is_not_in_it():
     """Given a file whose session names a run of somebody else, as begun, taken up, stopped, undone or deleted in
     it, then what comes of it knows nothing of that run."""
 
-    async def scene(stage):
-        talk = await Talk(stage).say("a secret question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("a secret question")
         (theirs,) = [row.name for row in await talk.sessions.runs_of(ONE)]
         own = {run.run for run, _ in read_archive(LINES).runs}
-        imports = importer(stage.journal)
+        imports = importer(harness.journal)
         for victim in own:
             forged = [line.replace(victim.encode(), theirs.encode()) for line in LINES[1:]]
             forged = [
                 new if msgspec.json.decode(new)["stream"] == msgspec.json.decode(old)["stream"] else old
                 for new, old in zip(forged, LINES[1:], strict=True)
             ]
-            copy = Talk(stage, name=SessionId(f"forged-{victim}"))
+            copy = Talk(harness, name=SessionId(f"forged-{victim}"))
             made = await imports.bring_in(read_archive([LINES[0], *forged]), copy.session, "bob")
             assert made is not None
             await copy.lanes.close()
@@ -266,7 +266,7 @@ def test_a_forged_file_leads_to_no_run_that_is_not_in_it():
             assert not names & {*own, theirs}
         await talk.lanes.close()
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("G7")
@@ -389,10 +389,10 @@ def test_an_import_that_may_be_under_way_is_left_alone():
 
 
 def test_what_is_added_while_it_is_written_is_left_out():
-    async def scene(stage):
-        talk = await Talk(stage).say("first question")
+    async def scenario(harness):
+        talk = await Talk(harness).say("first question")
         row = await talk.sessions.row(ONE, "ann")
-        lines = exported(stage.journal, row, ONE, 5.0)
+        lines = exported(harness.journal, row, ONE, 5.0)
         first = await anext(lines)
         await talk.say("second question")
         rest = [piece async for piece in lines]
@@ -400,4 +400,4 @@ def test_what_is_added_while_it_is_written_is_left_out():
         assert len(archive.runs) == 1
         await talk.lanes.close()
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)

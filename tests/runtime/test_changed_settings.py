@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from world_asking_tasks import ASKING_TASKS as ASKING
-from world_relay_tasks import RELAY_TASKS as RELAY
-from world_tasks import TASKS
+from support.worlds.asking_tasks import ASKING_TASKS as ASKING
+from support.worlds.relay_tasks import RELAY_TASKS as RELAY
+from support.worlds.tasks import TASKS
 
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models

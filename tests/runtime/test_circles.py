@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from stage import MAIN, Story, play
+from support.runs.run_harness import MAIN, RunRecord, run_case
 
 from turnbuckle.lab.cases.whole import ANSWER
 from turnbuckle.lab.script import Call, Case, Finish, Reason, Say, ScriptItem
@@ -48,8 +48,8 @@ def every(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("protocol", "name"), cases)
 
 
-def generated(story: Story) -> int:
-    return sum(len(getattr(event, "text", "")) for event in story.events)
+def generated(record: RunRecord) -> int:
+    return sum(len(getattr(event, "text", "")) for event in record.events)
 
 
 @pytest.mark.requirement("B15")
@@ -58,15 +58,15 @@ def test_a_circle_is_stopped_and_leaves_no_trace_in_the_history(
     tmp_path: Path, protocol: ProtocolName, name: str
 ):
     """Given a model in circles, then it is stopped and the history stays clean."""
-    story = play(tmp_path, CIRCLES[name], protocol=protocol)
-    assert story.outcome.kind in ("failed", "partial")
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "repeated"
-    assert story.requests[0].progress.over == "client left"
-    assert generated(story) < (70_000 if "lines" in name else 20_000)
-    assert story.started == []
-    assert story.outcome.drafts == ()
-    assert all(len(str(message)) < 2_000 for message in story.turn.messages)
+    record = run_case(tmp_path, CIRCLES[name], protocol=protocol)
+    assert record.outcome.kind in ("failed", "partial")
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "repeated"
+    assert record.requests[0].progress.over == "client left"
+    assert generated(record) < (70_000 if "lines" in name else 20_000)
+    assert record.started == []
+    assert record.outcome.drafts == ()
+    assert all(len(str(message)) < 2_000 for message in record.turn.messages)
 
 
 @pytest.mark.requirement("B15")
@@ -75,8 +75,8 @@ def test_where_nothing_of_the_circle_was_shown_another_route_is_asked(
     tmp_path: Path, protocol: ProtocolName, name: str
 ):
     """Given a circle of which nothing was shown, then another route is asked."""
-    story = play(tmp_path, {MAIN: CIRCLES[name], "other": "happy"}, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown.endswith(ANSWER)
-    assert [asked.route for asked in story.asked] == [MAIN, "other"]
-    assert RUN_ON not in str(story.turn.messages)
+    record = run_case(tmp_path, {MAIN: CIRCLES[name], "other": "happy"}, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown.endswith(ANSWER)
+    assert [asked.route for asked in record.asked] == [MAIN, "other"]
+    assert RUN_ON not in str(record.turn.messages)

@@ -1,7 +1,7 @@
 """The conversation is stored once: a run stores what it adds, and what it stands on is the same after anything."""
 
 import pytest
-from asking_stage import HELLO, new_run, on_stage
+from support.runs.approval_runs import HELLO, new_run, run_scenario
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import StreamQuery
@@ -49,18 +49,18 @@ def words(*texts, role="user"):
 
 @pytest.mark.requirement("E9")
 def test_a_turn_costs_the_journal_the_same_however_long_the_conversation_is():
-    async def scene(stage):
-        runs = stage.process()
+    async def scenario(harness):
+        runs = harness.process()
         sizes, last = [], RunId("")
         for _ in range(30):
             running = await runs.begin(new_run(session=SessionId("s"), history=(), base=last))
             await running.outcome()
             last = running.run
-            sizes.append(sum(len(item.data) for item in await stage.journal.read(running.run)))
-        assert len(stage.model.requests[-1].messages) > 50
+            sizes.append(sum(len(item.data) for item in await harness.journal.read(running.run)))
+        assert len(harness.model.requests[-1].messages) > 50
         assert max(sizes[2:]) - min(sizes[2:]) < 50
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("C5", "E9")
@@ -139,9 +139,9 @@ def test_a_run_is_not_deleted_while_one_goes_on_that_was_told_of_it():
 
 @pytest.mark.requirement("G8", "E12")
 def test_a_run_without_a_session_leaves_nothing_behind_once_all_that_stood_on_it_are_gone():
-    async def scene(stage):
-        runs = stage.process()
-        sessions = Sessions(stage.journal, runs, owner="a", wall=stage.clock.now)
+    async def scenario(harness):
+        runs = harness.process()
+        sessions = Sessions(harness.journal, runs, owner="a", wall=harness.clock.now)
         made = []
         for _ in range(3):
             running = await runs.begin(new_run(session=SessionId("s"), user="ann"))
@@ -154,9 +154,9 @@ def test_a_run_without_a_session_leaves_nothing_behind_once_all_that_stood_on_it
         assert left[0] == whole[0]
         for run in (made[0], made[2]):
             assert await sessions.delete_run(run)
-        assert await stage.journal.streams(StreamQuery()) == []
+        assert await harness.journal.streams(StreamQuery()) == []
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.parametrize("first_opening", [None, 1])
@@ -176,8 +176,8 @@ def test_two_links_that_became_one_make_the_same_history(first_opening, second_o
 def test_instructions_that_stand_there_already_are_not_stored_again():
     rules = words("Be kind.", role="system")
 
-    async def scene(stage):
-        runs = stage.process()
+    async def scenario(harness):
+        runs = harness.process()
         first = await runs.begin(new_run(history=rules))
         await first.outcome()
         session = first.turn.session
@@ -186,10 +186,10 @@ def test_instructions_that_stand_there_already_are_not_stored_again():
         other = words("Be brief.", role="system")
         changed = await runs.begin(new_run(session=session, history=other, base=same.run, opening=1))
         await changed.outcome()
-        stored = [decode((await stage.journal.read(run.run, 0, 1))[0].data) for run in (same, changed)]
+        stored = [decode((await harness.journal.read(run.run, 0, 1))[0].data) for run in (same, changed)]
         assert all(isinstance(fact, RunStarted) for fact in stored)
         assert [(len(fact.messages), fact.opening) for fact in stored] == [(1, None), (2, 1)]
         assert [one for one in changed.turn.messages if one.role == "system"] == list(other)
         assert same.turn.messages[0] == rules[0]
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-import agent_stage
 import pytest
-from asking_stage import HELLO, new_run, on_stage
+from support.agents import open_agent
+from support.runs.approval_runs import HELLO, new_run, run_scenario
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Claim, StreamQuery
@@ -87,24 +87,24 @@ def test_the_fate_of_a_message_is_known_however_many_were_said_since():
 @pytest.mark.requirement("E12")
 @pytest.mark.parametrize("held", [0, 1, 2, 3])
 def test_a_session_that_can_not_be_deleted_is_still_there_as_a_whole(held: int):
-    async def scene(stage):
-        runs = stage.process()
-        sessions = Sessions(stage.journal, runs, owner="a", wall=stage.clock.now)
+    async def scenario(harness):
+        runs = harness.process()
+        sessions = Sessions(harness.journal, runs, owner="a", wall=harness.clock.now)
         await sessions.create(S1, "ann", "First")
         for _ in range(3):
             await (await runs.begin(new_run(session=S1, user="ann"))).outcome()
         names = [S1, *(row.name for row in await sessions.runs_of(S1))]
-        claim = await stage.journal.claim(names[held], "somebody", 60)
+        claim = await harness.journal.claim(names[held], "somebody", 60)
         assert isinstance(claim, Claim)
         with pytest.raises(SessionBusy):
             await sessions.delete(S1)
-        assert all([await stage.journal.head(name) for name in names])
-        await stage.journal.release(claim)
+        assert all([await harness.journal.head(name) for name in names])
+        await harness.journal.release(claim)
         await sessions.delete(S1)
-        assert [await stage.journal.head(name) for name in names] == [0, 0, 0, 0]
-        assert await stage.journal.streams(StreamQuery()) == []
+        assert [await harness.journal.head(name) for name in names] == [0, 0, 0, 0]
+        assert await harness.journal.streams(StreamQuery()) == []
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("E12")
@@ -151,10 +151,10 @@ def test_a_message_that_comes_again_under_its_key_is_found_behind_any_number_of_
 
 @pytest.mark.requirement("G1")
 def test_first_messages_of_a_new_session_at_the_same_moment_are_all_taken(tmp_path: Path):
-    async def scene(agent):
+    async def scenario(agent):
         return await asyncio.gather(
             *(agent.run(f"Say {word}.", session="new") for word in ("one", "two", "three"))
         )
 
-    results = agent_stage.played(tmp_path, scene)
+    results = open_agent.run_scenario(tmp_path, scenario)
     assert [result.outcome for result in results] == ["completed"] * 3

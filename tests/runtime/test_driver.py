@@ -105,7 +105,7 @@ class Tools:
         return "unknown"
 
 
-class Stage:
+class Harness:
     def __init__(self, model, tools=None, policy=POLICY, journal=None):
         self.now = 0.0
         self.journal = journal or SlowJournal()
@@ -137,19 +137,19 @@ def play(model, tools=None, policy=POLICY, journal=None, stop_when=None):
     """A whole run. `stop_when` waits for its moment and then the run is asked to stop."""
 
     async def run():
-        stage = Stage(model, tools, policy, journal)
-        driver = await stage.driver()
+        harness = Harness(model, tools, policy, journal)
+        driver = await harness.driver()
 
         async def stopper():
-            await stop_when(stage, driver)
+            await stop_when(harness, driver)
             driver.stop.ask()
 
         asking = asyncio.create_task(stopper()) if stop_when is not None else None
         async with asyncio.timeout(100):
-            outcome = await stage.start(driver)
+            outcome = await harness.start(driver)
         if asking is not None:
             asking.cancel()
-        return stage, outcome, await stage.facts()
+        return harness, outcome, await harness.facts()
 
     return asyncio.run(run())
 
@@ -162,15 +162,15 @@ def test_a_run_over_a_slow_journal_ends():
 
 @pytest.mark.requirement("C6")
 def test_a_stop_in_a_wait_between_two_tries_ends_the_run_without_a_spin():
-    async def in_the_wait(stage, driver):
+    async def in_the_wait(harness, driver):
         never = asyncio.get_running_loop().create_future()
 
         async def sleep(seconds):
-            stage.slept.append(seconds)
+            harness.slept.append(seconds)
             await never
 
         driver._sleep = sleep
-        while not stage.slept:
+        while not harness.slept:
             await asyncio.sleep(0)
 
     _, outcome, facts = play(Replies(DOWN), stop_when=in_the_wait)
@@ -181,7 +181,7 @@ def test_a_stop_in_a_wait_between_two_tries_ends_the_run_without_a_spin():
 
 @pytest.mark.parametrize("turns", range(0, 60, 1))
 def test_a_stop_at_any_turn_of_the_loop_ends_the_run_once_and_in_order(turns):
-    async def later(stage, driver):
+    async def later(harness, driver):
         for _ in range(turns):
             await asyncio.sleep(0)
 
@@ -196,27 +196,27 @@ def test_a_stop_at_any_turn_of_the_loop_ends_the_run_once_and_in_order(turns):
 
 
 def test_a_stop_while_the_model_speaks_reaches_it():
-    async def after_a_word(stage, driver):
+    async def after_a_word(harness, driver):
         while not driver.turn.attempt:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
 
-    stage, outcome, _ = play(Replies([TextDelta(0, "Hel")], linger=True), stop_when=after_a_word)
+    harness, outcome, _ = play(Replies([TextDelta(0, "Hel")], linger=True), stop_when=after_a_word)
     assert outcome.kind == "cancelled"
-    assert stage.model.closed == 1
+    assert harness.model.closed == 1
 
 
 def test_an_attempt_without_a_last_word_is_a_cut_one():
-    stage, outcome, _ = play(Replies([TextDelta(0, "Hello")], [TextDelta(0, " you."), *HELLO[1:]]))
+    harness, outcome, _ = play(Replies([TextDelta(0, "Hello")], [TextDelta(0, " you."), *HELLO[1:]]))
     assert outcome.kind == "completed"
-    assert isinstance(stage.model.noted[0], Cut)
+    assert isinstance(harness.model.noted[0], Cut)
 
 
 def test_what_follows_the_last_word_is_not_stored_and_the_attempt_is_closed():
-    stage, outcome, facts = play(Replies([*HELLO, TextDelta(0, "more"), Ended("again")]))
+    harness, outcome, facts = play(Replies([*HELLO, TextDelta(0, "more"), Ended("again")]))
     assert outcome.kind == "completed"
-    assert stage.model.closed == 1
+    assert harness.model.closed == 1
     assert "more" not in str(facts)
 
 
@@ -262,10 +262,12 @@ def test_a_result_that_finds_no_room_is_stored_when_there_is_room_again():
         journal.full = 3
         return finished("done")
 
-    stage, outcome, facts = play(Replies(call("shell"), HELLO), Tools(shell=fills_the_disk), journal=journal)
+    harness, outcome, facts = play(
+        Replies(call("shell"), HELLO), Tools(shell=fills_the_disk), journal=journal
+    )
     assert outcome.kind == "completed"
-    assert stage.tools.ran == ["c0"]
-    assert len(stage.slept) == 3
+    assert harness.tools.ran == ["c0"]
+    assert len(harness.slept) == 3
     assert [fact.outcome.text for fact in facts if isinstance(fact, ToolFinished)] == ["done"]
 
 
@@ -287,7 +289,7 @@ def test_an_attempt_is_closed_when_the_journal_fails_in_the_middle_of_it():
     journal = SlowJournal()
     model = Replies(HELLO)
 
-    async def fill(stage, driver):
+    async def fill(harness, driver):
         while not driver.turn.attempt:
             await asyncio.sleep(0)
         journal.full = 1
@@ -310,27 +312,27 @@ def test_a_stream_that_outlasts_the_time_of_the_turn_is_ended():
     stage_time = []
 
     async def run():
-        stage = Stage(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, TurnLimits(seconds=100.0)))
-        stage_time.append(stage)
+        harness = Harness(Slow(HELLO), policy=Policy(POLICY.routes, TOOLS, TurnLimits(seconds=100.0)))
+        stage_time.append(harness)
         async with asyncio.timeout(100):
-            return stage, await stage.start(await stage.driver())
+            return harness, await harness.start(await harness.driver())
 
-    stage, outcome = asyncio.run(run())
+    harness, outcome = asyncio.run(run())
     assert outcome.kind == "partial"
     assert "100 seconds" in outcome.why
-    assert stage.now < 250
+    assert harness.now < 250
 
 
 @pytest.mark.requirement("E2")
 def test_a_run_that_has_ended_stays_as_it_is():
     async def run():
-        stage = Stage(Replies(HELLO))
-        await stage.start(await stage.driver())
-        before = await stage.facts()
-        stage.journal = stage.journal.after_kill()
-        driver = await stage.driver()
+        harness = Harness(Replies(HELLO))
+        await harness.start(await harness.driver())
+        before = await harness.facts()
+        harness.journal = harness.journal.after_kill()
+        driver = await harness.driver()
         outcome = await driver.resume(2)
-        return outcome, before, await stage.facts()
+        return outcome, before, await harness.facts()
 
     outcome, before, after = asyncio.run(run())
     assert outcome.kind == "completed"
@@ -343,8 +345,8 @@ def test_a_stop_during_a_tool_tells_killed_from_never_started():
         await stop.wait()
         return ToolOutcome("killed", "stopped")
 
-    async def in_the_tool(stage, driver):
-        while not stage.tools.ran:
+    async def in_the_tool(harness, driver):
+        while not harness.tools.ran:
             await asyncio.sleep(0)
 
     _, outcome, facts = play(Replies(call("shell", "shell")), Tools(shell=waits), stop_when=in_the_tool)

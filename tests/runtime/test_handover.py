@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from asking_stage import HELLO, POLICY, ROUTE, call, new_run, on_stage
 from msgspec.structs import replace
+from support.runs.approval_runs import HELLO, POLICY, ROUTE, call, new_run, run_scenario
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.reply.rules import violations
@@ -78,11 +78,11 @@ def flat(messages):
     return [(message.role, part) for message in messages for part in message.parts]
 
 
-async def handed_over(stage, runs, **more):
+async def handed_over(harness, runs, **more):
     """A run up to its hand-over."""
     running = await runs.begin(new_run(options=AGENT, user="ann", history=(), **more))
     assert (await running.outcome()).kind == "completed"
-    (over,) = await stage.of(running.run, CallsHandedOver)
+    (over,) = await harness.of(running.run, CallsHandedOver)
     return running, over.calls
 
 
@@ -90,15 +90,15 @@ async def handed_over(stage, runs, **more):
 @pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @pytest.mark.parametrize("name", FIRST_RUNS)
 def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, protocol):
-    async def scene(stage):
-        runs = stage.process()
-        running, handed = await handed_over(stage, runs)
-        before = stage.model.requests[-1].messages
+    async def scenario(harness):
+        runs = harness.process()
+        running, handed = await handed_over(harness, runs)
+        before = harness.model.requests[-1].messages
         user, *_ = running.turn.messages
         brought = (user, copy_of(handed, "an edited copy"), *results(handed))
-        told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
+        told = await Handover(finder(harness.journal, harness.policy)).restored(brought, "ann")
         await (await runs.begin(NewRun(told, history=(), options=AGENT, user="ann"))).outcome()
-        sent = stage.model.requests[-1].messages
+        sent = harness.model.requests[-1].messages
         assert violations(sent, rules_of(protocol), model=ROUTE.model, to_ask=True) == ()
         assert flat(sent)[: len(flat(before))] == flat(before)
         inner = {one.id: one.inner for one in handed}
@@ -119,16 +119,16 @@ def test_the_model_sees_its_own_history_again_with_the_results_behind_it(name, p
 
     replies = FIRST_RUNS[name](protocol)
     policy = replace(POLICY, routes=(replace(ROUTE, protocol=protocol),))
-    on_stage(scene, *replies, HELLO, policy=policy)
+    run_scenario(scenario, *replies, HELLO, policy=policy)
 
 
 @pytest.mark.requirement("F11")
 def test_a_whole_conversation_of_hand_overs_is_given_back_each_time():
     """An agent sends everything again with each of its requests."""
 
-    async def scene(stage):
-        runs = stage.process()
-        handover = Handover(finder(stage.journal, stage.policy))
+    async def scenario(harness):
+        runs = harness.process()
+        handover = Handover(finder(harness.journal, harness.policy))
         brought = (Message("user", (TextPart("Do it."),)),)
         for _ in range(4):
             told = await handover.restored(brought, "ann")
@@ -136,20 +136,20 @@ def test_a_whole_conversation_of_hand_overs_is_given_back_each_time():
             await running.outcome()
             handed = running.turn.handed
             brought = (*brought, copy_of(handed), *results(handed))
-        requests = [flat(request.messages) for request in stage.model.requests]
+        requests = [flat(request.messages) for request in harness.model.requests]
         for earlier, later in pairwise(requests):
             assert later[: len(earlier)] == earlier
             assert [type(part) for _, part in later[len(earlier) :]] == [ReasoningPart, CallPart, ResultPart]
 
-    on_stage(scene, *(thinking("openai_chat", call(FIND)) for _ in range(4)))
+    run_scenario(scenario, *(thinking("openai_chat", call(FIND)) for _ in range(4)))
 
 
 @pytest.mark.requirement("F11", "F9")
 def test_the_run_of_another_user_is_not_used():
-    async def scene(stage):
-        _, handed = await handed_over(stage, stage.process())
+    async def scenario(harness):
+        _, handed = await handed_over(harness, harness.process())
         brought = (Message("user", (TextPart("Do it."),)), copy_of(handed, "mine"), *results(handed))
-        find = finder(stage.journal, stage.policy)
+        find = finder(harness.journal, harness.policy)
         assert await find(RunId("r2"), "bob") is None
         assert await Handover(find).restored(brought, "bob") == brought
         shared = Handover(find)
@@ -158,30 +158,30 @@ def test_the_run_of_another_user_is_not_used():
             await shared.restored(brought, "bob") == brought
         )  # what is at hand for one is not for the other
 
-    on_stage(scene, call(FIND))
+    run_scenario(scenario, call(FIND))
 
 
 @pytest.mark.requirement("F11")
 @pytest.mark.parametrize("call_id", ["call_gone_0", "call_x", "toolu_1", "call_abc123", ""])
 @pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 def test_of_an_unknown_run_the_clients_copy_must_do_and_is_legal(protocol, call_id):
-    async def scene(stage):
+    async def scenario(harness):
         unknown = (HandedCall(call_id, "find", "{}", "x"),)
         brought = (Message("user", (TextPart("Do it."),)), copy_of(unknown, "I look."), *results(unknown))
-        told = await Handover(finder(stage.journal, stage.policy)).restored(brought, "ann")
+        told = await Handover(finder(harness.journal, harness.policy)).restored(brought, "ann")
         assert told == brought
         repaired = repair(told, rules_of(protocol), model="m", to_ask=True).messages
         assert violations(repaired, rules_of(protocol), model="m", to_ask=True) == ()
         assert f"result {call_id}" in str(repaired)
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("F11")
 def test_a_copy_with_other_calls_than_were_handed_over_stays_as_the_client_has_it():
-    async def scene(stage):
-        _, handed = await handed_over(stage, stage.process())
-        handover = Handover(finder(stage.journal, stage.policy))
+    async def scenario(harness):
+        _, handed = await handed_over(harness, harness.process())
+        handover = Handover(finder(harness.journal, harness.policy))
         for copy in (
             copy_of(handed[:1]),
             copy_of((*handed, HandedCall("other", "find", "{}", ""))),
@@ -190,55 +190,55 @@ def test_a_copy_with_other_calls_than_were_handed_over_stays_as_the_client_has_i
             brought = (Message("user", (TextPart("Do it."),)), copy, *results(handed))
             assert await handover.restored(brought, "ann") == brought
 
-    on_stage(scene, call(FIND, FIND))
+    run_scenario(scenario, call(FIND, FIND))
 
 
 @pytest.mark.requirement("F11")
 def test_a_run_that_has_not_ended_is_not_used():
-    async def scene(stage):
-        running = await stage.process().begin(new_run(user="ann"))
-        find = finder(stage.journal, stage.policy)
+    async def scenario(harness):
+        running = await harness.process().begin(new_run(user="ann"))
+        find = finder(harness.journal, harness.policy)
         assert await find(running.run, "ann") is None
         await running.outcome()
         assert isinstance(await find(running.run, "ann"), RunAdditions)
         assert await find(RunId("never"), "ann") is None
 
-    on_stage(scene, HELLO)
+    run_scenario(scenario, HELLO)
 
 
 @pytest.mark.requirement("F11")
 def test_in_a_session_only_results_come_and_find_their_calls():
-    async def scene(stage):
-        runs = stage.process()
-        running, handed = await handed_over(stage, runs)
+    async def scenario(harness):
+        runs = harness.process()
+        running, handed = await handed_over(harness, runs)
         session = running.turn.session
-        told = await Handover(finder(stage.journal, stage.policy)).answers(results(handed), "ann")
+        told = await Handover(finder(harness.journal, harness.policy)).answers(results(handed), "ann")
         assert [part.call_id for _, part in flat(told)] == [one.inner for one in handed]
         await (await runs.begin(NewRun(told, session=session, options=AGENT, user="ann"))).outcome()
-        sent = stage.model.requests[-1].messages
+        sent = harness.model.requests[-1].messages
         assert violations(sent, rules_of("openai_chat"), model=ROUTE.model, to_ask=True) == ()
         assert flat(sent) == flat((*running.turn.messages, *told))
 
-    on_stage(scene, call(FIND, FIND), HELLO)
+    run_scenario(scenario, call(FIND, FIND), HELLO)
 
 
 @pytest.mark.requirement("F11")
 def test_results_of_others_are_left_as_they_are():
-    async def scene(stage):
-        _, handed = await handed_over(stage, stage.process())
-        handover = Handover(finder(stage.journal, stage.policy))
+    async def scenario(harness):
+        _, handed = await handed_over(harness, harness.process())
+        handover = Handover(finder(harness.journal, harness.policy))
         assert await handover.answers(results(handed), "bob") == results(handed)
         user = Message("user", (TextPart("call_r2_0"),))
         assert await handover.answers((user,), "ann") == (user,)
 
-    on_stage(scene, call(FIND))
+    run_scenario(scenario, call(FIND))
 
 
 @pytest.mark.requirement("F11")
 def test_a_caller_that_never_brings_its_results_has_a_usable_session():
-    async def scene(stage):
-        runs = stage.process()
-        running, _ = await handed_over(stage, runs)
+    async def scenario(harness):
+        runs = harness.process()
+        running, _ = await handed_over(harness, runs)
         again = await runs.begin(
             new_run("Never mind.", session=running.turn.session, options=AGENT, user="ann")
         )
@@ -247,7 +247,7 @@ def test_a_caller_that_never_brings_its_results_has_a_usable_session():
             repaired = repair(again.turn.messages[:-1], rules_of(protocol), model=ROUTE.model, to_ask=True)
             assert violations(repaired.messages, rules_of(protocol), model=ROUTE.model, to_ask=True) == ()
 
-    on_stage(scene, call(FIND), HELLO)
+    run_scenario(scenario, call(FIND), HELLO)
 
 
 def test_runs_are_looked_up_once_and_not_all_are_kept_at_hand():
@@ -257,7 +257,7 @@ def test_runs_are_looked_up_once_and_not_all_are_kept_at_hand():
         asked.append(run)
         return RunAdditions((), (HandedCall(f"call_{run}_0", "find", "{}", "x"),))
 
-    async def scene():
+    async def scenario():
         handover = Handover(find)
         for number in range(MOST_CACHED + 1):
             await handover.answers(results((HandedCall(f"call_r{number}_0", "find", "{}", "x"),)), "ann")
@@ -266,4 +266,4 @@ def test_runs_are_looked_up_once_and_not_all_are_kept_at_hand():
         await handover.answers(results((HandedCall("call_r0_0", "find", "{}", "x"),)), "ann")
         assert len(asked) == MOST_CACHED + 2
 
-    asyncio.run(scene())
+    asyncio.run(scenario())

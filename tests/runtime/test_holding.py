@@ -5,7 +5,7 @@ import itertools
 import time
 
 import pytest
-from turn_facts import POLICY, called, said
+from support.turns.turn_facts import POLICY, called, said
 
 from turnbuckle.errors import ClaimLost
 from turnbuckle.journal.clock import lease_time

@@ -4,7 +4,7 @@ import cProfile
 from pathlib import Path
 
 import pytest
-from stage import play
+from support.runs.run_harness import run_case
 
 from turnbuckle.lab.script import Call, Case, Finish, Say
 from turnbuckle.turn.calls import MOST_CALLS, SIDE_BY_SIDE
@@ -23,15 +23,15 @@ def many(count: int, tool: str = "get_weather") -> Case:
 @EVERY
 def test_calls_beyond_the_cap_are_refused_in_a_legal_history(tmp_path: Path, protocol: ProtocolName):
     """Given a reply with 200 calls, then 128 run, and each of the others has its answer."""
-    story = play(tmp_path, many(200), protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert len(story.started) == MOST_CALLS
-    results = [part for message in story.turn.messages if message.role == "tool" for part in message.parts]
+    record = run_case(tmp_path, many(200), protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert len(record.started) == MOST_CALLS
+    results = [part for message in record.turn.messages if message.role == "tool" for part in message.parts]
     assert len(results) == 200
     refused = [part for part in results if f"more than {MOST_CALLS} calls" in str(part)]
     assert len(refused) == 200 - MOST_CALLS
     assert results[-1] is refused[-1]
-    assert "more than 128 calls" in story.body(1)
+    assert "more than 128 calls" in record.body(1)
 
 
 def work_of(folder: Path, count: int, same_id: bool) -> int:
@@ -43,9 +43,9 @@ def work_of(folder: Path, count: int, same_id: bool) -> int:
     case = Case("many", "calls without end", ((*calls, Finish()), (Say("Done."), Finish())))
     folder.mkdir()
     profile = cProfile.Profile()
-    story = profile.runcall(play, folder, case)
-    assert story.outcome.kind == "completed"
-    assert len(story.started) == MOST_CALLS
+    record = profile.runcall(run_case, folder, case)
+    assert record.outcome.kind == "completed"
+    assert len(record.started) == MOST_CALLS
     return sum(entry.callcount for entry in profile.getstats())
 
 
@@ -59,9 +59,9 @@ def test_thousands_of_calls_cost_as_much_each_as_a_few(tmp_path: Path, same_id: 
 
 @pytest.mark.requirement("R12")
 def test_reads_run_side_by_side_a_few_at_a_time(tmp_path: Path):
-    story = play(tmp_path, many(40))
+    record = run_case(tmp_path, many(40))
     at_once = most = 0
-    for fact in story.facts:
+    for fact in record.facts:
         at_once += isinstance(fact, ToolStarted) - isinstance(fact, ToolFinished)
         most = max(most, at_once)
     assert most == SIDE_BY_SIDE

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from asking_stage import HANG, HELLO, on_stage
+from support.runs.approval_runs import HANG, HELLO, run_scenario
 
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
@@ -16,16 +16,16 @@ SESSION = SessionId("s")
 
 @pytest.mark.requirement("G1")
 def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_one():
-    async def scene(stage):
-        runs, names = stage.process(), itertools.count(1)
-        await Sessions(stage.journal, runs, owner="a", wall=stage.clock.now).create(SESSION, "ann")
+    async def scenario(harness):
+        runs, names = harness.process(), itertools.count(1)
+        await Sessions(harness.journal, runs, owner="a", wall=harness.clock.now).create(SESSION, "ann")
         lanes = SessionManager(
-            stage.journal,
+            harness.journal,
             runs,
             SessionRules(),
             owner="a",
-            wall=stage.clock.now,
-            sleep=stage.clock.sleep,
+            wall=harness.clock.now,
+            sleep=harness.clock.sleep,
             new_name=lambda kind: f"{kind}{next(names)}",
             began=lambda running, user: None,
         )
@@ -34,11 +34,11 @@ def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_
         first = await lane.say(said)
         await runs.live(first.run).outcome()
         second = await lane.say(said)
-        await stage.journal.wait(second.run, 2)
+        await harness.journal.wait(second.run, 2)
         await lane.say(said)
         assert [running.run for running in runs.all_live] == [second.run]
         assert len(lane.state.waiting) == 1
         await lane.stop("user")
         await lanes.close()
 
-    on_stage(scene, HELLO, HANG)
+    run_scenario(scenario, HELLO, HANG)

@@ -4,8 +4,8 @@ import asyncio
 import itertools
 
 import pytest
-from told_runs import run_named
-from turn_facts import POLICY
+from support.narrate.sample_runs import run_named
+from support.turns.turn_facts import POLICY
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.runtime.rehearsal import Rehearsal

@@ -1,7 +1,7 @@
 """Which tools a model call offers, and which of them it must take."""
 
 import pytest
-from turn_facts import ask
+from support.turns.turn_facts import ask
 
 from turnbuckle.runtime.request_tools import PATIENCE, offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart

@@ -77,7 +77,7 @@ class Slow:
             await asyncio.sleep(0)
 
 
-class Stage:
+class Harness:
     """A clock, a journal and the processes that share them."""
 
     def __init__(self) -> None:
@@ -90,8 +90,8 @@ class Stage:
             journal or self.journal, name, self.clock.now, lambda: RunId(f"r{next(self.ids)}")
         )
 
-    def play(self, scene):
-        return self.clock.run(scene, quiet=0)
+    def run(self, scenario):
+        return self.clock.run(scenario, quiet=0)
 
 
 async def begin(journal, run: RunId) -> None:
@@ -108,21 +108,21 @@ async def begin(journal, run: RunId) -> None:
 
 @pytest.mark.requirement("F6")
 def test_a_key_gives_one_run_and_another_request_with_it_is_told_so():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        once = stage.process()
+    async def scenario():
+        once = harness.process()
         assert await once.reserve("ann", "k", "body") == New(RunId("r1"))
         assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
         assert await once.reserve("ann", "k", "another body") == KeyConflict()
         assert await once.reserve("ann", "k2", "body") == New(RunId("r2"))
         assert await once.reserve("bob", "k", "body") == New(RunId("r3"))  # keys belong to their user
         assert await once.reserve("ann", "k", "body") == Replay(RunId("r1"))
-        restarted = stage.process("two", stage.journal.after_power_loss())
+        restarted = harness.process("two", harness.journal.after_power_loss())
         assert await restarted.reserve("ann", "k", "body") == Replay(RunId("r1"))
         assert await restarted.reserve("bob", "k", "other") == KeyConflict()
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
@@ -179,20 +179,20 @@ async def request(once: IdempotencyStore, journal) -> RunId:
     return reserved.run
 
 
-async def crash(stage: Stage, call: int, side: str, power_lost: bool) -> bool:
+async def crash(harness: Harness, call: int, side: str, power_lost: bool) -> bool:
     """The process dies at this call. Whether it lived to the end, because there is no such call."""
-    mortal = Mortal(stage.journal, call, side)
+    mortal = Mortal(harness.journal, call, side)
     told: list[RunId] = []
     try:
-        told.append(await request(stage.process("one", mortal), mortal))
+        told.append(await request(harness.process("one", mortal), mortal))
     except Killed:
         survived = False
     else:
         survived = True
-    left = stage.journal.after_power_loss() if power_lost else stage.journal.after_kill()
+    left = harness.journal.after_power_loss() if power_lost else harness.journal.after_kill()
     claimed = [row for row in await left.streams() if row.name.startswith("once:") and row.epoch >= 0]
     assert all(row.kind == KIND for row in claimed)  # so that whatever is left is swept one day
-    told += [await request(stage.process(name, left), left) for name in ("two", "three")]
+    told += [await request(harness.process(name, left), left) for name in ("two", "three")]
     assert len(set(told)) == 1
     assert [row.name for row in await left.streams(StreamQuery(kind="run"))] == told[:1]
     assert [item.data for item in await left.read(told[0])] == [b"started"]
@@ -205,27 +205,27 @@ async def crash(stage: Stage, call: int, side: str, power_lost: bool) -> bool:
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_crash_at_any_point_leaves_one_run_that_is_started_once(side, power_lost):
     for call in itertools.count(1):
-        stage = Stage()
-        if stage.play(functools.partial(crash, stage, call, side, power_lost)):
+        harness = Harness()
+        if harness.run(functools.partial(crash, harness, call, side, power_lost)):
             break
     assert call > 8
 
 
 @pytest.mark.requirement("F6", "E3")
 def test_a_run_that_was_told_to_anybody_survives_a_loss_of_power():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        reserved = await stage.process().reserve("ann", "k", "body")
-        left = stage.process("two", stage.journal.after_power_loss())
+    async def scenario():
+        reserved = await harness.process().reserve("ann", "k", "body")
+        left = harness.process("two", harness.journal.after_power_loss())
         assert await left.reserve("ann", "k", "body") == Replay(reserved.run)
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
-async def cancel(stage: Stage, passes: int) -> bool:
+async def cancel(harness: Harness, passes: int) -> bool:
     """The first of two is cancelled after so many passes of the loop. Whether it was done by then."""
-    once = stage.process("one", Slow(stage.journal))
+    once = harness.process("one", Slow(harness.journal))
     first = asyncio.create_task(once.reserve("ann", "k", "body"))
     second = asyncio.create_task(once.reserve("ann", "k", "body"))
     for _ in range(passes):
@@ -236,7 +236,7 @@ async def cancel(stage: Stage, passes: int) -> bool:
     answer = await second
     assert isinstance(answer, New | Replay)
     assert await once.reserve("ann", "k", "body") == Replay(answer.run)
-    assert stage.clock.now() == 1000.0  # nobody had to wait for a claim to run out
+    assert harness.clock.now() == 1000.0  # nobody had to wait for a claim to run out
     assert len(once._turns) == 0
     return finished
 
@@ -244,47 +244,49 @@ async def cancel(stage: Stage, passes: int) -> bool:
 @pytest.mark.requirement("F6")
 def test_whoever_is_cancelled_at_any_point_stands_in_nobodys_way():
     for passes in itertools.count():
-        stage = Stage()
-        if stage.play(functools.partial(cancel, stage, passes)):
+        harness = Harness()
+        if harness.run(functools.partial(cancel, harness, passes)):
             break
     assert passes > 8
 
 
 @pytest.mark.requirement("F6")
 def test_when_the_first_finds_no_room_the_second_need_not_wait():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        stage.journal.room = 0
-        once = stage.process("one", Slow(stage.journal))
+    async def scenario():
+        harness.journal.room = 0
+        once = harness.process("one", Slow(harness.journal))
         first = asyncio.create_task(once.reserve("ann", "k", "body"))
         second = asyncio.create_task(once.reserve("ann", "k", "body"))
         with pytest.raises(StorageFull):
             await first
-        stage.journal.room = 1000
+        harness.journal.room = 1000
         assert isinstance(await second, New)
-        assert stage.clock.now() == 1000.0
+        assert harness.clock.now() == 1000.0
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
-async def meet(stage: Stage, late: int, slow: int, met: list) -> None:
+async def meet(harness: Harness, late: int, slow: int, met: list) -> None:
     """Two processes, of which one comes later by so many passes of the loop, and takes longer. `met` gets both answers
     and how many records there are."""
-    first = asyncio.create_task(stage.process("one", Slow(stage.journal)).reserve("ann", "k", "body"))
+    first = asyncio.create_task(harness.process("one", Slow(harness.journal)).reserve("ann", "k", "body"))
     for _ in range(late):
         await asyncio.sleep(0)
-    second = asyncio.create_task(stage.process("two", Slow(stage.journal, slow)).reserve("ann", "k", "body"))
+    second = asyncio.create_task(
+        harness.process("two", Slow(harness.journal, slow)).reserve("ann", "k", "body")
+    )
     answers = await asyncio.gather(first, second)
-    met.append((answers, len(await stage.journal.read(stream_of("ann", "k")))))
+    met.append((answers, len(await harness.journal.read(stream_of("ann", "k")))))
 
 
 @pytest.mark.requirement("F6", "E6")
 def test_two_processes_that_write_the_same_record_agree():
     met = []
     for late, slow in itertools.product(range(12), range(1, 8)):
-        stage = Stage()
-        stage.play(functools.partial(meet, stage, late, slow, met))
+        harness = Harness()
+        harness.run(functools.partial(meet, harness, late, slow, met))
     assert len(met) == 12 * 7
     for answers, records in met:
         assert {type(answer) for answer in answers} == {New, Replay}
@@ -294,58 +296,60 @@ def test_two_processes_that_write_the_same_record_agree():
 
 @pytest.mark.requirement("F6", "E6")
 def test_a_process_that_is_stuck_with_a_record_is_passed_by():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        slow = Slow(stage.journal)
-        stuck = await stage.journal.claim(stream_of("ann", "k"), "a process that is stuck", LEASE)
+    async def scenario():
+        slow = Slow(harness.journal)
+        stuck = await harness.journal.claim(stream_of("ann", "k"), "a process that is stuck", LEASE)
         waiting = [
-            asyncio.create_task(stage.process(f"p{n}", slow).reserve("ann", "k", "body")) for n in range(3)
+            asyncio.create_task(harness.process(f"p{n}", slow).reserve("ann", "k", "body")) for n in range(3)
         ]
         answers = await asyncio.gather(*waiting)
         assert len({answer.run for answer in answers}) == 1
         assert sum(isinstance(answer, New) for answer in answers) == 1
-        assert not stage.journal.still_mine(stuck)
-        assert stage.clock.now() < 1000.0 + 3 * LEASE
+        assert not harness.journal.still_mine(stuck)
+        assert harness.clock.now() < 1000.0 + 3 * LEASE
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6", "E6")
 def test_a_process_that_loses_its_claim_before_it_wrote_takes_what_the_other_wrote():
-    stage = Stage()
+    harness = Harness()
 
     class Robbed(Slow):
         async def append(self, stream, items, **claim):
             await asyncio.sleep(LEASE + 1)  # stalled; meanwhile somebody else comes
             return await self._journal.append(stream, items, **claim)
 
-    async def scene():
-        stalled = asyncio.create_task(stage.process("one", Robbed(stage.journal)).reserve("ann", "k", "body"))
+    async def scenario():
+        stalled = asyncio.create_task(
+            harness.process("one", Robbed(harness.journal)).reserve("ann", "k", "body")
+        )
         await asyncio.sleep(LEASE + 0.5)
-        other = await stage.process("two").reserve("ann", "k", "body")
+        other = await harness.process("two").reserve("ann", "k", "body")
         assert isinstance(other, New)
         assert await stalled == Replay(other.run)
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
 def test_a_record_that_another_process_is_writing_is_taken_as_soon_as_it_is_there():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        journal, name = stage.journal, stream_of("ann", "k")
+    async def scenario():
+        journal, name = harness.journal, stream_of("ann", "k")
         claim = await journal.claim(name, "the other", LEASE)
-        mine = asyncio.create_task(stage.process().reserve("ann", "k", "body"))
+        mine = asyncio.create_task(harness.process().reserve("ann", "k", "body"))
         for _ in range(5):
             await asyncio.sleep(0)
         record = b'{"fingerprint":"body","run":"theirs","at":1.0}'
         await journal.append(name, [record], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
         assert await mine == Replay(RunId("theirs"))
-        assert stage.clock.now() == 1000.0
+        assert harness.clock.now() == 1000.0
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 async def refuse(once: IdempotencyStore, run: RunId) -> None:
@@ -356,101 +360,101 @@ async def refuse(once: IdempotencyStore, run: RunId) -> None:
 
 @pytest.mark.requirement("F6")
 def test_a_run_that_was_reserved_and_not_started_may_be_started_later():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        once = stage.process()
+    async def scenario():
+        once = harness.process()
         reserved = await once.reserve("ann", "k", "body")
         with pytest.raises(StorageFull):
             await refuse(once, reserved.run)
         async with once.starting(reserved.run) as fresh:
             assert fresh  # and leaves without starting it
-        assert stage.clock.now() == 1000.0
+        assert harness.clock.now() == 1000.0
         async with once.starting(reserved.run) as fresh:
             assert fresh
-            await stage.journal.claim(reserved.run, "driver", 3600)  # its first fact never comes
-        assert stage.clock.now() == 1000.0 + PATIENCE
+            await harness.journal.claim(reserved.run, "driver", 3600)  # its first fact never comes
+        assert harness.clock.now() == 1000.0 + PATIENCE
         async with once.starting(reserved.run) as fresh:
             assert fresh
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
 def test_the_next_one_is_let_in_when_the_first_fact_is_stored():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        once = stage.process()
+    async def scenario():
+        once = harness.process()
         run = (await once.reserve("ann", "k", "body")).run
         driver = None
         async with once.starting(run) as fresh:
             assert fresh
-            driver = asyncio.create_task(begin(stage.journal, run))
+            driver = asyncio.create_task(begin(harness.journal, run))
             await asyncio.sleep(0)
-            assert await stage.journal.head(run) == 0
-        assert await stage.journal.head(run) == 1
+            assert await harness.journal.head(run) == 0
+        assert await harness.journal.head(run) == 1
         async with once.starting(run) as fresh:
             assert not fresh
         await driver
-        assert stage.clock.now() == 1000.0
+        assert harness.clock.now() == 1000.0
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
 def test_a_deleted_run_is_not_started_again_by_its_key():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        once = stage.process()
+    async def scenario():
+        once = harness.process()
         run = (await once.reserve("ann", "k", "body")).run
         async with once.starting(run):
-            claim = await stage.journal.claim(run, "driver", 30)
-            await stage.journal.append(run, [b"x"], after=0, epoch=0, grade=Grade.SYNCED)
-            await stage.journal.release(claim)
+            claim = await harness.journal.claim(run, "driver", 30)
+            await harness.journal.append(run, [b"x"], after=0, epoch=0, grade=Grade.SYNCED)
+            await harness.journal.release(claim)
         await once.deleted(run)
-        assert await stage.journal.drop(run)
-        later = stage.process("two", stage.journal.after_kill())
+        assert await harness.journal.drop(run)
+        later = harness.process("two", harness.journal.after_kill())
         assert await later.reserve("ann", "k", "body") == Replay(run)
         async with later.starting(run) as fresh:
             assert not fresh
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
 def test_old_records_are_swept_and_their_keys_are_new_again():
-    stage = Stage()
+    harness = Harness()
 
-    async def scene():
-        once = stage.process()
-        await stage.journal.note("session", IndexUpdate(kind="session"))
+    async def scenario():
+        once = harness.process()
+        await harness.journal.note("session", IndexUpdate(kind="session"))
         for number in range(120):
             await once.reserve("ann", f"old {number}", "body")
-        held = await stage.journal.claim(stream_of("ann", "old 7"), "somebody", 10 * DAY)
+        held = await harness.journal.claim(stream_of("ann", "old 7"), "somebody", 10 * DAY)
         await asyncio.sleep(DAY)
         await once.reserve("ann", "young", "body")
         assert await once.sweep(2 * DAY) == 0
         await asyncio.sleep(DAY + 1)
         assert await once.sweep(2 * DAY) == 119
-        names = {row.name for row in await stage.journal.streams(limit=500)}
+        names = {row.name for row in await harness.journal.streams(limit=500)}
         assert names == {"session", held.stream, stream_of("ann", "young")}
         assert isinstance(await once.reserve("ann", "young", "body"), Replay)
         assert isinstance(await once.reserve("ann", "old 1", "another body"), New)
         assert len(once._turns) == 0
 
-    stage.play(scene)
+    harness.run(scenario)
 
 
 @pytest.mark.requirement("F6")
 @pytest.mark.parametrize("key", ["", "x" * (MAX_KEY + 1), "ä", "a\nb", "a\0b", "\x7f", "\t", "\ud800"])
 def test_a_key_that_is_none_is_refused_with_a_reason(key):
     assert key_fault(key).startswith("The Idempotency-Key")
-    stage = Stage()
+    harness = Harness()
     with pytest.raises(ValueError, match="Idempotency-Key"):
-        stage.play(lambda: stage.process().reserve("ann", key, "body"))
-    assert stage.play(stage.journal.streams) == []
+        harness.run(lambda: harness.process().reserve("ann", key, "body"))
+    assert harness.run(harness.journal.streams) == []
 
 
 @pytest.mark.parametrize("key", ["x", "x" * MAX_KEY, '"8e03978e-40d5"', "a b~!", "../..;--"])

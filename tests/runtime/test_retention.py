@@ -5,9 +5,20 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from told_chat import chat, deltas, finishes, plain
-from told_responses import response
-from told_runs import ALL, BROKEN, BY_HAND, RUN, frames, played_with_faults, run_named, shown, waited, whole
+from support.narrate.chat_output import chat, deltas, finishes, plain
+from support.narrate.responses_output import response
+from support.narrate.sample_runs import (
+    ALL,
+    BROKEN,
+    BY_HAND,
+    RUN,
+    frames,
+    run_named,
+    shown,
+    simulated_with_faults,
+    waited,
+    whole,
+)
 
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.memory import MemoryJournal
@@ -125,7 +136,7 @@ def test_a_merged_run_is_read_by_everybody_as_it_was(name):
 @pytest.mark.parametrize("name", BROKEN[1:4])
 def test_so_is_one_in_which_anything_went_wrong(name):
     count = 0
-    for _, run in played_with_faults(name):
+    for _, run in simulated_with_faults(name):
         if isinstance(decode(run[-1].data), RunEnded):
             check_same(run)
             count += 1
@@ -243,7 +254,7 @@ class Watched(MemoryJournal):
         return await super().read(stream, *args, **named)
 
 
-class Town:
+class Harness:
     """A journal with runs of any age, and its sweeper."""
 
     def __init__(self, folder, keeping):
@@ -287,114 +298,117 @@ class Town:
         return sorted(row.name for row in await self.journal.streams(limit=500) if row.kind != KIND)
 
 
-def in_town(scene, folder, **keeping):
+def in_town(scenario, folder, **keeping):
     async def main():
-        return await scene(Town(folder, Keeping(**keeping)))
+        return await scenario(Harness(folder, Keeping(**keeping)))
 
     return asyncio.run(main())
 
 
 @pytest.mark.requirement("E8")
 def test_only_runs_that_ended_long_enough_ago_are_merged_and_each_once(tmp_path):
-    async def scene(town):
-        await town.run("old")
-        await town.run("unfinished", ends=False)
-        town.now += 10 * DAY
-        await town.run("young")
-        assert await town.retention.sweep() == Swept(merged=1, items=5)
-        assert [await town.count(name) for name in ("old", "unfinished", "young")] == [5, 9, 10]
-        assert await town.retention.sweep() == Swept()
-        town.now += 7 * DAY + 1
-        assert await town.retention.sweep() == Swept(merged=1, items=5)
-        assert [await town.count(name) for name in ("old", "unfinished", "young")] == [5, 9, 5]
+    async def scenario(harness):
+        await harness.run("old")
+        await harness.run("unfinished", ends=False)
+        harness.now += 10 * DAY
+        await harness.run("young")
+        assert await harness.retention.sweep() == Swept(merged=1, items=5)
+        assert [await harness.count(name) for name in ("old", "unfinished", "young")] == [5, 9, 10]
+        assert await harness.retention.sweep() == Swept()
+        harness.now += 7 * DAY + 1
+        assert await harness.retention.sweep() == Swept(merged=1, items=5)
+        assert [await harness.count(name) for name in ("old", "unfinished", "young")] == [5, 9, 5]
 
-    in_town(scene, tmp_path, deltas=7 * DAY)
+    in_town(scenario, tmp_path, deltas=7 * DAY)
 
 
 def test_a_sweep_reads_only_what_came_of_age_since_the_last_one(tmp_path):
-    async def scene(town):
+    async def scenario(harness):
         for number in range(60):
-            await town.run(f"r{number:02}")
-            town.now += 60
-        town.now += DAY
-        await town.retention.sweep()
-        town.journal.reads.clear()
-        await town.run("one more")
-        town.now += DAY + 1
-        assert (await town.retention.sweep()).merged == 1
-        assert set(town.journal.reads) == {"one more"}
+            await harness.run(f"r{number:02}")
+            harness.now += 60
+        harness.now += DAY
+        await harness.retention.sweep()
+        harness.journal.reads.clear()
+        await harness.run("one more")
+        harness.now += DAY + 1
+        assert (await harness.retention.sweep()).merged == 1
+        assert set(harness.journal.reads) == {"one more"}
 
-    in_town(scene, tmp_path, deltas=DAY)
+    in_town(scenario, tmp_path, deltas=DAY)
 
 
 def test_without_a_setting_everything_is_kept_for_ever(tmp_path):
-    async def scene(town):
-        await town.run("old")
-        await town.run("relay", store=False)
-        town.now += 1000 * DAY
-        assert await town.retention.sweep() == Swept()
-        assert [await town.count(name) for name in ("old", "relay")] == [10, 10]
+    async def scenario(harness):
+        await harness.run("old")
+        await harness.run("relay", store=False)
+        harness.now += 1000 * DAY
+        assert await harness.retention.sweep() == Swept()
+        assert [await harness.count(name) for name in ("old", "relay")] == [10, 10]
 
-    in_town(scene, tmp_path)
+    in_town(scenario, tmp_path)
 
 
 def test_answers_that_were_not_to_be_stored_and_relays_go_and_all_that_belongs_to_a_session_stays(tmp_path):
-    async def scene(town):
-        await town.journal.note("s1", IndexUpdate(kind=SESSION))
-        await town.run("not stored", surface="responses", store=False, outputs=True)
-        await town.run("stored", surface="responses", store=True, outputs=True)
-        await town.run("relay", surface="chat", own_tools=False)
-        await town.run("agent", surface="chat")
-        await town.run("in a session", "s1", surface="chat", own_tools=False)
-        await town.run("in it and not stored", "s1", surface="responses", store=False)
-        await town.run("command", "s1", kind=TOLD)
-        await town.run("under way", surface="chat", own_tools=False, ends=False)
-        town.now += 25 * HOUR
-        await town.run("young relay", surface="chat", own_tools=False)
-        assert await town.retention.sweep() == Swept(deleted=3, outputs=1)
+    async def scenario(harness):
+        await harness.journal.note("s1", IndexUpdate(kind=SESSION))
+        await harness.run("not stored", surface="responses", store=False, outputs=True)
+        await harness.run("stored", surface="responses", store=True, outputs=True)
+        await harness.run("relay", surface="chat", own_tools=False)
+        await harness.run("agent", surface="chat")
+        await harness.run("in a session", "s1", surface="chat", own_tools=False)
+        await harness.run("in it and not stored", "s1", surface="responses", store=False)
+        await harness.run("command", "s1", kind=TOLD)
+        await harness.run("under way", surface="chat", own_tools=False, ends=False)
+        harness.now += 25 * HOUR
+        await harness.run("young relay", surface="chat", own_tools=False)
+        assert await harness.retention.sweep() == Swept(deleted=3, outputs=1)
         stays = ["agent", "in a session", "in it and not stored", "s1", "stored", "under way", "young relay"]
-        assert await town.names() == stays
-        assert sorted(town.told) == ["command", "not stored", "relay"]
-        assert [folder.name for folder in town.kept.iterdir()] == ["stored"]
+        assert await harness.names() == stays
+        assert sorted(harness.told) == ["command", "not stored", "relay"]
+        assert [folder.name for folder in harness.kept.iterdir()] == ["stored"]
 
-    in_town(scene, tmp_path, relays=24 * HOUR)
+    in_town(scenario, tmp_path, relays=24 * HOUR)
 
 
 def test_outputs_go_when_their_run_was_deleted_in_whatever_way(tmp_path):
-    async def scene(town):
-        await town.run("one", outputs=True)
-        await town.run("two", outputs=True)
-        (town.kept / "a file of another version.txt").write_text("stays")
-        await town.journal.drop("one")
-        assert await prune_outputs(town.journal, town.kept) == 1
-        assert sorted(entry.name for entry in town.kept.iterdir()) == ["a file of another version.txt", "two"]
-        assert await prune_outputs(town.journal, tmp_path / "nowhere") == 0
+    async def scenario(harness):
+        await harness.run("one", outputs=True)
+        await harness.run("two", outputs=True)
+        (harness.kept / "a file of another version.txt").write_text("stays")
+        await harness.journal.drop("one")
+        assert await prune_outputs(harness.journal, harness.kept) == 1
+        assert sorted(entry.name for entry in harness.kept.iterdir()) == [
+            "a file of another version.txt",
+            "two",
+        ]
+        assert await prune_outputs(harness.journal, tmp_path / "nowhere") == 0
 
-    in_town(scene, tmp_path)
+    in_town(scenario, tmp_path)
 
 
 def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
-    async def scene(town):
-        await town.run("r")
-        await town.journal.claim("r", "somebody", 100)
-        assert await merge_run(town.journal, "r") == 0
-        assert await town.count("r") == 10
-        row = (await town.journal.streams(StreamQuery(name="r")))[0]
-        town.now += 200
-        assert await merge_run(town.journal, "r") == 5
-        assert (await town.journal.streams(StreamQuery(name="r")))[0] == row
+    async def scenario(harness):
+        await harness.run("r")
+        await harness.journal.claim("r", "somebody", 100)
+        assert await merge_run(harness.journal, "r") == 0
+        assert await harness.count("r") == 10
+        row = (await harness.journal.streams(StreamQuery(name="r")))[0]
+        harness.now += 200
+        assert await merge_run(harness.journal, "r") == 5
+        assert (await harness.journal.streams(StreamQuery(name="r")))[0] == row
 
-    in_town(scene, tmp_path)
+    in_town(scenario, tmp_path)
 
 
 @pytest.mark.requirement("G7")
 def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_shares_less_in_silence(tmp_path):
-    async def scene(town):
-        reading = SimpleNamespace(policy=READING, conversations=Conversations(town.journal, READING))
-        sessions = Sessions(town.journal, reading, owner="a", wall=lambda: town.now)
+    async def scenario(harness):
+        reading = SimpleNamespace(policy=READING, conversations=Conversations(harness.journal, READING))
+        sessions = Sessions(harness.journal, reading, owner="a", wall=lambda: harness.now)
         await sessions.create(SessionId("s1"), "ann")
-        await town.run("r", "s1")
-        assert await merge_run(town.journal, "r") == 5
+        await harness.run("r", "s1")
+        assert await merge_run(harness.journal, "r") == 5
         for at in range(1, 11):
             fork = sessions.fork(SessionId("s1"), SessionId(f"f{at}"), "ann", "", RunId("r"), at)
             if 3 <= at < 8:
@@ -402,6 +416,6 @@ def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_sha
                     await fork
             else:
                 assert await fork
-        assert [row.name for row in await town.journal.streams(StreamQuery(name="f5"))] == []
+        assert [row.name for row in await harness.journal.streams(StreamQuery(name="f5"))] == []
 
-    in_town(scene, tmp_path)
+    in_town(scenario, tmp_path)

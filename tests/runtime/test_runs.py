@@ -60,7 +60,7 @@ class Hangs(Rehearsal):
         yield [Cut(failure("cancelled", "stopped"))]
 
 
-class Stage:
+class Harness:
     """A journal, a clock, and processes that share them."""
 
     def __init__(self) -> None:
@@ -85,12 +85,12 @@ class Stage:
         return [decode(item.data) for item in await self.journal.read(run)]
 
 
-def scene(main: Callable[[Stage], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Make a test of a coroutine over a fresh stage, in virtual time."""
+def scenario(main: Callable[[Harness], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Make a test of a coroutine over a fresh harness, in virtual time."""
 
     def test() -> None:
         async def play() -> None:
-            await main(Stage())
+            await main(Harness())
 
         VirtualClock().run(play)
 
@@ -99,12 +99,12 @@ def scene(main: Callable[[Stage], Coroutine[Any, Any, None]]) -> Callable[[], No
     return test
 
 
-@scene
-async def test_a_run_is_a_stream_with_a_session_a_title_and_a_status(stage: Stage) -> None:
-    runs = stage.process("a")
+@scenario
+async def test_a_run_is_a_stream_with_a_session_a_title_and_a_status(harness: Harness) -> None:
+    runs = harness.process("a")
     running = await runs.start("  say\n hello ")
     assert (await running.outcome()).kind == "completed"
-    (row,) = await stage.journal.streams()
+    (row,) = await harness.journal.streams()
     assert (row.name, row.kind, row.parent, row.title, row.status) == (
         "r2",
         "run",
@@ -113,40 +113,40 @@ async def test_a_run_is_a_stream_with_a_session_a_title_and_a_status(stage: Stag
         "completed",
     )
     assert row.holder == ""
-    facts = await stage.facts(running.run)
+    facts = await harness.facts(running.run)
     assert isinstance(facts[0], RunStarted)
     assert text_of(facts[0].messages[-1].parts) == "  say\n hello "
     assert isinstance(facts[-1], RunEnded)
 
 
-async def _hung(stage: Stage, name: str = "a") -> Any:
+async def _hung(harness: Harness, name: str = "a") -> Any:
     """A run that has said its word and hangs."""
-    running = await stage.process(name, Hangs()).start("hang")
-    await stage.journal.wait(running.run, 2)
+    running = await harness.process(name, Hangs()).start("hang")
+    await harness.journal.wait(running.run, 2)
     return running
 
 
-@scene
-async def test_stop_ends_a_run_as_cancelled(stage: Stage) -> None:
-    running = await _hung(stage)
+@scenario
+async def test_stop_ends_a_run_as_cancelled(harness: Harness) -> None:
+    running = await _hung(harness)
     running.stop("somebody")
     assert (await running.outcome()).kind == "cancelled"
 
 
-@scene
-async def test_a_run_that_somebody_drives_can_not_be_resumed(stage: Stage) -> None:
-    running = await _hung(stage)
+@scenario
+async def test_a_run_that_somebody_drives_can_not_be_resumed(harness: Harness) -> None:
+    running = await _hung(harness)
     with pytest.raises(RunHeld, match="a drives the run"):
-        await stage.process("b").resume(running.run)
+        await harness.process("b").resume(running.run)
     await running.abandon()
 
 
-@scene
-async def test_the_claim_is_renewed_for_as_long_as_the_run_takes(stage: Stage) -> None:
-    running = await _hung(stage)
-    await stage.clock.advance(LEASE * 20)
+@scenario
+async def test_the_claim_is_renewed_for_as_long_as_the_run_takes(harness: Harness) -> None:
+    running = await _hung(harness)
+    await harness.clock.advance(LEASE * 20)
     with pytest.raises(RunHeld):
-        await stage.process("b").resume(running.run)
+        await harness.process("b").resume(running.run)
     assert not running.done
     await running.abandon()
 
@@ -161,30 +161,30 @@ class LosesClaims(MemoryJournal):
 
 
 @pytest.mark.requirement("E6")
-@scene
-async def test_a_driver_whose_claim_was_lost_stops_and_writes_nothing(stage: Stage) -> None:
-    stage.journal = LosesClaims(monotonic=stage.clock.now, wall=stage.clock.now)
-    running = await _hung(stage)
-    before = await stage.facts(running.run)
+@scenario
+async def test_a_driver_whose_claim_was_lost_stops_and_writes_nothing(harness: Harness) -> None:
+    harness.journal = LosesClaims(monotonic=harness.clock.now, wall=harness.clock.now)
+    running = await _hung(harness)
+    before = await harness.facts(running.run)
     waiting = asyncio.create_task(running.outcome())
-    await stage.clock.advance(LEASE)
+    await harness.clock.advance(LEASE)
     with pytest.raises(ClaimLost):
         await waiting
-    assert await stage.facts(running.run) == before
-    (row,) = await stage.journal.streams()
+    assert await harness.facts(running.run) == before
+    (row,) = await harness.journal.streams()
     assert row.holder == "thief"
 
 
-@scene
-async def test_a_run_whose_process_let_go_is_unfinished_and_goes_on_elsewhere(stage: Stage) -> None:
-    running = await _hung(stage)
+@scenario
+async def test_a_run_whose_process_let_go_is_unfinished_and_goes_on_elsewhere(harness: Harness) -> None:
+    running = await _hung(harness)
     await running.abandon()
-    other = stage.process("b")
+    other = harness.process("b")
     assert [row.name for row in await other.unfinished()] == [running.run]
     resumed = await other.resume(running.run)
     assert (await resumed.outcome()).kind == "completed"
     assert await other.unfinished() == []
-    facts = await stage.facts(running.run)
+    facts = await harness.facts(running.run)
     assert sum(isinstance(fact, RunClaimed) for fact in facts) == 1
     said = [
         event.text
@@ -197,44 +197,44 @@ async def test_a_run_whose_process_let_go_is_unfinished_and_goes_on_elsewhere(st
 
 
 @pytest.mark.requirement("G5")
-@scene
-async def test_exactly_the_runs_without_an_end_are_unfinished(stage: Stage) -> None:
-    runs = stage.process("a")
+@scenario
+async def test_exactly_the_runs_without_an_end_are_unfinished(harness: Harness) -> None:
+    runs = harness.process("a")
     for _ in range(60):
         await (await runs.start("hello")).outcome()
-    hanging = [await _hung(stage, f"p{number}") for number in range(3)]
+    hanging = [await _hung(harness, f"p{number}") for number in range(3)]
     for one in hanging:
         await one.abandon()
     assert {row.name for row in await runs.unfinished()} == {one.run for one in hanging}
 
 
-@scene
-async def test_a_full_store_is_waited_for_and_the_run_goes_on_by_itself(stage: Stage) -> None:
-    running = await _hung(stage)
-    stage.journal.room = 0
+@scenario
+async def test_a_full_store_is_waited_for_and_the_run_goes_on_by_itself(harness: Harness) -> None:
+    running = await _hung(harness)
+    harness.journal.room = 0
     running.stop()
-    await stage.clock.advance(LEASE * 3)
+    await harness.clock.advance(LEASE * 3)
     assert not running.done
-    trouble = stage.journal.trouble()
+    trouble = harness.journal.trouble()
     assert trouble is not None
     assert trouble.fault == "full"
-    stage.journal.room = 1 << 20
-    await stage.clock.advance(10)
+    harness.journal.room = 1 << 20
+    await harness.clock.advance(10)
     assert (await running.outcome()).kind == "cancelled"
-    assert stage.journal.trouble() is None
+    assert harness.journal.trouble() is None
 
 
-@scene
-async def test_a_session_goes_on_with_its_whole_history(stage: Stage) -> None:
-    runs = stage.process("a")
+@scenario
+async def test_a_session_goes_on_with_its_whole_history(harness: Harness) -> None:
+    runs = harness.process("a")
     first = await runs.start("hello")
     await first.outcome()
     latest = await runs.latest()
     assert latest is not None
     second = await runs.start("hello again", SessionId(latest.parent))
     await second.outcome()
-    before = (await fold_run(stage.journal, first.run)).messages
-    (started, *_) = await stage.facts(second.run)
+    before = (await fold_run(harness.journal, first.run)).messages
+    (started, *_) = await harness.facts(second.run)
     assert isinstance(started, RunStarted)
     assert (started.base, len(started.messages)) == (first.run, 1)
     assert await runs.conversations.before(started) == before
@@ -242,16 +242,16 @@ async def test_a_session_goes_on_with_its_whole_history(stage: Stage) -> None:
     assert await runs.history(SessionId("s-other")) == opening("the workspace")
 
 
-@scene
-async def test_a_run_is_found_by_a_part_of_its_id_that_fits_only_one(stage: Stage) -> None:
-    runs = stage.process("a")
+@scenario
+async def test_a_run_is_found_by_a_part_of_its_id_that_fits_only_one(harness: Harness) -> None:
+    runs = harness.process("a")
     for _ in range(6):
         await (await runs.start("hello")).outcome()
-    assert await find_run(stage.journal, "r12") == "r12"
-    assert await find_run(stage.journal, "10") == "r10"
+    assert await find_run(harness.journal, "r12") == "r12"
+    assert await find_run(harness.journal, "10") == "r10"
     with pytest.raises(RunUnknown, match="fits 6 runs"):
-        await find_run(stage.journal, "r")
+        await find_run(harness.journal, "r")
     with pytest.raises(RunUnknown, match="there is no run x"):
-        await find_run(stage.journal, "x")
+        await find_run(harness.journal, "x")
     with pytest.raises(RunUnknown):
         await runs.resume(RunId("x"))

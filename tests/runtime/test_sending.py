@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from turn_facts import MAIN, OTHER, START, TOOLS, after, burst, called, recorded, said
+from support.turns.turn_facts import MAIN, OTHER, START, TOOLS, after, burst, called, recorded, said
 
 from turnbuckle.runtime.sending import Sending, is_paused
 from turnbuckle.turn.commands import CallModel

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from asking_stage import HANG, HELLO, POLICY, SHELL, SlowJournal, call, on_stage
 from msgspec.structs import replace
+from support.runs.approval_runs import HANG, HELLO, POLICY, SHELL, SlowJournal, call, run_scenario
 
 from turnbuckle.runtime.silence import LONGEST, Silence, pause
 from turnbuckle.turn.facts import RunEnded, RunLeft, Streamed, Waited
@@ -40,50 +40,50 @@ def test_a_person_is_waited_for_ever_more_quietly_and_anything_else_as_often_as_
 class Readers:
     """So many readers of one run, of whom each tells at every look for how long it got nothing."""
 
-    def __init__(self, stage, silence, run, count=3):
-        self.stage, self.silence, self.run, self.count = stage, silence, run, count
-        self.seen, self.framed = 0, stage.clock.now()
+    def __init__(self, harness, silence, run, count=3):
+        self.harness, self.silence, self.run, self.count = harness, silence, run, count
+        self.seen, self.framed = 0, harness.clock.now()
 
     async def look(self):
         for _ in range(self.count):
-            self.silence.tell(self.run, self.stage.clock.now() - self.framed, self.stage.clock.now())
+            self.silence.tell(self.run, self.harness.clock.now() - self.framed, self.harness.clock.now())
         await self.silence.settled()
-        waits = len(await self.stage.of(self.run, Waited))
+        waits = len(await self.harness.of(self.run, Waited))
         if waits > self.seen:
-            self.seen, self.framed = waits, self.stage.clock.now()
+            self.seen, self.framed = waits, self.harness.clock.now()
 
     async def watch(self, seconds, each=10.0):
         for _ in range(int(seconds // each)):
-            await self.stage.clock.advance(each)
+            await self.harness.clock.advance(each)
             await self.look()
-        return await self.stage.of(self.run, Waited)
+        return await self.harness.of(self.run, Waited)
 
 
-def silence_of(stage, runs):
-    return Silence(runs.live, every=EVERY, wall=stage.clock.now)
+def silence_of(harness, runs):
+    return Silence(runs.live, every=EVERY, wall=harness.clock.now)
 
 
 @pytest.mark.requirement("F2", "F4")
 @pytest.mark.parametrize("readers", [1, 3, 20])
 def test_all_readers_of_a_silent_model_share_one_fact_in_each_interval(readers):
-    async def scene(stage):
-        runs = stage.process()
+    async def scenario(harness):
+        runs = harness.process()
         running = await runs.start("Do it.")
-        await stage.until(running.run, Streamed)
-        waits = await Readers(stage, silence_of(stage, runs), running.run, readers).watch(300)
+        await harness.until(running.run, Streamed)
+        waits = await Readers(harness, silence_of(harness, runs), running.run, readers).watch(300)
         running.stop()
         await running.outcome()
         assert [later.at - one.at for one, later in itertools.pairwise(waits)] == [EVERY] * 9
 
-    on_stage(scene, HANG, journal=SlowJournal)
+    run_scenario(scenario, HANG, journal=SlowJournal)
 
 
 @pytest.mark.requirement("D8", "F2", "F4")
 def test_a_day_of_waiting_for_a_person_is_a_few_hundred_facts_of_which_no_two_are_too_far_apart():
-    async def scene(stage):
-        runs = stage.process()
-        running = await stage.asked(runs)
-        waits = await Readers(stage, silence_of(stage, runs), running.run).watch(DAY, each=30.0)
+    async def scenario(harness):
+        runs = harness.process()
+        running = await harness.asked(runs)
+        waits = await Readers(harness, silence_of(harness, runs), running.run).watch(DAY, each=30.0)
         gaps = [later.at - one.at for one, later in itertools.pairwise(waits)]
         assert gaps[:3] == [60.0, 120.0, 240.0]
         assert max(gaps) <= LONGEST
@@ -91,34 +91,34 @@ def test_a_day_of_waiting_for_a_person_is_a_few_hundred_facts_of_which_no_two_ar
         assert await running.answer("a1-0", "allowed", "ann")
         assert (await running.outcome()).kind == "completed"
 
-    on_stage(scene, call(SHELL), HELLO, policy=PATIENT)
+    run_scenario(scenario, call(SHELL), HELLO, policy=PATIENT)
 
 
 @pytest.mark.requirement("F4")
 def test_a_run_that_is_not_driven_here_is_left_alone():
-    async def scene(stage):
-        runs, other = stage.process(), stage.process("b")
-        running = await stage.asked(runs)
-        readers = Readers(stage, silence_of(stage, other), running.run)
+    async def scenario(harness):
+        runs, other = harness.process(), harness.process("b")
+        running = await harness.asked(runs)
+        readers = Readers(harness, silence_of(harness, other), running.run)
         assert await readers.watch(600) == []
-        silence_of(stage, other).tell(RunId("unknown"), 100.0, 100.0)
+        silence_of(harness, other).tell(RunId("unknown"), 100.0, 100.0)
         running.stop()
         await running.outcome()
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 @pytest.mark.requirement("E1", "F4")
 @pytest.mark.parametrize("how", ["left", "ended"])
 def test_nothing_is_noted_behind_the_last_word_of_a_run(how):
-    async def scene(stage):
-        running = await stage.asked()
+    async def scenario(harness):
+        running = await harness.asked()
         await (running.leave("the server stops") if how == "left" else _stopped(running))
-        assert not await running.note_wait(stage.clock.now())
-        facts = await stage.facts(running.run)
+        assert not await running.note_wait(harness.clock.now())
+        facts = await harness.facts(running.run)
         assert isinstance(facts[-1], RunLeft if how == "left" else RunEnded)
 
-    on_stage(scene, call(SHELL), HELLO)
+    run_scenario(scenario, call(SHELL), HELLO)
 
 
 async def _stopped(running):
@@ -128,14 +128,14 @@ async def _stopped(running):
 
 @pytest.mark.requirement("E5", "F4")
 def test_a_store_without_room_costs_the_run_nothing_but_the_note():
-    async def scene(stage):
-        runs = stage.process()
-        running = await stage.asked(runs)
-        stage.journal.full = 1
-        readers = Readers(stage, silence_of(stage, runs), running.run)
+    async def scenario(harness):
+        runs = harness.process()
+        running = await harness.asked(runs)
+        harness.journal.full = 1
+        readers = Readers(harness, silence_of(harness, runs), running.run)
         waits = await readers.watch(100)
         assert len(waits) == 1
         assert await running.answer("a1-0", "allowed", "ann")
         assert (await running.outcome()).kind == "completed"
 
-    on_stage(scene, call(SHELL), HELLO, journal=SlowJournal)
+    run_scenario(scenario, call(SHELL), HELLO, journal=SlowJournal)

@@ -102,7 +102,7 @@ class World:
         await asyncio.sleep(0)
 
 
-async def lived(times, journal, world, epoch=1, die_in=None):
+async def run_process_scenario(times, journal, world, epoch=1, die_in=None):
     claim = await journal.claim("r", f"life {epoch}", 1e9)
     assert isinstance(claim, Claim)
     log = RunLog(journal, claim, TurnFold(POLICY), elapsed=lambda: times.work)
@@ -127,13 +127,13 @@ async def folded(journal):
     return fold.turn
 
 
-def played(times):
-    async def scene():
+def run_scenario(times):
+    async def scenario():
         journal = MemoryJournal()
-        driver = await lived(times, journal, World(times))
+        driver = await run_process_scenario(times, journal, World(times))
         return driver.turn, await folded(journal)
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
 PLACES = ["request", "stream", "tool", "wait"]
@@ -143,7 +143,7 @@ PLACES = ["request", "stream", "tool", "wait"]
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0], ids=["forward or asleep", "back"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_clock_that_is_set_and_a_machine_that_sleeps_cost_a_run_nothing(place, jump):
-    turn, again = played(Times(place, wall=jump))
+    turn, again = run_scenario(Times(place, wall=jump))
     assert turn.outcome.kind == "completed"
     assert budget.seconds_used(turn, turn.now) < 30
     assert budget.seconds_used(again, again.now) == pytest.approx(budget.seconds_used(turn, turn.now))
@@ -152,23 +152,23 @@ def test_a_clock_that_is_set_and_a_machine_that_sleeps_cost_a_run_nothing(place,
 @pytest.mark.requirement("C7", "C9")
 @pytest.mark.parametrize("place", PLACES)
 def test_time_that_was_worked_counts_whatever_the_wall_shows(place):
-    turn, again = played(Times(place, wall=0.0, work=LIMIT))
+    turn, again = run_scenario(Times(place, wall=0.0, work=LIMIT))
     assert turn.outcome.why == "the limit of 100 seconds is reached"
     assert again.outcome == turn.outcome
 
 
 @pytest.mark.requirement("C9")
 def test_downtime_between_two_lives_costs_a_run_nothing():
-    async def scene():
+    async def scenario():
         times, journal = Times(), MemoryJournal()
         world = World(times)
-        await lived(times, journal, world, die_in="begin")
+        await run_process_scenario(times, journal, world, die_in="begin")
         times.wall += 86_400.0
         times.work = 5.0  # another machine's clock, that starts fresh
-        driver = await lived(times, journal, world, epoch=2)
+        driver = await run_process_scenario(times, journal, world, epoch=2)
         return driver.turn
 
-    turn = asyncio.run(scene())
+    turn = asyncio.run(scenario())
     assert turn.outcome.kind == "completed"
     assert budget.seconds_used(turn, turn.now) < 30
 

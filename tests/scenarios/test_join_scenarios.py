@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from stage import Stage, Story, on_stage, play
+from support.runs.run_harness import RunHarness, RunRecord, run_case, run_scenario
 
 from turnbuckle.lab.cases.breaks import DOCUMENT, REFUSES
 from turnbuckle.lab.cases.whole import ANSWER
@@ -22,9 +22,9 @@ EVERY = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 @EVERY
 def test_P31_an_answer_to_something_else_is_not_glued_on(tmp_path: Path, protocol: ProtocolName):
     """The continuation refuses in the middle of a sentence: it stands behind a break, and the reader is told."""
-    story = play(tmp_path, "answers-something-else", protocol=protocol)
-    assert story.shown == f"{ANSWER[:44]}\n\n{REFUSES}"
-    assert [fact.notice for fact in story.of(Noticed)] == [NOTICE_NEW]
+    record = run_case(tmp_path, "answers-something-else", protocol=protocol)
+    assert record.shown == f"{ANSWER[:44]}\n\n{REFUSES}"
+    assert [fact.notice for fact in record.of(Noticed)] == [NOTICE_NEW]
 
 
 @pytest.mark.requirement("C10")
@@ -32,15 +32,15 @@ def test_P31_an_answer_to_something_else_is_not_glued_on(tmp_path: Path, protoco
 def test_P31_a_cut_document_becomes_one_document(tmp_path: Path, protocol: ProtocolName):
     """Forced into its form again the model would begin another document: it is asked for the rest without that."""
 
-    async def scene(stage: Stage) -> Story:
+    async def scenario(harness: RunHarness) -> RunRecord:
         options = RunOptions(response_format={"type": "json_object"})
-        running = await stage.runs.begin(NewRun((task_message("Where?"),), options=options))
+        running = await harness.runs.begin(NewRun((task_message("Where?"),), options=options))
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
-    story = on_stage(tmp_path, "cut-in-a-document", scene, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown == DOCUMENT
+    record = run_scenario(tmp_path, "cut-in-a-document", scenario, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown == DOCUMENT
 
 
 @pytest.mark.requirement("B3", "B13")
@@ -48,7 +48,7 @@ def test_P31_a_cut_document_becomes_one_document(tmp_path: Path, protocol: Proto
 def test_P31_a_small_model_is_asked_the_same_again_and_only_what_is_new_is_shown(tmp_path: Path, cut: int):
     """It gets no note that it could take for the question, and nothing of the answer that broke off."""
     case = Case("own", "cut, then whole", ((Say(ANSWER[:cut]), CutOff("reset")), (Say(ANSWER), Finish())))
-    story = play(tmp_path, case, route={"quirks": Quirks(drafts="text")})
-    assert (story.outcome.kind, story.shown) == ("completed", ANSWER)
-    first, second = (request.body["messages"] for request in story.requests)
+    record = run_case(tmp_path, case, route={"quirks": Quirks(drafts="text")})
+    assert (record.outcome.kind, record.shown) == ("completed", ANSWER)
+    first, second = (request.body["messages"] for request in record.requests)
     assert first == second

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from stage import MAIN, Stage, Story, on_stage, play
+from support.runs.run_harness import MAIN, RunHarness, RunRecord, run_case, run_scenario
 
 from turnbuckle.lab.cases import find_case
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
@@ -22,9 +22,9 @@ HALF = ANSWER[:44]
 ELSEWHERE = "happy"
 
 
-def is_plain_success(story: Story, requests: int = 1) -> bool:
+def is_plain_success(record: RunRecord, requests: int = 1) -> bool:
     """It ended well, the reader saw the answer once, and nothing was asked more often than it had to be."""
-    return (story.outcome.kind, story.shown, len(story.requests)) == ("completed", ANSWER, requests)
+    return (record.outcome.kind, record.shown, len(record.requests)) == ("completed", ANSWER, requests)
 
 
 @pytest.mark.requirement("B1", "C4")
@@ -34,14 +34,14 @@ def test_P9_a_tidy_close_without_the_protocols_end_is_incomplete(
     tmp_path: Path, protocol: ProtocolName, case: str
 ):
     """The body ends properly, but the protocol's own last event is missing: never taken for the end of the answer."""
-    story = play(tmp_path, case, protocol=protocol)
-    first = story.decided[0]
+    record = run_case(tmp_path, case, protocol=protocol)
+    first = record.decided[0]
     assert first.verdict == "cut_by_transport"
     assert first.failure is not None
     assert first.failure.kind in ("incomplete", "reset")
     assert first.decision == Continue("text")
-    assert story.outcome.kind == "partial"
-    assert story.shown == HALF
+    assert record.outcome.kind == "partial"
+    assert record.shown == HALF
 
 
 @pytest.mark.requirement("C1", "C4")
@@ -50,26 +50,28 @@ def test_P11_a_cut_call_at_the_cap_is_cut_by_length_whatever_the_reply_says(
     tmp_path: Path, protocol: ProtocolName
 ):
     """ "Run these tools", says the reply, over a call that ends in mid-string at exactly the output cap."""
-    story = play(tmp_path, "length-called-tool-calls", protocol=protocol, route={"max_output_tokens": 500})
-    assert {decided.verdict for decided in story.decided} == {"cut_by_length"}
-    assert story.started == []
-    assert not (story.workspace / "notes.md").exists()
+    record = run_case(
+        tmp_path, "length-called-tool-calls", protocol=protocol, route={"max_output_tokens": 500}
+    )
+    assert {decided.verdict for decided in record.decided} == {"cut_by_length"}
+    assert record.started == []
+    assert not (record.workspace / "notes.md").exists()
 
 
 @EVERY
 def test_P12_whole_calls_run_also_when_the_reply_says_stop(tmp_path: Path, protocol: ProtocolName):
     """The reason says stop, the calls are whole: they run, and the model gets their result."""
-    story = play(tmp_path, "stop-with-calls", protocol=protocol)
-    assert is_plain_success(story, requests=2)
-    assert [started.name for started in story.started] == ["get_weather"]
-    assert "It is fine in Oslo." in story.body(1)
+    record = run_case(tmp_path, "stop-with-calls", protocol=protocol)
+    assert is_plain_success(record, requests=2)
+    assert [started.name for started in record.started] == ["get_weather"]
+    assert "It is fine in Oslo." in record.body(1)
 
 
 @EVERY
 def test_P14_a_short_answer_that_ends_in_an_emoji_is_not_continued(tmp_path: Path, protocol: ProtocolName):
     """No full stop at its end, and yet it is over: nothing more is asked."""
-    story = play(tmp_path, "emoji-ending", protocol=protocol)
-    assert (story.outcome.kind, story.shown, len(story.requests)) == ("completed", "Done 👍", 1)
+    record = run_case(tmp_path, "emoji-ending", protocol=protocol)
+    assert (record.outcome.kind, record.shown, len(record.requests)) == ("completed", "Done 👍", 1)
 
 
 @EVERY
@@ -87,21 +89,21 @@ def test_P15_an_error_inside_a_200_is_that_error(
     tmp_path: Path, protocol: ProtocolName, case: str, kind: str
 ):
     """The status was good and the stream holds an error: the attempt fails with it, also with [DONE] behind it."""
-    story = play(tmp_path, case, protocol=protocol)
-    assert {decided.failure.kind for decided in story.decided if decided.failure is not None} == {kind}
-    assert story.outcome.kind in ("failed", "partial")
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == kind
+    record = run_case(tmp_path, case, protocol=protocol)
+    assert {decided.failure.kind for decided in record.decided if decided.failure is not None} == {kind}
+    assert record.outcome.kind in ("failed", "partial")
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == kind
 
 
 @pytest.mark.parametrize("case", ["network-error-reason", "native-network-error"])
 def test_P16_a_reason_of_network_error_is_a_failure_of_the_host(tmp_path: Path, case: str):
     """Nothing came, and the host's own word for why is network_error: not an empty answer, but a failure to retry."""
-    story = play(tmp_path, case)
-    assert [decided.verdict for decided in story.decided] == ["cut_by_transport"] * 3
-    assert isinstance(story.decided[0].decision, Retry)
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "server"
+    record = run_case(tmp_path, case)
+    assert [decided.verdict for decided in record.decided] == ["cut_by_transport"] * 3
+    assert isinstance(record.decided[0].decision, Retry)
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "server"
 
 
 @pytest.mark.requirement("C2")
@@ -118,30 +120,30 @@ def test_P17_a_reply_of_thought_alone_is_asked_for_once_more_with_a_change(
     tmp_path: Path, protocol: ProtocolName, route: dict[str, object], changed: Reask
 ):
     """The cap was used up by thinking: one useful retry, and then the user is told why."""
-    story = play(tmp_path, "thinking-used-it-up", protocol=protocol, route=route)
-    assert story.decided[0].decision == changed
-    assert len(story.requests) == 2
-    assert story.body(0) != story.body(1)
-    assert story.outcome.why == "the model used up its output limit by thinking"
-    assert len(story.notices) == 2
+    record = run_case(tmp_path, "thinking-used-it-up", protocol=protocol, route=route)
+    assert record.decided[0].decision == changed
+    assert len(record.requests) == 2
+    assert record.body(0) != record.body(1)
+    assert record.outcome.why == "the model used up its output limit by thinking"
+    assert len(record.notices) == 2
 
 
 @pytest.mark.requirement("C3")
 def test_P18_a_call_that_the_provider_could_not_read_is_never_simply_asked_for_again(tmp_path: Path):
     """MALFORMED_FUNCTION_CALL, which only Chat Completions hosts say: each retry asks for smaller calls."""
-    story = play(tmp_path, "malformed-function-call")
-    assert len(story.requests) == 4
-    assert all("Make smaller calls" in story.body(number) for number in (1, 2, 3))
-    assert "Make smaller calls" not in story.body(0)
+    record = run_case(tmp_path, "malformed-function-call")
+    assert len(record.requests) == 4
+    assert all("Make smaller calls" in record.body(number) for number in (1, 2, 3))
+    assert "Make smaller calls" not in record.body(0)
 
 
 @EVERY
 def test_P19_a_safety_block_is_not_tried_again(tmp_path: Path, protocol: ProtocolName):
     """A filter stopped it before the first word: asking again would change nothing."""
-    story = play(tmp_path, "filtered", protocol=protocol)
-    assert len(story.requests) == 1
-    assert story.outcome.kind == "failed"
-    assert story.outcome.why in ("a content filter stopped the answer", "the model declined")
+    record = run_case(tmp_path, "filtered", protocol=protocol)
+    assert len(record.requests) == 1
+    assert record.outcome.kind == "failed"
+    assert record.outcome.why in ("a content filter stopped the answer", "the model declined")
 
 
 @EVERY
@@ -149,7 +151,7 @@ def test_P21_a_payment_error_ends_the_turn_unless_it_says_when_to_come_back(
     tmp_path: Path, protocol: ProtocolName
 ):
     """402 alone: over at once. 402 or 429 with Retry-After: waited for, as far as the turn's budget goes."""
-    broke = play(tmp_path, "out-of-money", protocol=protocol)
+    broke = run_case(tmp_path, "out-of-money", protocol=protocol)
     assert (broke.outcome.kind, len(broke.requests), broke.seconds) == (
         "failed",
         1,
@@ -157,12 +159,12 @@ def test_P21_a_payment_error_ends_the_turn_unless_it_says_when_to_come_back(
     )
 
     for case, seconds in (("payment-due-once", 5.0), ("rate-limited-once", 1.0)):
-        waited = play(tmp_path, case, protocol=protocol)
+        waited = run_case(tmp_path, case, protocol=protocol)
         assert is_plain_success(waited, requests=2)
         assert waited.decided[0].decision == Retry(seconds)
         assert waited.requests[1].arrived - waited.requests[0].arrived == pytest.approx(seconds, abs=0.1)
 
-    too_long = play(tmp_path, "rate-limited-for-an-hour", protocol=protocol)
+    too_long = run_case(tmp_path, "rate-limited-for-an-hour", protocol=protocol)
     assert len(too_long.requests) == 1
     assert "wait 3600 s" in too_long.outcome.why
 
@@ -170,16 +172,16 @@ def test_P21_a_payment_error_ends_the_turn_unless_it_says_when_to_come_back(
 @EVERY
 def test_P22_one_bad_event_is_skipped_and_logged(tmp_path: Path, protocol: ProtocolName):
     """An event that is no JSON stands among good ones: the stream goes on, and the journal has what was skipped."""
-    story = play(tmp_path, "bad-event-among-good", protocol=protocol)
-    assert is_plain_success(story)
-    (skipped,) = (event for event in story.events if isinstance(event, Skipped))
+    record = run_case(tmp_path, "bad-event-among-good", protocol=protocol)
+    assert is_plain_success(record)
+    (skipped,) = (event for event in record.events if isinstance(event, Skipped))
     assert "oops" in skipped.sample
 
 
 @EVERY
 def test_P23_how_bytes_are_split_changes_nothing(tmp_path: Path, protocol: ProtocolName):
     """Each byte in a read of its own, and every split in two: the same events. CRLF and many-byte characters too."""
-    by_byte = play(tmp_path, "byte-by-byte", protocol=protocol)
+    by_byte = run_case(tmp_path, "byte-by-byte", protocol=protocol)
     assert by_byte.shown == f"{ANSWER} 漢字"
     assert by_byte.reasoning == THOUGHT
 
@@ -199,9 +201,9 @@ def test_P23_how_bytes_are_split_changes_nothing(tmp_path: Path, protocol: Proto
 @EVERY
 def test_P24_a_line_separator_inside_a_string_ends_no_line(tmp_path: Path, protocol: ProtocolName):
     """U+2028 in the text, character by character: it arrives as it is."""
-    story = play(tmp_path, "unicode", protocol=protocol)
-    assert "\u2028 a line separator" in story.shown
-    assert story.outcome.kind == "completed"
+    record = run_case(tmp_path, "unicode", protocol=protocol)
+    assert "\u2028 a line separator" in record.shown
+    assert record.outcome.kind == "completed"
 
 
 @EVERY
@@ -209,21 +211,21 @@ def test_P25_the_same_sentence_for_ever_is_stopped_and_kept_out_of_the_history(
     tmp_path: Path, protocol: ProtocolName
 ):
     """One sentence 300 times: the attempt is ended early, the journal names the passage, the history stays clean."""
-    story = play(tmp_path, "repeats-itself", protocol=protocol)
+    record = run_case(tmp_path, "repeats-itself", protocol=protocol)
     sentence = "I will try again."
-    assert story.shown.count(sentence) < 200
-    assert story.requests[0].progress.over == "client left"
-    assert story.outcome.kind == "partial"
-    assert sentence in story.decided[0].failure.message  # type: ignore[union-attr]
-    assert not any(sentence in text_of(message.parts) for message in story.turn.messages)
+    assert record.shown.count(sentence) < 200
+    assert record.requests[0].progress.over == "client left"
+    assert record.outcome.kind == "partial"
+    assert sentence in record.decided[0].failure.message  # type: ignore[union-attr]
+    assert not any(sentence in text_of(message.parts) for message in record.turn.messages)
 
 
 @EVERY
 def test_P26_a_table_whose_rows_are_rightly_alike_is_left_alone(tmp_path: Path, protocol: ProtocolName):
     """60 equal rows: that is what a table may look like."""
-    story = play(tmp_path, "table", protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown.count("| shackle | in order |") == 60
+    record = run_case(tmp_path, "table", protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown.count("| shackle | in order |") == 60
 
 
 @pytest.mark.requirement("A7")
@@ -242,9 +244,9 @@ def test_P28_reasoning_has_one_stream_of_its_own_in_every_spelling(
     tmp_path: Path, protocol: ProtocolName, case: str
 ):
     """Whatever the host calls it, the reader gets the thought as reasoning, once, and no tag in the text."""
-    story = play(tmp_path, case, protocol=protocol)
-    assert is_plain_success(story)
-    assert story.reasoning.strip() == THOUGHT
+    record = run_case(tmp_path, case, protocol=protocol)
+    assert is_plain_success(record)
+    assert record.reasoning.strip() == THOUGHT
 
 
 @pytest.mark.requirement("A7", "A10")
@@ -253,9 +255,9 @@ def test_P28_reasoning_has_one_stream_of_its_own_in_every_spelling(
 )
 def test_P28_think_tags_in_the_text_never_show(tmp_path: Path, protocol: ProtocolName):
     """Inline tags, cut into pieces of three characters: the thought is reasoning, and the text has no tag."""
-    story = play(tmp_path, "think-tags", protocol=protocol)
-    assert is_plain_success(story)
-    assert story.reasoning.strip() == THOUGHT
+    record = run_case(tmp_path, "think-tags", protocol=protocol)
+    assert is_plain_success(record)
+    assert record.reasoning.strip() == THOUGHT
 
 
 @pytest.mark.requirement("B2")
@@ -264,13 +266,13 @@ def test_P29_a_fallback_before_anything_was_shown_shows_in_nothing_but_the_attem
     tmp_path: Path, protocol: ProtocolName
 ):
     """The first route fails three times without a word: the other one answers, and there is no notice."""
-    story = play(tmp_path, {MAIN: "server-error", "other": ELSEWHERE}, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown == ANSWER
-    assert story.notices == []
-    assert [asked.route for asked in story.asked] == [MAIN, MAIN, MAIN, "other"]
-    assert story.turn.messages[-1].parts[-1].text == ANSWER  # type: ignore[union-attr]
-    assert len(story.turn.messages) == 2
+    record = run_case(tmp_path, {MAIN: "server-error", "other": ELSEWHERE}, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown == ANSWER
+    assert record.notices == []
+    assert [asked.route for asked in record.asked] == [MAIN, MAIN, MAIN, "other"]
+    assert record.turn.messages[-1].parts[-1].text == ANSWER  # type: ignore[union-attr]
+    assert len(record.turn.messages) == 2
 
 
 @pytest.mark.requirement("B3", "B10")
@@ -280,18 +282,18 @@ def test_P30_a_model_that_takes_no_prefill_is_asked_to_go_on_by_a_user_message(
 ):
     """Text was shown, then the route broke; the other model refuses to go on from its own words. It is asked
     as a user would, the seam is clean, and the first error stays in the journal."""
-    story = play(
+    record = run_case(
         tmp_path,
         {MAIN: "reset-in-text", "other": "takes-no-prefill"},
         protocol=protocol,
         policy={"stream_retries": 0},
     )
-    assert story.outcome.kind == "completed"
-    assert story.shown == ANSWER
-    assert story.decided[0].failure is not None
-    assert story.decided[0].failure.kind == "reset"
-    assert [request.case for request in story.requests][-1] == "takes-no-prefill"
-    assert len(story.to("takes-no-prefill")) == 1
+    assert record.outcome.kind == "completed"
+    assert record.shown == ANSWER
+    assert record.decided[0].failure is not None
+    assert record.decided[0].failure.kind == "reset"
+    assert [request.case for request in record.requests][-1] == "takes-no-prefill"
+    assert len(record.to("takes-no-prefill")) == 1
 
 
 @pytest.mark.requirement("B3")
@@ -306,10 +308,10 @@ def test_P31_what_a_continuation_repeats_is_shown_once(tmp_path: Path, protocol:
         first, second = (script[0].text for script in find_case(case).requests)  # type: ignore[union-attr]
         assert first[200:] == second[:200]
         whole = first + second[200:]
-    story = play(tmp_path, case, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown == whole
-    assert story.turn.shown == whole
+    record = run_case(tmp_path, case, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown == whole
+    assert record.turn.shown == whole
 
 
 @pytest.mark.requirement("B11")
@@ -317,15 +319,17 @@ def test_P31_what_a_continuation_repeats_is_shown_once(tmp_path: Path, protocol:
 def test_P33_two_stalls_in_a_row_bench_a_route_for_all_sessions(tmp_path: Path, protocol: ProtocolName):
     """Each run leaves it at its first silence, and the third, of another session, does not even ask it."""
 
-    async def scene(stage: Stage) -> tuple[list[Story], str]:
-        stories = [await stage.run() for _ in range(3)]
-        return stories, stage.health.of(RouteName(MAIN)).standing(stage.call_clock.now())
+    async def scenario(harness: RunHarness) -> tuple[list[RunRecord], str]:
+        stories = [await harness.run() for _ in range(3)]
+        return stories, harness.health.of(RouteName(MAIN)).standing(harness.call_clock.now())
 
-    stories, standing = on_stage(tmp_path, {MAIN: "silent", "other": ELSEWHERE}, scene, protocol=protocol)
-    routes = [[asked.route for asked in story.asked] for story in stories]
+    stories, standing = run_scenario(
+        tmp_path, {MAIN: "silent", "other": ELSEWHERE}, scenario, protocol=protocol
+    )
+    routes = [[asked.route for asked in record.asked] for record in stories]
     assert routes == [[MAIN, "other"], [MAIN, "other"], ["other"]]
     assert standing == "benched"
-    assert len({story.turn.session for story in stories}) == 3
+    assert len({record.turn.session for record in stories}) == 3
 
 
 @pytest.mark.requirement("B12")
@@ -337,7 +341,7 @@ def test_P34_every_request_that_goes_out_is_one_of_the_turns_own(
     tmp_path: Path, protocol: ProtocolName, case: str
 ):
     """Nothing below the turn retries: the provider saw exactly as many requests as the journal has."""
-    story = play(tmp_path, case, protocol=protocol)
-    assert len(story.requests) == len(story.asked) == len(story.decided) > 1
-    assert isinstance(story.decided[-1].decision, GiveUp)
-    assert [asked.attempt for asked in story.asked] == list(range(1, len(story.asked) + 1))
+    record = run_case(tmp_path, case, protocol=protocol)
+    assert len(record.requests) == len(record.asked) == len(record.decided) > 1
+    assert isinstance(record.decided[-1].decision, GiveUp)
+    assert [asked.attempt for asked in record.asked] == list(range(1, len(record.asked) + 1))

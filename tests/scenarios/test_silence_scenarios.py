@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
-from histories import in_pieces
 from msgspec.structs import replace
-from stage import FAST, MAIN, Stage, Story, on_stage, play
+from support.runs.run_harness import FAST, MAIN, RunHarness, RunRecord, run_case, run_scenario
+from support.turns.histories import in_pieces
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
@@ -21,13 +21,13 @@ AUTO = StallSettings()
 ELSEWHERE = "happy"
 
 
-def clocks(story: Story) -> list[str | None]:
-    return [decided.failure.clock for decided in story.decided if decided.failure is not None]
+def clocks(record: RunRecord) -> list[str | None]:
+    return [decided.failure.clock for decided in record.decided if decided.failure is not None]
 
 
-def is_plain_success(story: Story, requests: int = 1) -> bool:
+def is_plain_success(record: RunRecord, requests: int = 1) -> bool:
     """It ended well, the reader saw the answer once, and nothing was asked more often than it had to be."""
-    return (story.outcome.kind, story.shown, len(story.requests)) == ("completed", ANSWER, requests)
+    return (record.outcome.kind, record.shown, len(record.requests)) == ("completed", ANSWER, requests)
 
 
 @pytest.mark.requirement("A9", "B2", "B10")
@@ -36,13 +36,13 @@ def test_P1_a_provider_that_never_sends_a_byte_is_left_before_anything_is_shown(
     tmp_path: Path, protocol: ProtocolName
 ):
     """Accepted, then no byte: the clock of the first event ends it, and a retry or another route answers."""
-    again = play(tmp_path, "silent-once-then-works", protocol=protocol)
+    again = run_case(tmp_path, "silent-once-then-works", protocol=protocol)
     assert is_plain_success(again, requests=2)
     assert clocks(again) == ["first_event"]
     assert again.seconds == pytest.approx(20.5, abs=0.5)
     assert again.notices == []
 
-    elsewhere = play(
+    elsewhere = run_case(
         tmp_path, {MAIN: "silent", "other": ELSEWHERE}, protocol=protocol, policy={"stream_retries": 0}
     )
     assert is_plain_success(elsewhere, requests=2)
@@ -52,23 +52,23 @@ def test_P1_a_provider_that_never_sends_a_byte_is_left_before_anything_is_shown(
 @EVERY
 def test_P2_a_stream_that_only_opened_is_left_when_nothing_follows(tmp_path: Path, protocol: ProtocolName):
     """Headers and the opening event have come, and then nothing: having begun does not save it."""
-    story = play(tmp_path, {MAIN: "opens-then-silent", "other": ELSEWHERE}, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown == ANSWER
-    assert set(clocks(story)) <= {"gap", "silence"}
-    assert len(clocks(story)) == 1  # the other is healthy, so nobody waits for this one twice
+    record = run_case(tmp_path, {MAIN: "opens-then-silent", "other": ELSEWHERE}, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown == ANSWER
+    assert set(clocks(record)) <= {"gap", "silence"}
+    assert len(clocks(record)) == 1  # the other is healthy, so nobody waits for this one twice
 
 
 @EVERY
 def test_P3_a_large_prompt_may_take_minutes_before_its_first_event(tmp_path: Path, protocol: ProtocolName):
     """800 kB of prompt and three minutes of silence: waited for. A few words and the same silence: not."""
 
-    async def scene(stage: Stage) -> tuple[Story, Story]:
-        large = await stage.run("word " * 160_000)
-        small = await stage.run("word")
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, RunRecord]:
+        large = await harness.run("word " * 160_000)
+        small = await harness.run("word")
         return large, small
 
-    large, small = on_stage(tmp_path, "slow-prefill", scene, protocol=protocol, stall=AUTO)
+    large, small = run_scenario(tmp_path, "slow-prefill", scenario, protocol=protocol, stall=AUTO)
     assert large.outcome.kind == "completed"
     assert large.decided == []
     assert clocks(small)[0] == "first_event"
@@ -101,15 +101,17 @@ def test_P4_a_model_that_thinks_behind_signs_of_life_is_not_killed(
     """90 seconds of pings or lifecycle events in a thought, with a gap of 20: it goes on, and it shows."""
     said: list[str] = []
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
-        await stage.clock.sleep(88)
-        said.extend(activity.words(stage.call_clock.now()) for activity in stage.models.activity())
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
+        await harness.clock.sleep(88)
+        said.extend(activity.words(harness.call_clock.now()) for activity in harness.models.activity())
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
-    story = on_stage(tmp_path, case, scene, protocol=protocol, stall=StallSettings(gap=20, silence=20))
-    assert is_plain_success(story)
+    record = run_scenario(
+        tmp_path, case, scenario, protocol=protocol, stall=StallSettings(gap=20, silence=20)
+    )
+    assert is_plain_success(record)
     assert said == ["thinking, 88 s"]
 
 
@@ -119,7 +121,7 @@ def test_P4_by_default_ninety_seconds_of_comments_are_no_stall(
     tmp_path: Path, protocol: ProtocolName, case: str
 ):
     """Chat Completions has no pings, only comments, which never count as progress; the usual limits allow for it."""
-    assert is_plain_success(play(tmp_path, case, protocol=protocol, stall=AUTO))
+    assert is_plain_success(run_case(tmp_path, case, protocol=protocol, stall=AUTO))
 
 
 @pytest.mark.requirement("B10")
@@ -128,15 +130,15 @@ def test_P5_comments_do_not_keep_a_stalled_stream_alive(tmp_path: Path, protocol
     """Bytes come every second and nothing in them: the gap ends it, and the text goes on elsewhere."""
     rest = Case("rest", "goes on", ((Say(ANSWER[44:]), Finish()),))
     setting = {"stream_retries": 0}
-    story = play(tmp_path, {MAIN: "comments-only", "other": rest}, protocol=protocol, policy=setting)
-    assert clocks(story)[0] == "gap"
-    assert story.outcome.kind == "completed"
-    assert story.shown == ANSWER
+    record = run_case(tmp_path, {MAIN: "comments-only", "other": rest}, protocol=protocol, policy=setting)
+    assert clocks(record)[0] == "gap"
+    assert record.outcome.kind == "completed"
+    assert record.shown == ANSWER
 
     thinks = Case("thinks", "a thought, then only comments", ((Reason(THOUGHT), Comments("forever", 1.0)),))
-    story = play(tmp_path, thinks, protocol=protocol, limits=TurnLimits(model_calls=1))
-    assert clocks(story) == ["gap"]
-    assert story.of(RunEnded)[0].at == pytest.approx(10, abs=1)
+    record = run_case(tmp_path, thinks, protocol=protocol, limits=TurnLimits(model_calls=1))
+    assert clocks(record) == ["gap"]
+    assert record.of(RunEnded)[0].at == pytest.approx(10, abs=1)
 
 
 @in_pieces
@@ -146,20 +148,22 @@ def test_P6_arguments_that_are_held_back_get_a_wider_window_which_is_told(
     """300 silent seconds inside a call are waited for; when even the wider window is over, the failure names it."""
     waited: list[str] = []
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
-        await stage.clock.sleep(299)
-        waited.extend(activity.words(stage.call_clock.now()) for activity in stage.models.activity())
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
+        await harness.clock.sleep(299)
+        waited.extend(activity.words(harness.call_clock.now()) for activity in harness.models.activity())
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
-    story = on_stage(tmp_path, "stalls-in-arguments", scene, protocol=protocol, stall=AUTO)
-    assert story.decided == []
-    assert (story.workspace / "notes.md").read_text() == "# Notes\n"
+    record = run_scenario(tmp_path, "stalls-in-arguments", scenario, protocol=protocol, stall=AUTO)
+    assert record.decided == []
+    assert (record.workspace / "notes.md").read_text() == "# Notes\n"
     assert waited == ["receiving write_file, 299 s"]
 
     never = Case("never", "", ((Call("write_file", '{"path":"a', closed=False), Stall("forever")),))
-    told = play(tmp_path, never, protocol=protocol, stall=AUTO, limits=TurnLimits(model_calls=1)).decided[0]
+    told = run_case(tmp_path, never, protocol=protocol, stall=AUTO, limits=TurnLimits(model_calls=1)).decided[
+        0
+    ]
     assert told.failure is not None
     assert "in the arguments of write_file (limit 360 s, default)" in told.failure.message
 
@@ -171,23 +175,23 @@ def test_P7_a_half_open_connection_is_left_within_a_second_and_its_socket_closed
 ):
     """The peer is gone without a word: when the clock fires the run goes on at once, and the peer sees the close."""
 
-    async def scene(stage: Stage) -> tuple[Story, float]:
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, float]:
         begun = time.monotonic()
-        story = await stage.run()
+        record = await harness.run()
         for _ in range(100):
-            if story.requests[0].progress.over:
+            if record.requests[0].progress.over:
                 break
-            await stage.clock.sleep(0.01)
-        return story, time.monotonic() - begun
+            await harness.clock.sleep(0.01)
+        return record, time.monotonic() - begun
 
     rest = Case("rest", "goes on", ((Say(ANSWER[44:]), Finish()),))
     tiny = StallSettings(connect=2, first_event=0.3, gap=0.3, silence=0.2)
     cases = {MAIN: "stalls-in-text", "other": rest}
-    story, seconds = on_stage(
-        tmp_path, cases, scene, protocol=protocol, stall=tiny, real=True, policy={"stream_retries": 0}
+    record, seconds = run_scenario(
+        tmp_path, cases, scenario, protocol=protocol, stall=tiny, real=True, policy={"stream_retries": 0}
     )
-    assert story.shown == ANSWER
-    assert story.requests[0].progress.over == "client left"
+    assert record.shown == ANSWER
+    assert record.requests[0].progress.over == "client left"
     assert seconds < 1.5
 
 
@@ -197,20 +201,20 @@ def test_P8_a_machine_that_slept_ends_the_attempt_at_once_and_says_for_how_long(
 ):
     """The machine sleeps for six hours in mid-text: on waking the attempt is over at once, and the lateness told."""
 
-    async def scene(stage: Stage) -> tuple[Story, float]:
-        asyncio.get_running_loop().call_later(4, lambda: setattr(stage.call_clock, "slept", 6 * 3600.0))
-        running = await stage.start()
-        await stage.until(running, Decided)
-        story = await stage.story(running.run)
-        seconds = stage.clock.now()
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, float]:
+        asyncio.get_running_loop().call_later(4, lambda: setattr(harness.call_clock, "slept", 6 * 3600.0))
+        running = await harness.start()
+        await harness.until(running, Decided)
+        record = await harness.record(running.run)
+        seconds = harness.clock.now()
         running.stop()
         await running.outcome()
-        return story, seconds
+        return record, seconds
 
-    story, seconds = on_stage(
-        tmp_path, "stalls-in-text", scene, protocol=protocol, stall=replace(FAST, silence=60, gap=60)
+    record, seconds = run_scenario(
+        tmp_path, "stalls-in-text", scenario, protocol=protocol, stall=replace(FAST, silence=60, gap=60)
     )
-    told = story.decided[0].failure
+    told = record.decided[0].failure
     assert told is not None
     assert told.kind == "stalled"
     assert "slept for 21600 s" in told.message

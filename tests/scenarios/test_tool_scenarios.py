@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from histories import in_pieces
-from stage import Stage, Story, on_stage, play
+from support.runs.run_harness import RunHarness, RunRecord, run_case, run_scenario
+from support.turns.histories import in_pieces
 
 from turnbuckle.lab.script import Call, Case, Finish, Say
 from turnbuckle.reply.repair import repair
@@ -53,22 +53,22 @@ class Till:
         return "done" if arguments["to"] in self.paid else "not_done"
 
 
-def results(story: Story) -> list[str]:
+def results(record: RunRecord) -> list[str]:
     """The results as the model was told them."""
     parts = [
-        part for message in story.turn.messages for part in message.parts if isinstance(part, ResultPart)
+        part for message in record.turn.messages for part in message.parts if isinstance(part, ResultPart)
     ]
     return ["".join(text.text for text in part.content if isinstance(text, TextPart)) for part in parts]
 
 
-async def crash_in(stage: Stage, till: Till, count: int) -> Story:
+async def crash_in(harness: RunHarness, till: Till, count: int) -> RunRecord:
     """Die inside the nth payment, and come back."""
-    running = await stage.start()
+    running = await harness.start()
     while len(till.paid) < count:
-        await stage.clock.sleep(0.1)
-    await stage.crash(running)
+        await harness.clock.sleep(0.1)
+    await harness.crash(running)
     till.hang_at = ""
-    return await stage.resume(running)
+    return await harness.resume(running)
 
 
 @in_pieces
@@ -76,17 +76,17 @@ async def crash_in(stage: Stage, till: Till, count: int) -> Story:
 def test_T4_nothing_is_salvaged_of_a_command_or_an_edit(tmp_path: Path, protocol: ProtocolName, case: str):
     """`rm -rf notes` may have been meant to go on: no draft, no run, and the files are as they were."""
 
-    async def scene(stage: Stage) -> Story:
-        (stage.workspace / "notes.md").write_text("keep")
-        (stage.workspace / "notes").mkdir()
-        return await stage.run()
+    async def scenario(harness: RunHarness) -> RunRecord:
+        (harness.workspace / "notes.md").write_text("keep")
+        (harness.workspace / "notes").mkdir()
+        return await harness.run()
 
-    story = on_stage(tmp_path, case, scene, protocol=protocol)
-    assert story.started == []
-    assert story.of(DraftKept) == []
-    assert (story.workspace / "notes.md").read_text() == "keep"
-    assert (story.workspace / "notes").is_dir()
-    assert "Nothing of it ran" in story.body(1)
+    record = run_scenario(tmp_path, case, scenario, protocol=protocol)
+    assert record.started == []
+    assert record.of(DraftKept) == []
+    assert (record.workspace / "notes.md").read_text() == "keep"
+    assert (record.workspace / "notes").is_dir()
+    assert "Nothing of it ran" in record.body(1)
 
 
 @in_pieces
@@ -100,43 +100,43 @@ def test_T5_a_flag_that_was_lost_is_not_assumed(tmp_path: Path, protocol: Protoc
         sent.append(text)
         return "sent"
 
-    story = play(tmp_path, "draft-without-flags", protocol=protocol, tools=(send_mail,))
+    record = run_case(tmp_path, "draft-without-flags", protocol=protocol, tools=(send_mail,))
     assert sent == []
-    assert story.started == []
-    assert "without a safe default: dry_run" in results(story)[0]
+    assert record.started == []
+    assert "without a safe default: dry_run" in results(record)[0]
 
 
-def cities(story: Story) -> list[str]:
-    assert story.outcome.kind == "completed"
-    assert len({started.call_id for started in story.started}) == len(story.started)
-    return sorted(started.arguments["city"] for started in story.started)
+def cities(record: RunRecord) -> list[str]:
+    assert record.outcome.kind == "completed"
+    assert len({started.call_id for started in record.started}) == len(record.started)
+    return sorted(started.arguments["city"] for started in record.started)
 
 
 @EVERY
 def test_T6_three_calls_on_one_index_are_three_calls(tmp_path: Path, protocol: ProtocolName):
     """All on index 0 with ids of their own: each runs once, and each is answered."""
-    story = play(tmp_path, "three-on-one-index", protocol=protocol)
-    assert cities(story) == ["Bergen", "Bodo", "Oslo"]
-    assert len(results(story)) == 3
-    assert cities(play(tmp_path, "same-index", protocol=protocol)) == ["Bergen", "Oslo"]
+    record = run_case(tmp_path, "three-on-one-index", protocol=protocol)
+    assert cities(record) == ["Bergen", "Bodo", "Oslo"]
+    assert len(results(record)) == 3
+    assert cities(run_case(tmp_path, "same-index", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @EVERY
 def test_T7_pieces_without_ids_are_joined_by_their_index(tmp_path: Path, protocol: ProtocolName):
     """Two calls in turns, told apart by nothing but their index."""
-    assert cities(play(tmp_path, "interleaved-without-ids", protocol=protocol)) == ["Bergen", "Oslo"]
+    assert cities(run_case(tmp_path, "interleaved-without-ids", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @EVERY
 def test_T9_two_whole_calls_of_one_name_are_two_calls(tmp_path: Path, protocol: ProtocolName):
     """Each is the first part of its own chunk, and none has an index."""
-    assert cities(play(tmp_path, "whole-calls-without-index", protocol=protocol)) == ["Bergen", "Oslo"]
+    assert cities(run_case(tmp_path, "whole-calls-without-index", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @EVERY
 def test_T11_calls_in_the_chunk_that_says_finish_are_not_dropped(tmp_path: Path, protocol: ProtocolName):
     """Two calls come with the finish reason in one chunk."""
-    assert cities(play(tmp_path, "calls-in-finish-chunk", protocol=protocol)) == ["Bergen", "Oslo"]
+    assert cities(run_case(tmp_path, "calls-in-finish-chunk", protocol=protocol)) == ["Bergen", "Oslo"]
 
 
 @pytest.mark.requirement("D3", "D4", "E2")
@@ -145,14 +145,16 @@ def test_T13_a_tool_that_was_running_when_the_process_died_is_unknown(tmp_path: 
     """It was started, and nobody saw its end: it is not run again, and the model and the record say so."""
     till = Till(hang_at="Ann")
 
-    async def scene(stage: Stage) -> Story:
-        return await crash_in(stage, till, 1)
+    async def scenario(harness: RunHarness) -> RunRecord:
+        return await crash_in(harness, till, 1)
 
-    story = on_stage(tmp_path, calling(("pay", {"to": "Ann"})), scene, protocol=protocol, tools=(till.tool,))
+    record = run_scenario(
+        tmp_path, calling(("pay", {"to": "Ann"})), scenario, protocol=protocol, tools=(till.tool,)
+    )
     assert till.paid == ["Ann"]
-    assert [finished.outcome.status for finished in story.finished] == ["unknown"]
-    assert "how it ended is not known" in results(story)[0]
-    assert story.outcome.kind == "completed"
+    assert [finished.outcome.status for finished in record.finished] == ["unknown"]
+    assert "how it ended is not known" in results(record)[0]
+    assert record.outcome.kind == "completed"
 
 
 @pytest.mark.requirement("D3")
@@ -162,21 +164,23 @@ def test_T14_a_probe_finds_out_what_became_of_it(tmp_path: Path, protocol: Proto
     """Done: it is told as done. Not done: it is run now, under the same key. Either way it is recorded."""
     till = Till(hang_at="Ann", probed=True)
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
         while not till.paid:
-            await stage.clock.sleep(0.1)
-        await stage.crash(running)
+            await harness.clock.sleep(0.1)
+        await harness.crash(running)
         till.hang_at = ""
         if not happened:
             till.paid.clear()  # the power went before the payment did
-        return await stage.resume(running)
+        return await harness.resume(running)
 
-    story = on_stage(tmp_path, calling(("pay", {"to": "Ann"})), scene, protocol=protocol, tools=(till.tool,))
+    record = run_scenario(
+        tmp_path, calling(("pay", {"to": "Ann"})), scenario, protocol=protocol, tools=(till.tool,)
+    )
     assert till.paid == ["Ann"]
     assert till.asked == ["Ann"]
-    assert [finished.outcome.status for finished in story.finished] == ["finished"]
-    assert len({started.key for started in story.started}) == 1
+    assert [finished.outcome.status for finished in record.finished] == ["finished"]
+    assert len({started.key for started in record.started}) == 1
 
 
 @pytest.mark.requirement("D2")
@@ -184,26 +188,28 @@ def test_T14_a_probe_finds_out_what_became_of_it(tmp_path: Path, protocol: Proto
 def test_T15_without_a_stored_intent_no_tool_starts(tmp_path: Path, protocol: ProtocolName):
     """The disk is full when the intent is to be written: nothing is paid while it is; with room the run goes on."""
     till = Till()
-    stages: list[Stage] = []
+    stages: list[RunHarness] = []
 
     async def fill_the_disk(call: Any) -> Denied | None:
         stages[0].journal.room = 0
         return None
 
-    async def scene(stage: Stage) -> Story:
-        stages.append(stage)
-        running = await stage.start()
-        await stage.clock.sleep(600)
+    async def scenario(harness: RunHarness) -> RunRecord:
+        stages.append(harness)
+        running = await harness.start()
+        await harness.clock.sleep(600)
         assert (till.paid, running.done) == ([], False)
-        assert not any(isinstance(fact, ToolStarted) for fact in await stage.facts(running.run))
-        stage.journal.room = 10**9
+        assert not any(isinstance(fact, ToolStarted) for fact in await harness.facts(running.run))
+        harness.journal.room = 10**9
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
     case = calling(("pay", {"to": "Ann"}))
-    story = on_stage(tmp_path, case, scene, protocol=protocol, tools=(till.tool,), decide=fill_the_disk)
+    record = run_scenario(
+        tmp_path, case, scenario, protocol=protocol, tools=(till.tool,), decide=fill_the_disk
+    )
     assert till.paid == ["Ann"]
-    assert story.outcome.kind == "completed"
+    assert record.outcome.kind == "completed"
 
 
 @pytest.mark.requirement("D2")
@@ -212,7 +218,7 @@ def test_T16_a_result_that_could_not_be_stored_is_stored_before_the_model_is_ask
     tmp_path: Path, protocol: ProtocolName
 ):
     """The disk is full for three seconds when the tool is done: its result is tried again, and only then told."""
-    stages: list[Stage] = []
+    stages: list[RunHarness] = []
     ran: list[str] = []
 
     @tool(effect="write")
@@ -223,16 +229,18 @@ def test_T16_a_result_that_could_not_be_stored_is_stored_before_the_model_is_ask
         asyncio.get_running_loop().call_later(3, lambda: setattr(stages[0].journal, "room", 10**9))
         return f"paid {to}"
 
-    async def scene(stage: Stage) -> Story:
-        stages.append(stage)
-        return await stage.run()
+    async def scenario(harness: RunHarness) -> RunRecord:
+        stages.append(harness)
+        return await harness.run()
 
-    story = on_stage(tmp_path, calling(("pay", {"to": "Ann"})), scene, protocol=protocol, tools=(pay,))
+    record = run_scenario(
+        tmp_path, calling(("pay", {"to": "Ann"})), scenario, protocol=protocol, tools=(pay,)
+    )
     assert ran == ["Ann"]
-    kinds = [type(fact) for fact in story.facts if isinstance(fact, ToolStarted | ToolFinished | ModelAsked)]
+    kinds = [type(fact) for fact in record.facts if isinstance(fact, ToolStarted | ToolFinished | ModelAsked)]
     assert kinds == [ModelAsked, ToolStarted, ToolFinished, ModelAsked]
-    assert story.requests[1].arrived >= 3
-    assert "paid Ann" in story.body(1)
+    assert record.requests[1].arrived >= 3
+    assert "paid Ann" in record.body(1)
 
 
 @pytest.mark.requirement("D3", "E2")
@@ -242,15 +250,15 @@ def test_T17_of_a_batch_only_the_call_that_was_running_is_unknown(tmp_path: Path
     till = Till(hang_at="Cid")
     case = calling(*(("pay", {"to": name}) for name in ("Ann", "Bob", "Cid")))
 
-    async def scene(stage: Stage) -> Story:
-        return await crash_in(stage, till, 3)
+    async def scenario(harness: RunHarness) -> RunRecord:
+        return await crash_in(harness, till, 3)
 
-    story = on_stage(tmp_path, case, scene, protocol=protocol, tools=(till.tool,))
+    record = run_scenario(tmp_path, case, scenario, protocol=protocol, tools=(till.tool,))
     assert till.paid == ["Ann", "Bob", "Cid"]
-    assert [finished.outcome.status for finished in story.finished] == ["finished", "finished", "unknown"]
-    assert results(story)[:2] == ["paid Ann", "paid Bob"]
-    assert "not known" in results(story)[2]
-    assert len(story.requests) == 2
+    assert [finished.outcome.status for finished in record.finished] == ["finished", "finished", "unknown"]
+    assert results(record)[:2] == ["paid Ann", "paid Bob"]
+    assert "not known" in results(record)[2]
+    assert len(record.requests) == 2
 
 
 @pytest.mark.realtime
@@ -258,20 +266,20 @@ def test_T17_of_a_batch_only_the_call_that_was_running_is_unknown(tmp_path: Path
 def test_T18_a_tool_that_a_stop_killed_says_so_with_what_it_had_printed(tmp_path: Path):
     """Stop while a command runs: killed, with its output until then, and no talk of anybody having refused it."""
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
-        await stage.until(running, ToolSaid)
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
+        await harness.until(running, ToolSaid)
         running.stop()
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
     case = calling(("shell", {"command": "echo half of it; sleep 60"}))
-    story = on_stage(tmp_path, case, scene, real=True)
-    (finished,) = story.finished
+    record = run_scenario(tmp_path, case, scenario, real=True)
+    (finished,) = record.finished
     assert finished.outcome.status == "killed"
     assert finished.outcome.partial_output == "half of it\n"
-    assert story.outcome.kind == "cancelled"
-    told = results(story)[0]
+    assert record.outcome.kind == "cancelled"
+    told = results(record)[0]
     assert told.startswith("Killed after")
     assert "half of it" in told
     assert "reject" not in told
@@ -283,18 +291,20 @@ def test_T19_a_stop_ends_the_grandchildren_of_a_command_too(tmp_path: Path):
     """A command leaves children of children behind: after a stop none of them lives, or the result names it."""
     command = "(sleep 300 & echo $!; sleep 301 & echo $!; wait) & echo $!; echo begun; wait"
 
-    async def scene(stage: Stage) -> Story:
-        running = await stage.start()
+    async def scenario(harness: RunHarness) -> RunRecord:
+        running = await harness.start()
         said = ""
         while said.count("\n") < 4:
-            await stage.journal.wait(running.run, await stage.journal.head(running.run))
-            said = "".join(fact.text for fact in await stage.facts(running.run) if isinstance(fact, ToolSaid))
+            await harness.journal.wait(running.run, await harness.journal.head(running.run))
+            said = "".join(
+                fact.text for fact in await harness.facts(running.run) if isinstance(fact, ToolSaid)
+            )
         running.stop()
         await running.outcome()
-        return await stage.story(running.run)
+        return await harness.record(running.run)
 
-    story = on_stage(tmp_path, calling(("shell", {"command": command})), scene, real=True)
-    outcome = story.finished[0].outcome
+    record = run_scenario(tmp_path, calling(("shell", {"command": command})), scenario, real=True)
+    outcome = record.finished[0].outcome
     pids = [int(line) for line in outcome.partial_output.split() if line.isdigit()]
     assert len(pids) == 3
     living = [pid for pid in pids if _lives(pid)]
@@ -324,11 +334,11 @@ def test_T20_a_tool_that_hangs_is_ended_by_its_deadline_and_the_turn_goes_on(
         return "never"
 
     case = calling(("wait_for_ever", {}), ("get_weather", {"city": "Oslo"}))
-    story = play(tmp_path, case, protocol=protocol, tools=(wait_for_ever,))
-    assert [finished.outcome.status for finished in story.finished] == ["timed_out", "finished"]
-    assert "Ended by its time limit after 30.0 s" in results(story)[0]
-    assert story.outcome.kind == "completed"
-    assert story.seconds == pytest.approx(30, abs=1)
+    record = run_case(tmp_path, case, protocol=protocol, tools=(wait_for_ever,))
+    assert [finished.outcome.status for finished in record.finished] == ["timed_out", "finished"]
+    assert "Ended by its time limit after 30.0 s" in results(record)[0]
+    assert record.outcome.kind == "completed"
+    assert record.seconds == pytest.approx(30, abs=1)
 
 
 @EVERY
@@ -341,15 +351,15 @@ def test_T21_a_call_that_a_rule_blocks_is_told_as_blocked_and_nothing_else(
     async def deny(call: Any) -> Denied | None:
         return Denied("Payments are not allowed here.")
 
-    story = play(
+    record = run_case(
         tmp_path, calling(("pay", {"to": "Ann"})), protocol=protocol, tools=(till.tool,), decide=deny
     )
     assert till.paid == []
-    assert story.started == []
-    assert [(done.outcome.status, done.outcome.fact) for done in story.finished] == [
+    assert record.started == []
+    assert [(done.outcome.status, done.outcome.fact) for done in record.finished] == [
         ("denied", "never_started")
     ]
-    assert results(story) == ["Not allowed, and not run: nothing happened. Payments are not allowed here."]
+    assert results(record) == ["Not allowed, and not run: nothing happened. Payments are not allowed here."]
 
 
 @pytest.mark.requirement("E1", "E5")
@@ -359,21 +369,21 @@ def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(
 ):
     """The reader stops reading when the tool starts, for a minute: the end of the call waits for it in the journal."""
 
-    async def scene(stage: Stage) -> tuple[list[Any], list[Any]]:
-        running = await stage.start()
-        await stage.until(running, ToolStarted)
-        cursor = await stage.journal.head(running.run)
+    async def scenario(harness: RunHarness) -> tuple[list[Any], list[Any]]:
+        running = await harness.start()
+        await harness.until(running, ToolStarted)
+        cursor = await harness.journal.head(running.run)
         await running.outcome()
-        await stage.clock.sleep(60)
+        await harness.clock.sleep(60)
         late = [
-            msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run, cursor)
+            msgspec.json.decode(item.data)["type"] for item in await harness.journal.read(running.run, cursor)
         ]
         everything = [
-            msgspec.json.decode(item.data)["type"] for item in await stage.journal.read(running.run)
+            msgspec.json.decode(item.data)["type"] for item in await harness.journal.read(running.run)
         ]
         return late, everything
 
-    late, everything = on_stage(tmp_path, "tool", scene, protocol=protocol)
+    late, everything = run_scenario(tmp_path, "tool", scenario, protocol=protocol)
     assert late[0] == "tool_finished"
     assert everything[-len(late) :] == late
 
@@ -390,16 +400,16 @@ def test_T23_the_same_call_again_and_again_ends_the_turn_with_that_reason(
         """Tell the weather."""
         raise OSError("no station answers")
 
-    async def scene(stage: Stage) -> Story:
-        return await stage.run()
+    async def scenario(harness: RunHarness) -> RunRecord:
+        return await harness.run()
 
-    story = on_stage(tmp_path, "same-call-for-ever", scene, protocol=protocol, instead=(failing,))
-    assert len(story.started) == 5
-    assert {finished.outcome.status for finished in story.finished} == {"failed", "not_started"}
-    assert story.outcome.kind == "partial"
-    assert story.outcome.why.startswith("the same call was made more than 5 times: get_weather")
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "budget"
+    record = run_scenario(tmp_path, "same-call-for-ever", scenario, protocol=protocol, instead=(failing,))
+    assert len(record.started) == 5
+    assert {finished.outcome.status for finished in record.finished} == {"failed", "not_started"}
+    assert record.outcome.kind == "partial"
+    assert record.outcome.why.startswith("the same call was made more than 5 times: get_weather")
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "budget"
 
 
 @pytest.mark.requirement("C5")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from stage import MAIN, Stage, Story, on_stage, play
+from support.runs.run_harness import MAIN, RunHarness, RunRecord, run_case, run_scenario
 
 from turnbuckle.call.limits import StallSettings, describe, limits_for
 from turnbuckle.config import load, routes_of
@@ -52,12 +52,12 @@ def illegal(messages: tuple[Message, ...]) -> dict[str, Any]:
 def test_L1_the_history_is_legal_behind_every_case_of_the_lab(tmp_path: Path, protocol: ProtocolName):
     """However a stream ends, what is stored can be sent to any provider as it is repaired."""
 
-    async def scene(stage: Stage) -> dict[str, Any]:
+    async def scenario(harness: RunHarness) -> dict[str, Any]:
         found = {}
         for case in CASES:
-            stage.set_up({MAIN: case})
-            story = await stage.run()
-            if wrong := illegal(story.turn.messages):
+            harness.set_up({MAIN: case})
+            record = await harness.run()
+            if wrong := illegal(record.turn.messages):
                 found[case.name] = wrong
         return found
 
@@ -66,7 +66,7 @@ def test_L1_the_history_is_legal_behind_every_case_of_the_lab(tmp_path: Path, pr
         "limits": TurnLimits(model_calls=5),
         "policy": {"stream_retries": 0},
     }
-    assert on_stage(tmp_path, "happy", scene, protocol=protocol, **setting) == {}
+    assert run_scenario(tmp_path, "happy", scenario, protocol=protocol, **setting) == {}
 
 
 @pytest.mark.requirement("C5", "G2")
@@ -77,17 +77,17 @@ def test_L1_a_stop_behind_any_fact_leaves_a_history_that_goes_on(
 ):
     """Stopped before, in and behind a call: the next task of the session has a legal history, and it works."""
 
-    async def scene(stage: Stage) -> tuple[Story, Story]:
-        running = await stage.start()
-        while len(await stage.facts(running.run)) < count and not running.done:
-            await stage.journal.wait(running.run, await stage.journal.head(running.run))
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, RunRecord]:
+        running = await harness.start()
+        while len(await harness.facts(running.run)) < count and not running.done:
+            await harness.journal.wait(running.run, await harness.journal.head(running.run))
         running.stop()
         await running.outcome()
-        first = await stage.story(running.run)
-        stage.set_up({MAIN: find_case("happy")})
-        return first, await stage.run("And now?", first.turn.session)
+        first = await harness.record(running.run)
+        harness.set_up({MAIN: find_case("happy")})
+        return first, await harness.run("And now?", first.turn.session)
 
-    first, second = on_stage(tmp_path, "text-then-tool", scene, protocol=protocol)
+    first, second = run_scenario(tmp_path, "text-then-tool", scenario, protocol=protocol)
     assert illegal(first.turn.messages) == {}
     assert second.outcome.kind == "completed"
     assert len(second.turn.messages) >= len(first.turn.messages) + 2
@@ -140,49 +140,49 @@ def test_L4_a_history_that_is_refused_in_spite_of_everything_is_retold_once(
     """400 about pairing: the history is told in plain words, which works, and the tool is not run again. The journal
     holds all that was sent: the refused request can be built again from it."""
 
-    async def scene(stage: Stage) -> tuple[Story, Any]:
-        story = await stage.run()
-        second = story.facts.index(story.asked[1])
-        fold = TurnFold(stage.policy)
-        for fact in story.facts[: second + 1]:
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, Any]:
+        record = await harness.run()
+        second = record.facts.index(record.asked[1])
+        fold = TurnFold(harness.policy)
+        for fact in record.facts[: second + 1]:
             fold.take(fact)
-        asked = story.asked[1]
+        asked = record.asked[1]
         history = repair(fold.turn.messages, rules_of(protocol), model=asked.model, to_ask=True)
-        tools = offered(stage.specs, RunOptions(), finishing=protocol == "anthropic")
+        tools = offered(harness.specs, RunOptions(), finishing=protocol == "anthropic")
         request = ModelRequest(asked.model, history.messages, tools, stream=True)
-        return story, PROTOCOLS[protocol].build(request, stage.policy.routes[0].quirks)
+        return record, PROTOCOLS[protocol].build(request, harness.policy.routes[0].quirks)
 
-    story, rebuilt = on_stage(tmp_path, "pairing-refused", scene, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert story.shown == ANSWER
-    assert [decided.decision for decided in story.decided] == [Reask("retold")]
-    assert story.decided[0].failure is not None
-    assert "tool_use" in story.decided[0].failure.said
-    assert len(story.started) == 1
-    assert "It is fine in Oslo." in story.body(2)
-    sent = {key: value for key, value in story.requests[1].body.items() if key in rebuilt}
+    record, rebuilt = run_scenario(tmp_path, "pairing-refused", scenario, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert record.shown == ANSWER
+    assert [decided.decision for decided in record.decided] == [Reask("retold")]
+    assert record.decided[0].failure is not None
+    assert "tool_use" in record.decided[0].failure.said
+    assert len(record.started) == 1
+    assert "It is fine in Oslo." in record.body(2)
+    sent = {key: value for key, value in record.requests[1].body.items() if key in rebuilt}
     assert msgspec.json.decode(msgspec.json.encode(rebuilt)) == sent
 
 
 @EVERY
 def test_L4_a_history_that_is_refused_again_ends_the_turn(tmp_path: Path, protocol: ProtocolName):
     """Plain words are refused too: no third try on this route, and the turn says why it ended."""
-    story = play(tmp_path, "pairing-always-refused", protocol=protocol)
-    assert len(story.requests) == 3
-    assert isinstance(story.decided[-1].decision, GiveUp)
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "pairing"
-    assert illegal(story.turn.messages) == {}
+    record = run_case(tmp_path, "pairing-always-refused", protocol=protocol)
+    assert len(record.requests) == 3
+    assert isinstance(record.decided[-1].decision, GiveUp)
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "pairing"
+    assert illegal(record.turn.messages) == {}
 
 
 @pytest.mark.requirement("B10", "D2")
 @EVERY
 def test_L6_a_fallback_gets_the_call_that_was_done_and_its_result(tmp_path: Path, protocol: ProtocolName):
     """The tool ran, then the route failed for good: the other model is told of both, and nothing runs twice."""
-    story = play(tmp_path, {MAIN: "tool-then-fails", "other": "happy"}, protocol=protocol)
-    assert story.outcome.kind == "completed"
-    assert [started.name for started in story.started] == ["get_weather"]
-    (asked,) = story.to("happy")
+    record = run_case(tmp_path, {MAIN: "tool-then-fails", "other": "happy"}, protocol=protocol)
+    assert record.outcome.kind == "completed"
+    assert [started.name for started in record.started] == ["get_weather"]
+    (asked,) = record.to("happy")
     body = msgspec.json.encode(asked.body).decode()
     assert "get_weather" in body
     assert "It is fine in Oslo." in body
@@ -198,12 +198,12 @@ def test_L7_all_retries_together_stay_within_one_budget(
 ):
     """Retries, continuations and fallbacks over four broken routes: one count, one time, and both are kept."""
     cases = {MAIN: "server-error", "a": "silent", "b": "reset-in-text", "c": "comments-only"}
-    story = play(tmp_path, cases, protocol=protocol, limits=limits)
-    assert story.outcome.kind in ("failed", "partial")
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "budget"
-    assert len(story.requests) == len(story.asked) <= limits.model_calls
-    assert story.of(RunEnded)[0].at <= limits.seconds + 1
+    record = run_case(tmp_path, cases, protocol=protocol, limits=limits)
+    assert record.outcome.kind in ("failed", "partial")
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "budget"
+    assert len(record.requests) == len(record.asked) <= limits.model_calls
+    assert record.of(RunEnded)[0].at <= limits.seconds + 1
 
 
 PRICED = Case(
@@ -244,15 +244,15 @@ def test_L8_a_budget_that_is_reached_inside_a_reply_ends_it_there(
     tmp_path: Path, protocol: ProtocolName, case: Case | str, limits: TurnLimits, why: str
 ):
     """Tokens, time or money run out while the model speaks: the stream is left, and the turn ends with that reason."""
-    story = play(tmp_path, case, protocol=protocol, limits=limits)
-    assert len(story.requests) == 1
-    assert story.requests[0].progress.over == "client left"
-    assert (story.outcome.kind, story.outcome.why) == ("partial", why)
-    assert story.outcome.failure is not None
-    assert story.outcome.failure.kind == "budget"
-    assert story.notices == [why]
-    assert 0 < len(story.shown) < 3000
-    assert story.of(RunEnded)[0].at <= limits.seconds + 1
+    record = run_case(tmp_path, case, protocol=protocol, limits=limits)
+    assert len(record.requests) == 1
+    assert record.requests[0].progress.over == "client left"
+    assert (record.outcome.kind, record.outcome.why) == ("partial", why)
+    assert record.outcome.failure is not None
+    assert record.outcome.failure.kind == "budget"
+    assert record.notices == [why]
+    assert 0 < len(record.shown) < 3000
+    assert record.of(RunEnded)[0].at <= limits.seconds + 1
 
 
 @pytest.mark.requirement("B7", "C2")
@@ -260,23 +260,23 @@ def test_L8_a_budget_that_is_reached_inside_a_reply_ends_it_there(
 @pytest.mark.parametrize("case", ["thinking-used-it-up", "context-full", "unauthorized", "prompt-too-long"])
 def test_L9_a_retry_that_can_change_nothing_is_not_made(tmp_path: Path, protocol: ProtocolName, case: str):
     """The same cap and the same prompt would give the same answer: asked once, and the end says why."""
-    story = play(tmp_path, case, protocol=protocol, route={"max_output_tokens": 500})
-    assert len(story.requests) == 1
-    assert story.outcome.kind in ("failed", "partial")
-    assert story.outcome.why
+    record = run_case(tmp_path, case, protocol=protocol, route={"max_output_tokens": 500})
+    assert len(record.requests) == 1
+    assert record.outcome.kind in ("failed", "partial")
+    assert record.outcome.why
 
 
 @pytest.mark.requirement("B7", "B9")
 @IN_PIECES
 def test_L9_a_model_that_will_not_learn_is_left_with_its_draft_saved(tmp_path: Path, protocol: ProtocolName):
     """It makes the same cut call for ever: each request says something new, until there is nothing left to say."""
-    story = play(tmp_path, "long-write-stubborn", protocol=protocol)
-    assert story.outcome.kind == "partial"
-    assert story.outcome.drafts == ("d1",)
-    assert len(story.requests) <= 6
+    record = run_case(tmp_path, "long-write-stubborn", protocol=protocol)
+    assert record.outcome.kind == "partial"
+    assert record.outcome.drafts == ("d1",)
+    assert len(record.requests) <= 6
     repeated = [
         after.why
-        for before, after in pairwise(story.asked)
+        for before, after in pairwise(record.asked)
         if (before.notes, before.stream) == (after.notes, after.stream)
     ]
     assert set(repeated) <= {
@@ -291,22 +291,22 @@ def test_L11_a_prompt_that_does_not_fit_is_not_sent_again_and_a_stop_still_works
     """Context overflow: permanent here, so the other route is tried at once; and while that one is silent, a stop ends
     the turn within a second."""
 
-    async def scene(stage: Stage) -> tuple[Story, float]:
-        running = await stage.start()
-        await stage.until(running, ModelAsked, 2)
-        await stage.clock.sleep(5)
-        before = stage.clock.now()
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, float]:
+        running = await harness.start()
+        await harness.until(running, ModelAsked, 2)
+        await harness.clock.sleep(5)
+        before = harness.clock.now()
         running.stop()
         await running.outcome()
-        return await stage.story(running.run), stage.clock.now() - before
+        return await harness.record(running.run), harness.clock.now() - before
 
-    story, seconds = on_stage(
-        tmp_path, {MAIN: "prompt-too-long", "other": "silent"}, scene, protocol=protocol
+    record, seconds = run_scenario(
+        tmp_path, {MAIN: "prompt-too-long", "other": "silent"}, scenario, protocol=protocol
     )
-    assert len(story.to("prompt-too-long")) == 1
-    assert story.decided[0].failure is not None
-    assert (story.decided[0].failure.kind, story.decided[0].failure.retryable) == ("context", False)
-    assert story.outcome.kind == "cancelled"
+    assert len(record.to("prompt-too-long")) == 1
+    assert record.decided[0].failure is not None
+    assert (record.decided[0].failure.kind, record.decided[0].failure.retryable) == ("context", False)
+    assert record.outcome.kind == "cancelled"
     assert seconds < 1
 
 
@@ -318,20 +318,20 @@ def test_L12_a_stop_in_the_wait_before_a_retry_ends_the_turn_and_keeps_the_task(
     """The provider asked to wait two seconds; stopped in them, the turn is over at once. The session still knows what
     the user had asked."""
 
-    async def scene(stage: Stage) -> tuple[Story, float, str]:
-        running = await stage.start("Fold the sails.")
-        await stage.until(running, Decided)
-        await stage.clock.sleep(0.5)
-        before = stage.clock.now()
+    async def scenario(harness: RunHarness) -> tuple[RunRecord, float, str]:
+        running = await harness.start("Fold the sails.")
+        await harness.until(running, Decided)
+        await harness.clock.sleep(0.5)
+        before = harness.clock.now()
         running.stop()
         await running.outcome()
-        story = await stage.story(running.run)
-        history = await stage.runs.history(story.turn.session)
-        return story, stage.clock.now() - before, text_of(history[0].parts)
+        record = await harness.record(running.run)
+        history = await harness.runs.history(record.turn.session)
+        return record, harness.clock.now() - before, text_of(history[0].parts)
 
-    story, seconds, kept = on_stage(tmp_path, "rate-limited", scene, protocol=protocol)
-    assert isinstance(story.decided[0].decision, Retry)
-    assert (story.outcome.kind, len(story.requests)) == ("cancelled", 1)
+    record, seconds, kept = run_scenario(tmp_path, "rate-limited", scenario, protocol=protocol)
+    assert isinstance(record.decided[0].decision, Retry)
+    assert (record.outcome.kind, len(record.requests)) == ("cancelled", 1)
     assert seconds < 1
     assert kept == "Fold the sails."
 
@@ -339,8 +339,8 @@ def test_L12_a_stop_in_the_wait_before_a_retry_ends_the_turn_and_keeps_the_task(
 @EVERY
 def test_L13_a_stream_that_broke_once_is_streamed_again(tmp_path: Path, protocol: ProtocolName):
     """One reset is no reason to give up streaming."""
-    story = play(tmp_path, "reset-once-then-works", protocol=protocol)
-    assert [request.body.get("stream") for request in story.requests] == [True, True]
+    record = run_case(tmp_path, "reset-once-then-works", protocol=protocol)
+    assert [request.body.get("stream") for request in record.requests] == [True, True]
 
 
 @pytest.mark.requirement("A8")
@@ -350,14 +350,20 @@ def test_L13_a_route_that_says_it_can_not_stream_is_asked_plainly_for_a_while_on
 ):
     """It says so itself: plain for ten minutes, then streamed again."""
 
-    async def scene(stage: Stage) -> list[bool]:
-        await stage.run()
-        await stage.run()
-        await stage.clock.sleep(700)
-        await stage.run()
-        return [request.body.get("stream") is True for request in stage.provider.requests]
+    async def scenario(harness: RunHarness) -> list[bool]:
+        await harness.run()
+        await harness.run()
+        await harness.clock.sleep(700)
+        await harness.run()
+        return [request.body.get("stream") is True for request in harness.provider.requests]
 
-    assert on_stage(tmp_path, "no-streaming", scene, protocol=protocol) == [True, False, False, True, False]
+    assert run_scenario(tmp_path, "no-streaming", scenario, protocol=protocol) == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 CONFIGURED = """
@@ -383,13 +389,13 @@ def test_L14_a_time_limit_in_the_settings_holds_and_can_be_shown_with_its_source
     assert (shown["gap"], shown["gap_in_call"]) == ("7 s, configured", "7 s, configured")
     assert shown["first_event"].endswith("default")
 
-    story = play(
+    record = run_case(
         tmp_path, "stalls-in-text", protocol=protocol, stall=route.stall, limits=TurnLimits(model_calls=1)
     )
-    told = story.decided[0].failure
+    told = record.decided[0].failure
     assert told is not None
     assert "7 s (limit 7 s, configured)" in told.message
-    assert story.seconds == pytest.approx(7, abs=2)
+    assert record.seconds == pytest.approx(7, abs=2)
 
 
 @pytest.mark.requirement("C8")
@@ -398,17 +404,17 @@ def test_L15_a_give_up_names_its_cause_its_attempts_and_what_was_wasted(
     tmp_path: Path, protocol: ProtocolName
 ):
     """From the journal alone: the outcome has the cause, each attempt its failure, and the ledger what it cost."""
-    story = play(tmp_path, {MAIN: "server-error", "other": "long-write-stubborn"}, protocol=protocol)
-    assert story.outcome.failure is not None
-    assert story.outcome.why
-    assert story.notices[-1]
+    record = run_case(tmp_path, {MAIN: "server-error", "other": "long-write-stubborn"}, protocol=protocol)
+    assert record.outcome.failure is not None
+    assert record.outcome.why
+    assert record.notices[-1]
     ledger = Ledger()
-    for fact in story.facts:
+    for fact in record.facts:
         ledger.take(fact)
     by_cause = {entry.cause: entry for entry in ledger.entries}
     assert by_cause["server"].times == 3
     assert by_cause["server"].seconds > 1
     wasted = total(ledger.entries)
-    assert wasted.times == len(story.decided) == len(story.asked)
+    assert wasted.times == len(record.decided) == len(record.asked)
     assert wasted.output_tokens > 1000
-    assert {asked.route for asked in story.asked} == {RouteName(MAIN), RouteName("other")}
+    assert {asked.route for asked in record.asked} == {RouteName(MAIN), RouteName("other")}

@@ -55,7 +55,7 @@ def asked(words, *, stream):
 @pytest.mark.realtime
 @pytest.mark.requirement("F1")
 def test_a_turn_is_streamed_and_told_plainly_and_is_there_after_a_restart(tmp_path):
-    async def scene():
+    async def scenario():
         async with served(tmp_path) as client:
             async with client.post("/v1/chat/completions", **asked("say hello", stream=True)) as answer:
                 streamed = (await answer.read()).decode()
@@ -65,7 +65,7 @@ def test_a_turn_is_streamed_and_told_plainly_and_is_there_after_a_restart(tmp_pa
         async with served(tmp_path) as client, client.get(f"/v1/runs/{run}") as answer:
             return streamed, plain, await answer.json()
 
-    streamed, plain, kept = asyncio.run(scene())
+    streamed, plain, kept = asyncio.run(scenario())
     assert streamed.endswith("data: [DONE]\n\n")
     assert plain["choices"][0]["finish_reason"] == "stop"
     assert kept["status"] == "completed"
@@ -74,7 +74,7 @@ def test_a_turn_is_streamed_and_told_plainly_and_is_there_after_a_restart(tmp_pa
 @pytest.mark.realtime
 @pytest.mark.requirement("F7")
 def test_a_client_that_leaves_ends_its_run_there_too(tmp_path):
-    async def scene():
+    async def scenario():
         async with served(tmp_path) as client:
             wish = asked("write a.txt with 4000 lines slowly", stream=True)
             wish["headers"]["x-turnbuckle-on-disconnect"] = "cancel"
@@ -87,7 +87,7 @@ def test_a_client_that_leaves_ends_its_run_there_too(tmp_path):
             async with client.get(f"/v1/runs/{run}") as seen:
                 return (await seen.json())["status"]
 
-    assert asyncio.run(asyncio.wait_for(scene(), 100)) == "cancelled"
+    assert asyncio.run(asyncio.wait_for(scenario(), 100)) == "cancelled"
 
 
 @pytest.mark.requirement("E10")
@@ -100,10 +100,10 @@ def test_a_folder_that_another_process_has_is_told_by_the_start(tmp_path):
     async def send(message):
         said.append(message)
 
-    async def scene():
+    async def scenario():
         async with served(tmp_path):
             await app_of(tmp_path)({"type": "lifespan"}, receive, send)
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
     assert [message["type"] for message in said] == ["lifespan.startup.failed"]
     assert str(tmp_path / "data") in said[0]["message"]

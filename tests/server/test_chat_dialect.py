@@ -2,11 +2,22 @@
 
 import openai
 import pytest
-from chat_cases.official import ASKED, by_helper
-from oracle import openai_client
-from told_chat import CREATED, asides, chat, chunks, deltas, finishes, plain, told
-from told_runs import ALL, BIG, NOTICE, RUN, facts_of, frames, items, notices_of, run_named, start
-from turn_facts import START, ask, burst
+from support.narrate.chat_output import CREATED, asides, chat, chunks, deltas, finishes, plain, rendered
+from support.narrate.sample_runs import (
+    ALL,
+    BIG,
+    NOTICE,
+    RUN,
+    facts_of,
+    frames,
+    items,
+    notices_of,
+    run_named,
+    start,
+)
+from support.turns.turn_facts import START, ask, burst
+from support.wire.chat_cases.official import ASKED, by_helper
+from support.wire.official_clients import openai_client
 
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, WholeChatRenderer
 from turnbuckle.turn.facts import Decided
@@ -56,18 +67,18 @@ def test_a_burst_is_one_chunk_for_each_kind_of_words():
 )
 @pytest.mark.requirement("F1", "B3")
 def test_a_cut_text_goes_on_in_its_words_and_a_round_of_tools_begins_a_paragraph(name, text):
-    assert "".join(deltas(told(name), "content")) == text
+    assert "".join(deltas(rendered(name), "content")) == text
 
 
 def test_thoughts_of_different_blocks_and_attempts_are_paragraphs():
-    assert "".join(deltas(told("thoughts"), "reasoning_content")) == "One. Two.\n\nThree."
-    assert "".join(deltas(told("a thought that was cut"), "reasoning_content")) == "Hm\n\nHm hm."
+    assert "".join(deltas(rendered("thoughts"), "reasoning_content")) == "One. Two.\n\nThree."
+    assert "".join(deltas(rendered("a thought that was cut"), "reasoning_content")) == "Hm\n\nHm hm."
 
 
 @pytest.mark.requirement("G4", "F1")
 @pytest.mark.parametrize("how", ["chunk", "none"])
 def test_a_notice_is_a_line_before_the_answer_and_no_part_of_its_text(how):
-    data = told("a fresh start", events=how)
+    data = rendered("a fresh start", events=how)
     assert "".join(deltas(data, "reasoning_content")) == f"{NOTICE}\n\nHm."
     assert "".join(deltas(data, "content")) == "Hello."
     assert asides(data, "notice") == ([NOTICE] if how == "chunk" else [])
@@ -103,7 +114,7 @@ def test_an_answer_in_one_piece_has_the_notice_before_its_thoughts_and_beside_it
 )
 @pytest.mark.requirement("C6", "F1")
 def test_what_is_not_finished_says_so_in_the_text_unless_that_would_spoil_it(name, finish, note):
-    data = told(name)
+    data = rendered(name)
     assert finishes(data) == [finish]
     assert "".join(deltas(data, "content")) == note
     answer = plain(run_named(name))
@@ -120,7 +131,7 @@ def test_the_outcome_itself_stands_on_the_last_chunk_and_on_the_plain_answer(nam
     expected = {"outcome": outcome.kind, "why": outcome.why, "run": "r", "drafts": list(outcome.drafts)}
     (key,) = [
         body["turnbuckle"]
-        for _, body in frames(told(name))
+        for _, body in frames(rendered(name))
         if body and "outcome" in body.get("turnbuckle", ())
     ]
     answer = plain(run_named(name))
@@ -133,7 +144,7 @@ def test_the_outcome_itself_stands_on_the_last_chunk_and_on_the_plain_answer(nam
 
 @pytest.mark.requirement("C6")
 def test_a_failed_run_ends_with_an_error_and_nothing_behind_it():
-    data = told("rate limited", include_usage=True)
+    data = rendered("rate limited", include_usage=True)
     assert b"[DONE]" not in data
     assert frames(data)[-1][1]["error"] == {
         "message": "too many requests",
@@ -149,7 +160,7 @@ def test_a_failed_run_ends_with_an_error_and_nothing_behind_it():
 
 @pytest.mark.requirement("C6")
 def test_what_an_earlier_model_declined_is_no_reason_for_how_the_last_one_failed():
-    assert frames(told("filtered, and then no way"))[-1][1]["error"]["code"] == "connect"
+    assert frames(rendered("filtered, and then no way"))[-1][1]["error"]["code"] == "connect"
     assert plain(run_named("filtered, and then no way")).status == 502
 
 
@@ -163,7 +174,7 @@ def test_a_plain_answer_is_not_there_before_the_end():
 
 @pytest.mark.requirement("F1")
 def test_usage_is_what_all_attempts_have_spent_and_only_there_where_it_was_asked_for():
-    *others, last = chunks(told("a thought before the rest", include_usage=True))
+    *others, last = chunks(rendered("a thought before the rest", include_usage=True))
     assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (
         [],
         30,
@@ -172,7 +183,7 @@ def test_usage_is_what_all_attempts_have_spent_and_only_there_where_it_was_asked
     assert last["usage"]["prompt_tokens_details"]["cached_tokens"] == 2
     assert last["usage"]["completion_tokens_details"]["reasoning_tokens"] == 4
     assert {chunk["usage"] for chunk in others} == {None}
-    assert not any("usage" in chunk for chunk in chunks(told("a thought before the rest")))
+    assert not any("usage" in chunk for chunk in chunks(rendered("a thought before the rest")))
     assert plain(run_named("a thought before the rest")).body["usage"] == last["usage"]
 
 
@@ -193,7 +204,7 @@ def test_a_server_that_stops_says_where_the_run_can_be_followed():
 
 @pytest.mark.requirement("F11")
 def test_calls_are_handed_over_whole_each_begun_once_and_in_pieces_of_bounded_size():
-    data = told("handed over")
+    data = rendered("handed over")
     fragments = [fragment for calls in deltas(data, "tool_calls") for fragment in calls]
     begun = [fragment for fragment in fragments if "id" in fragment]
     assert [(one["index"], one["id"], one["type"], one["function"]) for one in begun] == [
@@ -208,7 +219,7 @@ def test_calls_are_handed_over_whole_each_begun_once_and_in_pieces_of_bounded_si
 
 @pytest.mark.requirement("F11")
 def test_a_call_without_arguments_is_json_that_a_client_can_parse():
-    assert by_helper(told("handed over behind a tool of ours"))["calls"] == [("call_r_0", "now", "{}")]
+    assert by_helper(rendered("handed over behind a tool of ours"))["calls"] == [("call_r_0", "now", "{}")]
 
 
 @pytest.mark.requirement("F11")
@@ -222,7 +233,7 @@ def test_a_call_shows_nothing_before_it_is_handed_over():
 
 @pytest.mark.requirement("F3")
 def test_a_call_has_one_start_and_one_end_with_what_a_person_needs_to_know():
-    running, over = asides(told("consent"), "tool")
+    running, over = asides(rendered("consent"), "tool")
     assert running == {
         "toolCallId": "c1",
         "tool": "shell",
@@ -270,7 +281,7 @@ def test_a_call_has_one_start_and_one_end_with_what_a_person_needs_to_know():
 )
 @pytest.mark.requirement("F3")
 def test_every_start_has_its_end_and_nothing_else_is_shown(name, expected):
-    assert [(tool["toolCallId"], tool["status"]) for tool in asides(told(name), "tool")] == expected
+    assert [(tool["toolCallId"], tool["status"]) for tool in asides(rendered(name), "tool")] == expected
 
 
 @pytest.mark.parametrize(
@@ -278,20 +289,20 @@ def test_every_start_has_its_end_and_nothing_else_is_shown(name, expected):
 )
 @pytest.mark.requirement("F3")
 def test_progress_can_be_had_as_named_events(events, event):
-    data = told("one tool", events=events)
+    data = rendered("one tool", events=events)
     named = [body for name, body in frames(data) if name]
     assert {name for name, _ in frames(data)} == {"", event}
-    assert named == asides(told("one tool"), "tool")
+    assert named == asides(rendered("one tool"), "tool")
     assert asides(data, "tool") == []
 
 
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.requirement("F3")
 def test_whoever_wants_none_of_it_gets_nothing_but_the_known_shape(name):
-    data = told(name, events="none")
+    data = rendered(name, events="none")
     assert {frame_name for frame_name, _ in frames(data)} == {""}
     assert b'"turnbuckle"' not in data
-    assert "".join(deltas(data, "content")) == "".join(deltas(told(name), "content"))
+    assert "".join(deltas(data, "content")) == "".join(deltas(rendered(name), "content"))
     assert "turnbuckle" not in plain(run_named(name), events="none").body
 
 
@@ -315,11 +326,11 @@ def test_a_label_is_short_and_holds_no_credential(command, hidden):
 
 @pytest.mark.requirement("D8", "F3")
 def test_a_plain_client_sees_in_the_reasoning_why_nothing_happens_and_where_to_answer():
-    data = told("consent", events="none")
+    data = rendered("consent", events="none")
     assert deltas(data, "reasoning_content") == [
         "Waiting for consent to run shell: rm -rf build (POST /v1/runs/r/approvals/a1-0)"
     ]
-    asked, answered = asides(told("consent"), "approval")
+    asked, answered = asides(rendered("consent"), "approval")
     assert asked == {
         "id": "a1-0", "status": "asked", "kind": "approval", "tool": "shell", "label": "rm -rf build", "expires": 90.0, "answer": "POST /v1/runs/r/approvals/a1-0",
     }  # fmt: skip
@@ -328,7 +339,7 @@ def test_a_plain_client_sees_in_the_reasoning_why_nothing_happens_and_where_to_a
 
 @pytest.mark.requirement("D8")
 def test_a_question_is_told_in_its_own_words():
-    data = told("a question")
+    data = rendered("a question")
     assert deltas(data, "reasoning_content") == [
         "Waiting for an answer: Red or blue? (POST /v1/runs/r/approvals/a1-0)"
     ]
@@ -342,10 +353,10 @@ def test_notices_of_the_run_ride_beside_the_text(name):
     facts = facts_of(run_named(name))
     notices = [fact.notice for fact in facts if isinstance(fact, Decided) and fact.notice]
     assert notices
-    assert [notice for notice in asides(told(name), "notice") if notice in notices] == notices
+    assert [notice for notice in asides(rendered(name), "notice") if notice in notices] == notices
 
 
 def test_long_waits_stops_and_new_owners_are_told():
-    assert "waiting 7 s before the next try" in asides(told("rate limited"), "notice")
-    assert "stopping" in asides(told("stopped in text"), "notice")
-    assert "taken up again after a restart" in asides(told("left and taken up"), "notice")
+    assert "waiting 7 s before the next try" in asides(rendered("rate limited"), "notice")
+    assert "stopping" in asides(rendered("stopped in text"), "notice")
+    assert "taken up again after a restart" in asides(rendered("left and taken up"), "notice")

@@ -3,24 +3,24 @@
 import msgspec
 import openai
 import pytest
-from chat_cases.official import ASKED, by_answer, by_chunks, by_helper
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import openai_client
-from told_chat import CREATED, asides, chat, chunks, deltas, finishes, plain, told
-from told_runs import (
+from support.narrate.chat_output import CREATED, asides, chat, chunks, deltas, finishes, plain, rendered
+from support.narrate.sample_runs import (
     ALL,
     BROKEN,
     BY_HAND,
     facts_of,
     frames,
     one_by_one,
-    played_with_faults,
     run_named,
     shown,
+    simulated_with_faults,
     tools_started,
     whole,
 )
+from support.wire.chat_cases.official import ASKED, by_answer, by_chunks, by_helper
+from support.wire.official_clients import openai_client
 
 from turnbuckle.server.faces.chat.renderer import EVENTS
 from turnbuckle.turn.facts import CallsHandedOver, Decided, Fallback, ModelAsked, ToolFinished
@@ -113,7 +113,7 @@ def _check_tools(facts, data):
 @pytest.mark.parametrize("name", ALL)
 def test_every_run_is_told_by_the_rules_of_the_wire(name):
     run = run_named(name)
-    assert check_stream(run, told(name)) == facts_of(run)[-1].outcome.kind
+    assert check_stream(run, rendered(name)) == facts_of(run)[-1].outcome.kind
 
 
 @pytest.mark.requirement("F1", "F3", "C6")
@@ -122,7 +122,7 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
     name, record_property
 ):
     count = 0
-    for fault, run in played_with_faults(name):
+    for fault, run in simulated_with_faults(name):
         count += 1
         data = whole(chat(), run)
         try:
@@ -139,7 +139,7 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
 @pytest.mark.parametrize("name", ALL)
 def test_any_grouping_of_the_items_gives_the_same_bytes(name, events):
     run = run_named(name)
-    data = told(name, events=events, include_usage=True)
+    data = rendered(name, events=events, include_usage=True)
     assert one_by_one(chat(events=events, include_usage=True), run) == data
     for at in range(0, len(run), 3):
         reader = chat(events=events, include_usage=True)
@@ -155,7 +155,7 @@ def test_random_groupings_of_a_long_run_give_the_same_bytes(cuts):
     for cut in (*cuts, len(run)):
         data += reader.take(run[at : at + cut])
         at += cut
-    assert data == told("smaller calls instead of drafts")
+    assert data == rendered("smaller calls instead of drafts")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -175,7 +175,7 @@ def test_a_dialect_has_ended_with_the_last_item_and_not_before(name):
 @pytest.mark.requirement("F1", "F3")
 @pytest.mark.parametrize("name", ALL)
 def test_the_official_package_reads_a_stream_to_the_values_of_the_plain_answer(name):
-    data = told(name, include_usage=True)
+    data = rendered(name, include_usage=True)
     answer = plain(run_named(name))
     if answer.status != 200:
         message = answer.body["error"]["message"]
@@ -202,7 +202,7 @@ def test_the_official_package_reads_a_stream_to_the_values_of_the_plain_answer(n
 def test_the_official_helper_is_not_confused_by_no_op_chunks_at_every_place(name):
     reader = chat(include_usage=True)
     data = reader.open() + b"".join([reader.beat(1.0) + reader.take([item]) for item in run_named(name)])
-    assert by_helper(data) == by_helper(told(name, include_usage=True))
+    assert by_helper(data) == by_helper(rendered(name, include_usage=True))
 
 
 def test_the_runs_put_together_by_hand_have_every_kind_of_end():

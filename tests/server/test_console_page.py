@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Stage, played
+from support.server.live_server import LiveServer, run_scenario
 
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.lab.script import Finish, Say
@@ -12,48 +12,48 @@ from turnbuckle.lab.script import Finish, Say
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
 
 
-def visited(scene: Any, folder: Path, **settings: Any) -> Any:
-    return played(scene, folder, lambda request: (Say("hello"), Finish()), **settings)
+def visited(scenario: Any, folder: Path, **settings: Any) -> Any:
+    return run_scenario(scenario, folder, lambda request: (Say("hello"), Finish()), **settings)
 
 
 @pytest.mark.requirement("H3")
 def test_every_file_of_the_console_is_served_as_it_is_and_known_again_by_its_tag(tmp_path: Path):
-    async def scene(stage: Stage) -> None:
+    async def scenario(server: LiveServer) -> None:
         for name, asset in load_assets().items():
             path = "/" if name == PAGE else f"/console/{name}"
-            reply = await stage.get(path)
+            reply = await server.get(path)
             assert (reply.status, reply.body) == (200, asset.body)
             assert reply.headers["content-type"] == asset.content_type
             assert reply.headers["cache-control"] == "no-cache"
-            again = await stage.get(path, if_none_match=f'"other", W/{reply.headers["etag"]}')
+            again = await server.get(path, if_none_match=f'"other", W/{reply.headers["etag"]}')
             assert (again.status, again.body) == (304, b"")
-            other = await stage.get(path, if_none_match='"other"')
+            other = await server.get(path, if_none_match='"other"')
             assert other.status == 200
 
     assert PAGE in load_assets()
-    visited(scene, tmp_path)
+    visited(scenario, tmp_path)
 
 
 @pytest.mark.requirement("H3", "F9")
 def test_the_page_may_load_only_from_here_and_stands_in_no_frame(tmp_path: Path):
-    async def scene(stage: Stage) -> str:
-        return (await stage.get("/")).headers["content-security-policy"]
+    async def scenario(server: LiveServer) -> str:
+        return (await server.get("/")).headers["content-security-policy"]
 
-    rules = dict(rule.strip().split(" ", 1) for rule in visited(scene, tmp_path).split(";"))
+    rules = dict(rule.strip().split(" ", 1) for rule in visited(scenario, tmp_path).split(";"))
     assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
     assert rules["script-src"] == rules["connect-src"] == rules["style-src"] == "'self'"
 
 
 @pytest.mark.requirement("H3", "F9")
 def test_the_page_needs_no_key_but_all_that_it_shows_does(tmp_path: Path):
-    async def scene(stage: Stage) -> None:
-        ann = stage.owner("ann")
-        assert (await stage.get("/")).status == 200
-        assert (await stage.get("/console/main.js")).status == 200
-        assert (await stage.get("/v1/settings")).status == 401
+    async def scenario(server: LiveServer) -> None:
+        ann = server.owner("ann")
+        assert (await server.get("/")).status == 200
+        assert (await server.get("/console/main.js")).status == 200
+        assert (await server.get("/v1/settings")).status == 401
         assert (await ann.get("/v1/settings")).status == 200
 
-    visited(scene, tmp_path)
+    visited(scenario, tmp_path)
 
 
 @pytest.mark.requirement("F9")
@@ -73,28 +73,28 @@ def test_the_page_needs_no_key_but_all_that_it_shows_does(tmp_path: Path):
     ],
 )
 def test_a_link_of_another_site_leads_to_the_page_and_to_nothing_else(tmp_path: Path, path, headers, status):
-    async def scene(stage: Stage) -> int:
-        return (await stage.ask("GET", path, **headers)).status
+    async def scenario(server: LiveServer) -> int:
+        return (await server.ask("GET", path, **headers)).status
 
-    assert visited(scene, tmp_path) == status
+    assert visited(scenario, tmp_path) == status
 
 
 @pytest.mark.requirement("H3")
 def test_a_file_that_the_console_does_not_have_is_told_so(tmp_path: Path):
-    async def scene(stage: Stage) -> None:
+    async def scenario(server: LiveServer) -> None:
         for name in ("none.js", "index.html", "..%2Fassets.py", "__init__.py", "%2Fetc%2Fpasswd"):
-            reply = await stage.get(f"/console/{name}")
+            reply = await server.get(f"/console/{name}")
             assert (reply.status, reply.json["error"]["code"]) == (404, "unknown_url")
 
-    visited(scene, tmp_path)
+    visited(scenario, tmp_path)
 
 
 @pytest.mark.requirement("H3")
 def test_the_settings_in_effect_are_told_with_their_sources_and_without_secrets(tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
-        return (await stage.get("/v1/settings")).json
+    async def scenario(server: LiveServer) -> Any:
+        return (await server.get("/v1/settings")).json
 
-    told = visited(scene, tmp_path, tools='approval = { shell = "ask" }', more="")
+    told = visited(scenario, tmp_path, tools='approval = { shell = "ask" }', more="")
     values = {value["key"]: (value["value"], value["source"]) for value in told["values"]}
     assert values["tools.approval"][0] == '{"shell":"ask"}'
     assert values["tools.approval"][1].startswith("turnbuckle.toml, line ")

@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
-from told_runs import ALL, RUN, items, one_by_one, run_named, whole
-from turn_facts import burst
+from support.narrate.sample_runs import ALL, RUN, items, one_by_one, run_named, whole
+from support.turns.turn_facts import burst
 
 from turnbuckle.journal.port import EPOCH_BITS, Item
 from turnbuckle.server.faces.events import EventsRenderer

@@ -2,12 +2,12 @@
 
 import pytest
 import schemathesis
-from all_endpoints import DOCUMENT
-from fuzzer import Fuzzer, at_home, examples
 from hypothesis import given
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from town import town
+from support.http.all_endpoints import DOCUMENT
+from support.http.fuzzer import Fuzzer, at_home, examples
+from support.server.owners_server import owners_server
 
 
 def operations(document):
@@ -49,7 +49,7 @@ LARGE = (
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("town")) as made:
+    with owners_server(tmp_path_factory.mktemp("owners")) as made:
         yield made
 
 
@@ -59,7 +59,7 @@ def test_whatever_is_sent_gets_an_answer_of_the_document_and_nothing_of_others(
     built, label, mode, record_property
 ):
     """X1, X9: no error of ours, no hang, nothing undocumented, and no leak between owners."""
-    own, other = built.furnish("ann"), built.things["bob"]
+    own, other = built.populate("ann"), built.things["bob"]
     before = built.snapshot("bob")
     fuzzer, operation = Fuzzer(built, "ann", "bob"), OPERATIONS[mode][label]
 

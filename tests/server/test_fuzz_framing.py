@@ -1,8 +1,8 @@
 """Requests that are wrong already as HTTP: each is refused once, and nothing hidden in one is carried out."""
 
 import pytest
-from raw_line import raw_line, request
-from town import town
+from support.http.raw_connection import raw_connection, request
+from support.server.owners_server import owners_server
 
 HOST = b"host: 127.0.0.1\r\n"
 JSON = b"content-type: application/json\r\n"
@@ -12,7 +12,7 @@ HIDDEN = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("town")) as made:
+    with owners_server(tmp_path_factory.mktemp("owners")) as made:
         yield made
 
 
@@ -23,7 +23,7 @@ def key(built):
 
 def exchanged(built, data, *, then_ends=True):
     """All that a server answers to some bytes until it hangs up."""
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(data)
         if then_ends:
             line.end()
@@ -35,7 +35,7 @@ def exchanged(built, data, *, then_ends=True):
 
 
 def is_well(built):
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(request("GET", "/readyz"))
         return line.reply().status == 200
 
@@ -95,7 +95,7 @@ def test_a_body_in_broken_chunks_is_not_carried_out(built, key, name):
 def test_extensions_and_trailers_of_chunks_are_read_over(built, key):
     head = b"POST /v1/runs HTTP/1.1\r\n" + HOST + key + JSON + b"transfer-encoding: chunked\r\n\r\n"
     data = head + b'12;a=b;c="d"\r\n' + BODY + b"\r\n0\r\nx-trailer: a\r\n\r\n"
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(data)
         assert line.reply().status == 202
 
@@ -154,7 +154,7 @@ def test_what_is_no_request_is_refused_once_and_the_connection_is_closed(built, 
 
 @pytest.mark.requirement("F1")
 def test_an_old_client_gets_its_answer_and_the_connection_is_closed(built, key):
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(b"GET /v1/models HTTP/1.0\r\n" + key + b"\r\n")
         reply = line.reply()
         assert (reply.status, reply.headers["connection"]) == (200, "close")
@@ -180,7 +180,7 @@ def test_many_requests_sent_ahead_are_answered_in_order_whatever_they_are(built,
         (b"GET /v1/runs HTTP/1.1\r\n" + HOST + b"\r\n", 401),
         (b"PUT /v1/runs HTTP/1.1\r\n" + HOST + key + b"content-length: 3\r\n\r\nabc", 405),
     ] * 12
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(b"".join(data for data, _ in mixed))
         found = [line.reply() for _ in mixed]
     assert [reply.status for reply in found] == [status for _, status in mixed]
@@ -194,11 +194,11 @@ def test_many_requests_sent_ahead_are_answered_in_order_whatever_they_are(built,
 @pytest.mark.requirement("F9")
 def test_whoever_asks_first_sends_no_body_that_would_be_refused(built, key):
     head = b"POST /v1/runs HTTP/1.1\r\n" + HOST + key + JSON + b"expect: 100-continue\r\n"
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(head + b"content-length: 99999999999\r\n\r\n")
         assert line.reply().status == 413
         assert b"100 Continue" not in line.buffer
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(head + b"content-length: %d\r\n\r\n" % len(BODY))
         assert line.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         line.send(BODY)
@@ -228,7 +228,7 @@ def test_whoever_asks_first_sends_no_body_that_would_be_refused(built, key):
     ids=lambda header: header.split(b":")[0].decode(),
 )
 def test_what_a_header_wishes_for_in_vain_changes_nothing(built, key, header):
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(b"GET /v1/models HTTP/1.1\r\n" + HOST + key + header + b"\r\n")
         reply = line.reply()
     assert reply.status == 200
@@ -251,6 +251,6 @@ def test_two_hosts_are_none_of_ours(built, key, hosts):
 def test_an_address_that_names_another_host_is_not_for_us(built, key):
     """Whatever the header says: the address counts."""
     for target, status in (("http://evil.example/v1/models", 421), ("http://127.0.0.1/v1/models", 200)):
-        with raw_line(built.stage.port) as line:
+        with raw_connection(built.server.port) as line:
             line.send(b"GET %b HTTP/1.1\r\n" % target.encode() + HOST + key + b"\r\n")
             assert line.reply().status == status

@@ -4,16 +4,16 @@ import random
 import re
 
 import pytest
-from all_endpoints import DOCUMENT, ENDPOINTS, operations
-from raw_line import raw_line, request
-from town import MARKS, town
+from support.http.all_endpoints import DOCUMENT, ENDPOINTS, operations
+from support.http.raw_connection import raw_connection, request
+from support.server.owners_server import MARKS, owners_server
 
 JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("town"), server=SERVER) as made:
+    with owners_server(tmp_path_factory.mktemp("owners"), server=SERVER) as made:
         yield made
 
 
@@ -29,14 +29,14 @@ max_body = 2_000_000
 class Attacker:
     """Sends bytes with a good key, and holds every answer against what must always be so."""
 
-    def __init__(self, town):
-        self.town = town
-        self.port = town.stage.port
-        self.key = {"authorization": f"Bearer {town.keys['ann']}"}
+    def __init__(self, owners_server):
+        self.owners = owners_server
+        self.port = owners_server.server.port
+        self.key = {"authorization": f"Bearer {owners_server.keys['ann']}"}
 
     def __call__(self, data, *, head_only=False, ends=True):
         """One request on a connection of its own. None: the server hung up without a word."""
-        with raw_line(self.port) as line:
+        with raw_connection(self.port) as line:
             line.send(data)
             if ends:
                 line.end()
@@ -60,7 +60,7 @@ class Attacker:
             assert set(reply.json["error"]) == {"message", "type", "param", "code"}
 
     def is_well(self):
-        with raw_line(self.port) as line:
+        with raw_connection(self.port) as line:
             line.send(request("GET", "/readyz"))
             assert line.reply().status == 200
 
@@ -147,7 +147,7 @@ def with_bodies(built):
 @pytest.mark.parametrize("name", WHOLE_BODIES)
 def test_a_body_that_makes_no_sense_is_refused_wherever_it_goes(built, attack, name):
     """X9: no depth, size or encoding of a body is an error of ours."""
-    built.furnish("ann")
+    built.populate("ann")
     for method, path, _, _ in with_bodies(built):
         reply = attack.ask(method, path, JSON, WHOLE_BODIES[name])
         assert reply is not None, (method, path)
@@ -156,7 +156,7 @@ def test_a_body_that_makes_no_sense_is_refused_wherever_it_goes(built, attack, n
 @pytest.mark.requirement("F1", "F9")
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_that_makes_no_sense_is_refused_in_whichever_field(built, attack, name):
-    built.furnish("ann")
+    built.populate("ann")
     for method, path, usual, fields in with_bodies(built):
         for field in fields:
             given = {**usual, field: VALUES[name]}
@@ -274,7 +274,7 @@ def test_a_query_that_makes_no_sense_is_refused_or_ignored(built, attack, query)
 )
 def test_every_method_on_every_address_is_answered(built, attack, method):
     """Also where a stream would be: the head of one has an end."""
-    built.furnish("ann")
+    built.populate("ann")
     known = {}
     for row, path in paths(built):
         known.setdefault(path, set()).add(row.method)
@@ -311,9 +311,9 @@ def damaged(lines):
 
 @pytest.mark.requirement("F9", "G7")
 def test_a_damaged_export_is_refused_or_is_a_session_of_ones_own(built, attack):
-    theirs = built.furnish("bob").ids["run"][0]
+    theirs = built.populate("bob").ids["run"][0]
     before = built.snapshot("bob")
-    things = built.furnish("ann").ids
+    things = built.populate("ann").ids
     mine = built.call(built.at("ann").get(f"/v1/sessions/{things['session'][0]}/export")).body
     for lines in damaged(mine):
         assert attack.ask("POST", "/v1/sessions/import", LINES, lines).status in (201, 400)

@@ -4,20 +4,20 @@ import asyncio
 import logging
 
 import pytest
-from http_stage import house
+from support.http.memory_server import memory_server
 
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, json_answer
 from turnbuckle.server.http.openapi import Operation
 from turnbuckle.server.settings import ServerSettings
 
-DOC = Operation("extra", "Extra", "stage")
+DOC = Operation("extra", "Extra", "sample")
 SMALL = ServerSettings(port=0, max_body=1024)
 
 
 def asked(method, path, settings=ServerSettings(port=0), **more):
     async def main():
-        async with house(settings) as built:
+        async with memory_server(settings) as built:
             return await built.ask(method, path, **more)
 
     return asyncio.run(main())
@@ -74,7 +74,7 @@ def test_what_went_wrong_inside_stays_inside_and_is_in_the_log(caplog):
 
 def test_a_head_request_gets_the_head_of_the_answer_alone():
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             first = await client.ask("HEAD", "/v1/models")
             second = await client.ask("HEAD", "/runs/r1/events")
             third = await client.ask("GET", "/healthz")  # on the same connection, so nothing else was sent
@@ -117,7 +117,7 @@ def test_a_packed_body_is_refused_by_name():
 @pytest.mark.requirement("F9")
 def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_is_sent():
     async def main():
-        async with house(SMALL) as built, built.client() as client:
+        async with memory_server(SMALL) as built, built.client() as client:
             await client.send(
                 "POST", "/echo", headers={"content-length": str(10**12), "content-type": "application/json"}
             )
@@ -131,7 +131,7 @@ def test_a_body_that_says_that_it_is_too_large_is_refused_before_it_is_sent():
 @pytest.mark.requirement("F9")
 def test_a_body_that_does_not_say_how_large_it_is_is_counted():
     async def main():
-        async with house(SMALL) as built, built.client() as client:
+        async with memory_server(SMALL) as built, built.client() as client:
             await client.send("POST", "/echo", headers={"transfer-encoding": "chunked"})
             for _ in range(3):
                 client.writer.write(b"200\r\n" + b" " * 512 + b"\r\n")
@@ -142,7 +142,7 @@ def test_a_body_that_does_not_say_how_large_it_is_is_counted():
 
 def test_the_connection_stays_good_behind_a_body_that_was_too_large():
     async def main():
-        async with house(SMALL) as built, built.client() as client:
+        async with memory_server(SMALL) as built, built.client() as client:
             first = await client.ask("POST", "/echo", body=b" " * 200_000)
             second = await client.ask("POST", "/echo", body=b'{"text": "x"}')
             return first.status, second.status
@@ -152,7 +152,7 @@ def test_the_connection_stays_good_behind_a_body_that_was_too_large():
 
 def test_a_body_in_pieces_is_read_whole():
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             await client.send("POST", "/echo", headers={"transfer-encoding": "chunked"})
             for piece in (b'{"te', b'xt": "a', b'b"}'):
                 client.writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -164,7 +164,7 @@ def test_a_body_in_pieces_is_read_whole():
 
 def test_a_client_that_waits_for_a_word_before_it_sends_its_body_gets_it():
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             await client.send("POST", "/echo", headers={"content-length": "13", "expect": "100-continue"})
             between = await client.reader.readuntil(b"\r\n\r\n")
             client.writer.write(b'{"text": "x"}')
@@ -177,7 +177,7 @@ def test_a_client_that_waits_for_a_word_before_it_sends_its_body_gets_it():
 
 def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind():
     async def main():
-        async with house() as built:
+        async with memory_server() as built:
             async with built.client() as client:
                 await client.send("POST", "/echo", headers={"content-length": "1000"})
                 client.writer.write(b"{")
@@ -194,7 +194,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_nothing_behind():
 )
 def test_what_is_no_request_is_answered_in_the_known_shape(sent):
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             client.writer.write(sent)
             reply = await client.reply()
             return reply, await client.reader.read()
@@ -207,7 +207,7 @@ def test_what_is_no_request_is_answered_in_the_known_shape(sent):
 @pytest.mark.parametrize("piece", [b"x-more: 1\r\n", b"x" * 1000])
 def test_a_head_without_an_end_is_refused_at_its_limit(piece):
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             client.writer.write(b"GET /healthz HTTP/1.1\r\n")
             for _ in range(70_000 // len(piece)):
                 client.writer.write(piece)
@@ -219,7 +219,7 @@ def test_a_head_without_an_end_is_refused_at_its_limit(piece):
 
 def test_requests_that_are_sent_ahead_are_answered_in_order():
     async def main():
-        async with house() as built, built.client() as client:
+        async with memory_server() as built, built.client() as client:
             for word in ("a", "b", "c"):
                 await client.send("POST", "/echo", body=b'{"text": "%s"}' % word.encode())
             return [(await client.reply()).json["text"] for _ in range(3)]
@@ -237,7 +237,7 @@ def test_values_of_headers_can_not_break_the_answer():
         return json_answer({}, headers=(("x-odd", "a\r\nset-cookie: b"), ("x-far", "→ü")))
 
     async def main():
-        async with house(endpoints=[Endpoint("GET", "/odd", odd, DOC)]) as built:
+        async with memory_server(endpoints=[Endpoint("GET", "/odd", odd, DOC)]) as built:
             return await built.ask("GET", "/odd")
 
     headers = asyncio.run(main()).headers
@@ -268,7 +268,7 @@ def test_a_problem_says_when_to_come_back_and_whether_to_try_again():
         )
 
     async def main():
-        async with house(endpoints=[Endpoint("GET", "/busy", busy, DOC)]) as built:
+        async with memory_server(endpoints=[Endpoint("GET", "/busy", busy, DOC)]) as built:
             return await built.ask("GET", "/busy")
 
     reply = asyncio.run(main())
@@ -306,7 +306,7 @@ def test_the_server_tells_what_it_can_do():
 
 def test_every_request_is_reported_once_under_the_name_of_its_endpoint():
     async def main():
-        async with house() as built:
+        async with memory_server() as built:
             for path in ("/healthz", "/v1/models/agent", "/v1/models/x", "/nothing"):
                 await built.ask("GET", path)
             return built.served

@@ -13,14 +13,14 @@ from turnbuckle.vocab.ids import RunId
 RUN = RunId("r1")
 
 
-def played(scene):
-    """Play a scene, let an hour pass, and give the stops with their time, and how many runs are still looked after."""
+def run_scenario(scenario):
+    """Play a scenario, let an hour pass, and give the stops with their time, and how many runs are still looked after."""
     clock = VirtualClock()
     stops = []
 
     async def main():
         attendance = DisconnectPolicy(lambda run, why: stops.append((run, why, round(clock.now()))))
-        await scene(attendance)
+        await scenario(attendance)
         await asyncio.sleep(3600)
         return len(attendance)
 
@@ -40,27 +40,27 @@ def played(scene):
     ],
 )
 def test_a_lone_reader_that_leaves_has_its_policy_applied(policy, stops):
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.enter(RUN, policy)
         attendance.leave(RUN, policy, ended=False)
 
-    assert played(scene) == (stops, 0)
+    assert run_scenario(scenario) == (stops, 0)
 
 
 @pytest.mark.requirement("F7")
 @pytest.mark.parametrize("policy", ["detach", "cancel", "30"])
 def test_a_reader_that_saw_the_end_stops_nothing(policy):
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.enter(RUN, policy)
         attendance.leave(RUN, policy, ended=True)
 
-    assert played(scene) == ([], 0)
+    assert run_scenario(scenario) == ([], 0)
 
 
 @pytest.mark.requirement("F7")
 @pytest.mark.parametrize("order", sorted(set(permutations(["cancel", "cancel", "detach"]))))
 def test_of_two_that_would_cancel_the_last_one_does_whoever_else_looks_on(order):
-    async def scene(attendance):
+    async def scenario(attendance):
         for policy in order:
             attendance.enter(RUN, policy)
         for policy in order:
@@ -68,12 +68,12 @@ def test_of_two_that_would_cancel_the_last_one_does_whoever_else_looks_on(order)
             await asyncio.sleep(10)
 
     last = max(at for at, policy in enumerate(order) if policy == "cancel")
-    assert played(scene) == ([(RUN, "the client left", last * 10)], 0)
+    assert run_scenario(scenario) == ([(RUN, "the client left", last * 10)], 0)
 
 
 @pytest.mark.requirement("F7")
 def test_a_grace_counts_from_the_last_reader_of_any_policy_and_is_the_longest_asked_for():
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.enter(RUN, "60")
         attendance.enter(RUN, "20")
         attendance.enter(RUN, "detach")
@@ -82,22 +82,22 @@ def test_a_grace_counts_from_the_last_reader_of_any_policy_and_is_the_longest_as
         await asyncio.sleep(500)
         attendance.leave(RUN, "detach", ended=False)
 
-    assert played(scene) == ([(RUN, "nobody read it for 60 seconds", 560)], 0)
+    assert run_scenario(scenario) == ([(RUN, "nobody read it for 60 seconds", 560)], 0)
 
 
 @pytest.mark.requirement("F7")
 def test_whoever_comes_back_in_time_keeps_the_run_and_its_grace_begins_anew():
-    async def scene(attendance):
+    async def scenario(attendance):
         for _ in range(3):
             attendance.enter(RUN, "20")
             attendance.leave(RUN, "20", ended=False)
             await asyncio.sleep(19)
 
-    assert played(scene) == ([(RUN, "nobody read it for 20 seconds", 58)], 0)
+    assert run_scenario(scenario) == ([(RUN, "nobody read it for 20 seconds", 58)], 0)
 
 
 def test_a_run_that_ended_by_itself_is_not_stopped():
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.enter(RUN, "20")
         attendance.leave(RUN, "20", ended=False)
         attendance.forget(RUN)
@@ -107,28 +107,28 @@ def test_a_run_that_ended_by_itself_is_not_stopped():
         attendance.forget(other)
         attendance.leave(other, "20", ended=False)
 
-    assert played(scene) == ([], 0)
+    assert run_scenario(scenario) == ([], 0)
 
 
 @pytest.mark.parametrize(
     "policy, stops", [("detach", []), ("cancel", []), ("5", [(RUN, "nobody read it for 5 seconds", 5)])]
 )
 def test_a_run_that_nobody_reads_yet_has_only_its_grace(policy, stops):
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.expect(RUN, policy)
 
-    assert played(scene) == (stops, 0)
+    assert run_scenario(scenario) == (stops, 0)
 
 
 def test_a_reader_that_comes_to_an_expected_run_keeps_it():
-    async def scene(attendance):
+    async def scenario(attendance):
         attendance.expect(RUN, "5")
         attendance.enter(RUN, "detach")
         attendance.expect(RUN, "5")
         await asyncio.sleep(100)
         attendance.leave(RUN, "detach", ended=True)
 
-    assert played(scene) == ([], 0)
+    assert run_scenario(scenario) == ([], 0)
 
 
 @pytest.mark.parametrize(

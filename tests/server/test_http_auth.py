@@ -6,7 +6,7 @@ import stat
 import threading
 
 import pytest
-from http_stage import house
+from support.http.memory_server import memory_server
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.auth import Auth, token_of
@@ -177,7 +177,7 @@ def test_over_http_only_health_is_open_and_a_revoked_key_ends_also_for_who_comes
     key, token = file.create("one", "ann", 0.0)
 
     async def main():
-        async with house(folder=tmp_path) as built:
+        async with memory_server(folder=tmp_path) as built:
             opened = [(await built.ask("GET", path)).status for path in ("/healthz", "/readyz")]
             shut = [await built.ask("GET", path) for path in ("/metrics", "/v1/models", "/runs/r1/events")]
             good = [
@@ -206,7 +206,7 @@ def test_the_handler_is_told_whose_key_it_was(tmp_path):
     _, token = KeyFile(tmp_path).create("one", "ann", 0.0)
 
     async def main():
-        async with house(ServerSettings(port=0), folder=tmp_path, keys=[TOKEN]) as built:
+        async with memory_server(ServerSettings(port=0), folder=tmp_path, keys=[TOKEN]) as built:
             body = b'{"text": "x"}'
             asked = [
                 await built.ask("POST", "/echo", body=body, headers=bearer(each)) for each in (TOKEN, token)

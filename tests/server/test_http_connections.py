@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 import pytest
-from http_stage import END, RUN, house, settled
+from support.http.memory_server import END, RUN, memory_server, settled
 
 from turnbuckle.call.loop import new_loop
 from turnbuckle.server.settings import ServerSettings
@@ -13,12 +13,12 @@ from turnbuckle.testing.clock import VirtualClock
 EVENTS = f"/runs/{RUN}/events"
 
 
-def played(scene, **more):
+def run_scenario(scenario, **more):
     clock = VirtualClock()
 
     async def main():
-        async with house(**more) as built:
-            return await scene(built, clock)
+        async with memory_server(**more) as built:
+            return await scenario(built, clock)
 
     return clock.run(main, quiet=0.001)
 
@@ -44,12 +44,12 @@ async def closed_after(client, clock):
     ids=["nothing", "half a head", "half a body"],
 )
 def test_a_request_that_stays_half_sent_is_given_up(sent, least, most, said):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             client.writer.write(sent)
             return await closed_after(client, clock)
 
-    seconds, heard = played(scene)
+    seconds, heard = run_scenario(scenario)
     assert least <= seconds <= most
     assert heard == said
 
@@ -65,7 +65,7 @@ def test_a_request_that_stays_half_sent_is_given_up(sent, least, most, said):
     ids=["a head", "a body", "a body in chunks"],
 )
 def test_a_request_that_comes_byte_by_byte_is_given_up_as_if_it_had_stopped(sent, piece):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             client.writer.write(sent)
             began = clock.now()
@@ -76,13 +76,13 @@ def test_a_request_that_comes_byte_by_byte_is_given_up_as_if_it_had_stopped(sent
                 await asyncio.sleep(5)
             return clock.now() - began
 
-    assert 30 <= played(scene) <= 45
+    assert 30 <= run_scenario(scenario) <= 45
 
 
 def test_a_large_body_on_a_thin_line_has_the_time_that_it_needs():
     text = b"x" * 100_000
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.send("POST", "/echo", headers={"content-length": str(len(text) + 11)})
             client.writer.write(b'{"text":"')
@@ -92,22 +92,22 @@ def test_a_large_body_on_a_thin_line_has_the_time_that_it_needs():
             client.writer.write(b'"}')
             return await client.reply()
 
-    assert played(scene).status == 200
+    assert run_scenario(scenario).status == 200
 
 
 def test_a_connection_that_nobody_uses_is_closed_later_than_balancers_close_theirs():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.ask("GET", "/healthz")
             return await closed_after(client, clock)
 
-    seconds, said = played(scene)
+    seconds, said = run_scenario(scenario)
     assert 70 <= seconds <= 80
     assert said == b""
 
 
 def test_a_stream_lives_however_long_its_client_says_nothing():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS)
             await asyncio.sleep(300)
@@ -116,13 +116,13 @@ def test_a_stream_lives_however_long_its_client_says_nothing():
             again = await client.ask("GET", "/healthz")  # the connection is good for another request
             return body, again.status
 
-    body, status = played(scene)
+    body, status = run_scenario(scenario)
     assert body.endswith(b"data: [DONE]\n\n")
     assert status == 200
 
 
 def test_a_body_that_its_handler_does_not_read_does_not_end_the_stream():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             reply = await client.ask("GET", EVENTS, headers={"content-length": "300000"})
             client.writer.write(b"x" * 200_000)
@@ -130,12 +130,12 @@ def test_a_body_that_its_handler_does_not_read_does_not_end_the_stream():
             await built.say(END)
             return reply.status, (await client.rest()).endswith(b"data: [DONE]\n\n")
 
-    assert played(scene) == (200, True)
+    assert run_scenario(scenario) == (200, True)
 
 
 @pytest.mark.requirement("E5")
 def test_a_client_that_has_hung_up_one_way_and_reads_nothing_is_gone_in_time():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(*([b"x" * 60_000] * 100))
         async with built.client() as client:
             client.reader._transport.pause_reading()
@@ -150,7 +150,7 @@ def test_a_client_that_has_hung_up_one_way_and_reads_nothing_is_gone_in_time():
                 await asyncio.sleep(1)
             return readers, clock.now() - began
 
-    readers, seconds = played(scene)
+    readers, seconds = run_scenario(scenario)
     assert readers == 0  # the run's reader is gone at once, the connection when nothing can be saved any more
     assert seconds <= 62
 
@@ -161,7 +161,7 @@ def test_a_real_socket_that_does_not_read_is_reset_and_all_of_it_is_gone():
     settings = ServerSettings(port=0, send_timeout=0.4, keepalive=0.2)
 
     async def main():
-        async with house(settings) as built:
+        async with memory_server(settings) as built:
             loop = asyncio.get_running_loop()
             peer = socket.create_connection(("127.0.0.1", built.port))
             peer.sendall(b"GET %s HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n" % EVENTS.encode())
@@ -192,7 +192,7 @@ def test_signs_of_life_and_leaving_work_in_the_loop_that_is_really_used():
     settings = ServerSettings(port=0, keepalive=0.1, noop=0.25)
 
     async def main():
-        async with house(settings) as built:
+        async with memory_server(settings) as built:
             async with built.client() as client:
                 await client.stream(EVENTS, headers={"x-turnbuckle-on-disconnect": "cancel"})
                 seen = await client.until(b"beat")

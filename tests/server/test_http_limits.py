@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from http_stage import house
+from support.http.memory_server import memory_server
 
 from turnbuckle.errors import LimitReached
 from turnbuckle.server.http.problems import problem_of
@@ -58,7 +58,7 @@ def test_owners_who_do_not_come_back_are_forgotten():
 @pytest.mark.requirement("F9")
 def test_a_refusal_over_http_says_when_to_come_back_and_health_is_not_counted():
     async def main():
-        async with house(ServerSettings(port=0, requests_per_minute=2)) as built:
+        async with memory_server(ServerSettings(port=0, requests_per_minute=2)) as built:
             good = [await built.ask("GET", "/v1/models") for _ in range(2)]
             bad = await built.ask("GET", "/v1/models")
             health = [await built.ask("GET", "/healthz") for _ in range(5)]

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from http_stage import END, house
+from support.http.memory_server import END, memory_server
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.exchange import Problem
@@ -17,7 +17,7 @@ ALLOW, EXPOSE = "access-control-allow-origin", "access-control-expose-headers"
 
 def asked(settings, *requests, **more):
     async def main():
-        async with house(settings, **more) as built:
+        async with memory_server(settings, **more) as built:
             return [
                 await built.ask(method, path, headers=headers, **rest)
                 for method, path, headers, rest in requests
@@ -61,7 +61,7 @@ def test_a_page_of_another_origin_is_refused_everywhere_and_learns_nothing(metho
 @pytest.mark.requirement("F9")
 def test_a_named_origin_may_read_answers_errors_and_streams():
     async def main():
-        async with house(NAMED) as built:
+        async with memory_server(NAMED) as built:
             headers = {"origin": APP, "sec-fetch-site": "cross-site"}
             plain = await built.ask("GET", "/v1/models", headers=headers)
             wrong = await built.ask("GET", "/nothing", headers=headers)
@@ -99,7 +99,7 @@ def test_a_browser_that_asks_first_is_told_without_a_key():
 @pytest.mark.requirement("F9")
 def test_a_page_of_the_server_itself_needs_no_permission():
     async def main():
-        async with house() as built:
+        async with memory_server() as built:
             origin = {"origin": f"http://127.0.0.1:{built.port}", "sec-fetch-site": "same-origin"}
             return await built.ask("POST", "/echo", body=b'{"text": "x"}', headers=origin)
 

@@ -63,11 +63,11 @@ async def said(port, *pieces):
 
 
 def answered(*pieces, app=echo):
-    async def scene():
+    async def scenario():
         async with listening(app) as (_, port):
             return await said(port, *pieces)
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
 POST = b"POST /a?b=c HTTP/1.1\r\n" + HOST + b"connection: close\r\ncontent-length: 5\r\n\r\nhello"
@@ -76,11 +76,11 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\nconnection: close\r\n\r\nPOS
 
 @pytest.mark.requirement("F1")
 def test_a_request_is_the_same_wherever_it_is_split():
-    async def scene():
+    async def scenario():
         async with listening() as (_, port):
             return {await said(port, POST[:place], POST[place:]) for place in range(1, len(POST))}
 
-    assert asyncio.run(scene()) == {ANSWER.replace(b"15", b"17")}
+    assert asyncio.run(scenario()) == {ANSWER.replace(b"15", b"17")}
 
 
 @pytest.mark.requirement("F1")
@@ -108,12 +108,12 @@ def test_a_stream_that_has_nothing_to_say_yet_begins_all_the_same():
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    async def scene():
+    async def scenario():
         async with listening(silent) as (_, port), connected(port) as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
             return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 100.0)
 
-    assert asyncio.run(scene()).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert asyncio.run(scenario()).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_an_app_that_fails_in_the_middle_gives_no_proper_end():
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         raise ValueError("a mistake")
 
-    async def scene():
+    async def scenario():
         async with listening(broken) as (_, port):
             try:
                 return await said(port, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
             except ConnectionResetError:
                 return b"(reset)"
 
-    assert b"0\r\n\r\n" not in asyncio.run(scene())
+    assert b"0\r\n\r\n" not in asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_wish_for_another_protocol_is_answered_as_if_it_had_not_been_there(pro
 
 @pytest.mark.requirement("F1")
 def test_whoever_waits_for_leave_to_send_gets_it_when_the_body_is_wanted():
-    async def scene():
+    async def scenario():
         async with listening() as (_, port), connected(port) as (reader, writer):
             writer.write(
                 b"POST /a HTTP/1.1\r\n"
@@ -203,7 +203,7 @@ def test_whoever_waits_for_leave_to_send_gets_it_when_the_body_is_wanted():
             writer.write(b"hi")
             return leave, await asyncio.wait_for(reader.read(), 100.0)
 
-    leave, heard = asyncio.run(scene())
+    leave, heard = asyncio.run(scenario())
     assert leave == b"HTTP/1.1 100 Continue\r\n\r\n"
     assert heard.endswith(b"POST /a? hi")
 
@@ -223,7 +223,7 @@ def test_a_body_that_nobody_takes_stops_its_sender_and_goes_on_when_it_is_taken(
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"7")]})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def scene():
+    async def scenario():
         async with listening(slow) as (_, port), connected(port) as (reader, writer):
             writer.write(
                 b"POST / HTTP/1.1\r\n" + HOST + b"connection: close\r\ncontent-length: %d\r\n\r\n" % size
@@ -235,7 +235,7 @@ def test_a_body_that_nobody_takes_stops_its_sender_and_goes_on_when_it_is_taken(
             door.set()
             return left, await asyncio.wait_for(reader.read(), 100.0)
 
-    left, heard = asyncio.run(scene())
+    left, heard = asyncio.run(scenario())
     assert left > 0
     assert heard.endswith(b"8388608")
 
@@ -244,7 +244,7 @@ def test_a_body_that_nobody_takes_stops_its_sender_and_goes_on_when_it_is_taken(
 def test_one_connection_too_many_is_refused_with_words_and_the_others_are_served():
     ask = b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n"
 
-    async def scene():
+    async def scenario():
         async with listening(most=2) as (shared, port), connected(port) as one, connected(port) as two:
             for reader, writer in (one, two):
                 writer.write(ask)
@@ -258,7 +258,7 @@ def test_one_connection_too_many_is_refused_with_words_and_the_others_are_served
                 writer.write(ask)
                 return refused, await reader.readuntil(b"GET /a? ")
 
-    refused, served = asyncio.run(scene())
+    refused, served = asyncio.run(scenario())
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: 1\r\n" in refused
     assert b"server.max_connections" in refused

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from http_stage import END, RUN, house, settled
+from support.http.memory_server import END, RUN, memory_server, settled
 
 from turnbuckle.call.loop import new_loop
 from turnbuckle.errors import CanNotListen
@@ -23,12 +23,12 @@ EVENTS, WHOLE = f"/runs/{RUN}/events", f"/runs/{RUN}/whole"
 TESTS = Path(__file__).parent.parent
 
 
-def played(scene, settings=ServerSettings(port=0), **more):
+def run_scenario(scenario, settings=ServerSettings(port=0), **more):
     clock = VirtualClock()
 
     async def main():
-        async with house(settings, **more) as built:
-            return await scene(built, clock)
+        async with memory_server(settings, **more) as built:
+            return await scenario(built, clock)
 
     return clock.run(main, quiet=0.001)
 
@@ -38,7 +38,7 @@ async def forever(built, seconds):
 
 
 def test_while_it_drains_health_says_so_nothing_new_starts_and_readers_read_on():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         built.slots.acquire("ann", RunId("old"))
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -52,7 +52,7 @@ def test_while_it_drains_health_says_so_nothing_new_starts_and_readers_read_on()
             more = await client.chunk()
             return before.status, after, alive.status, more, built.slots.closing
 
-    before, after, alive, more, closing = played(scene, leave=forever)
+    before, after, alive, more, closing = run_scenario(scenario, leave=forever)
     assert (before, after.status, alive, more, closing) == (200, 503, 200, b"data: on\n\n", True)
     assert after.json == {"status": "not ready", "why": "the server is stopping"}
     assert after.headers["retry-after"]
@@ -60,7 +60,7 @@ def test_while_it_drains_health_says_so_nothing_new_starts_and_readers_read_on()
 
 @pytest.mark.requirement("F2")
 def test_at_the_end_every_reader_is_told_in_its_dialect_and_its_stream_ends_properly():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one")
         async with built.client() as stream, built.client() as plain:
             policy = {"x-turnbuckle-on-disconnect": "cancel"}
@@ -73,7 +73,7 @@ def test_at_the_end_every_reader_is_told_in_its_dialect_and_its_stream_ends_prop
             await built.serving
             return body, reply, clock.now(), built.left, built.stopped
 
-    body, reply, now, left, stopped = played(scene, ServerSettings(port=0, drain=7), leave=forever)
+    body, reply, now, left, stopped = run_scenario(scenario, ServerSettings(port=0, drain=7), leave=forever)
     assert body == b"data: interrupted\n\n"
     assert (reply.status, reply.error["code"], reply.headers["x-should-retry"]) == (
         503,
@@ -90,7 +90,7 @@ def test_a_run_that_ends_while_the_server_drains_is_told_to_its_end():
     async def leave(built, seconds):
         await built.say(b"last", END)  # and no reader has had a turn since
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as stream, built.client() as plain:
             await stream.stream(EVENTS)
             await stream.chunk()
@@ -99,13 +99,13 @@ def test_a_run_that_ends_while_the_server_drains_is_told_to_its_end():
             built.stop()
             return await stream.rest(), (await plain.reply()).json
 
-    body, items = played(scene, leave=leave)
+    body, items = run_scenario(scenario, leave=leave)
     assert body == b"data: last\n\ndata: [DONE]\n\n"
     assert items == {"items": ["last"]}
 
 
 def test_who_comes_when_the_server_lets_go_gets_what_is_stored():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one")
         await built.say(b"two", END, run="over")
         async with built.client() as open_run, built.client() as over:
@@ -115,13 +115,13 @@ def test_who_comes_when_the_server_lets_go_gets_what_is_stored():
             await over.stream("/runs/over/events")
             return await open_run.rest(), await over.rest()
 
-    open_run, over = played(scene)
+    open_run, over = run_scenario(scenario)
     assert open_run == b"data: open\n\ndata: one\n\ndata: interrupted\n\n"
     assert over == b"data: open\n\ndata: two\n\ndata: [DONE]\n\n"
 
 
 def test_a_reader_that_does_not_read_does_not_hold_up_the_end():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS, headers={"x-turnbuckle-on-disconnect": "cancel"})
             client.reader._transport.pause_reading()
@@ -136,7 +136,7 @@ def test_a_reader_that_does_not_read_does_not_hold_up_the_end():
                 await client.rest()
             return now, len(built.pulse), built.stopped
 
-    now, readers, stopped = played(scene)
+    now, readers, stopped = run_scenario(scenario)
     assert now <= 6
     assert readers == 0
     assert stopped == []  # its run is kept for the next start, whatever its policy says
@@ -154,7 +154,7 @@ def test_a_journal_that_hangs_at_the_end_neither_holds_it_up_nor_stops_a_run():
     async def leave(built, seconds):
         built.journal.hangs = True
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as stream, built.client() as plain:
             await stream.stream(EVENTS, headers={"x-turnbuckle-on-disconnect": "cancel"})
             await plain.send("GET", WHOLE)
@@ -164,7 +164,7 @@ def test_a_journal_that_hangs_at_the_end_neither_holds_it_up_nor_stops_a_run():
             await asyncio.sleep(1)
             return clock.now(), built.stopped, len(built.pulse)
 
-    now, stopped, readers = played(scene, journal=Hanging(), leave=leave)
+    now, stopped, readers = run_scenario(scenario, journal=Hanging(), leave=leave)
     assert now <= 8
     assert (stopped, readers) == ([], 0)
 
@@ -173,36 +173,38 @@ def test_marking_that_hangs_does_not_hold_up_the_end():
     async def hang(built, seconds):
         await asyncio.Event().wait()
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         built.stop()
         await built.serving
         return clock.now()
 
-    assert 3 + MARKING <= played(scene, ServerSettings(port=0, drain=3), leave=hang) <= 3 + MARKING + 5
+    assert (
+        3 + MARKING <= run_scenario(scenario, ServerSettings(port=0, drain=3), leave=hang) <= 3 + MARKING + 5
+    )
 
 
 def test_the_second_wish_to_stop_leaves_at_once():
     left = []
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         built.stop()
         await asyncio.sleep(1)
         before = len(left)
         built.stop()
         return before, len(left)
 
-    assert played(scene, leave=forever, at_once=lambda: left.append(1)) == (0, 1)
+    assert run_scenario(scenario, leave=forever, at_once=lambda: left.append(1)) == (0, 1)
 
 
 def test_idle_connections_do_not_hold_up_the_end():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as idle:
             await idle.ask("GET", "/healthz")
             built.stop()
             await built.serving
             return clock.now(), await idle.reader.read()
 
-    now, rest = played(scene)
+    now, rest = run_scenario(scenario)
     assert now < 1
     assert rest == b""
 
@@ -210,15 +212,15 @@ def test_idle_connections_do_not_hold_up_the_end():
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, new_loop], ids=["plain", "uvloop"])
 def test_a_port_that_is_taken_is_told_and_a_free_one_can_be_taken_again_at_once(factory):
     async def main():
-        async with house() as first:
+        async with memory_server() as first:
             taken = ServerSettings(port=first.port)
             with pytest.raises(
                 CanNotListen, match=rf"port {first.port} of 127.0.0.1 is in use; choose another by --port"
             ):
-                async with house(taken):
+                async with memory_server(taken):
                     pass
             await first.ask("GET", "/healthz")
-        async with house(taken) as second:
+        async with memory_server(taken) as second:
             return (await second.ask("GET", "/healthz")).status, second.port == first.port
 
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -228,7 +230,7 @@ def test_a_port_that_is_taken_is_told_and_a_free_one_can_be_taken_again_at_once(
 @pytest.mark.parametrize("host", ["127.0.0.300", "host.invalid"])
 def test_an_address_that_is_not_ours_is_told(host):
     async def main():
-        async with house(ServerSettings(host=host, port=0), keys=["tb-a-key-of-the-tests"]):
+        async with memory_server(ServerSettings(host=host, port=0), keys=["tb-a-key-of-the-tests"]):
             pass
 
     with pytest.raises(CanNotListen, match=f"cannot listen on {host} port 0"):
@@ -245,13 +247,13 @@ def test_the_address_has_the_real_port():
 
 
 def test_a_journal_that_can_not_be_written_makes_the_server_not_ready(caplog):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         good = await built.ask("GET", "/readyz")
         await built.journal.close()
         await asyncio.sleep(5)
         return good.status, await built.ask("GET", "/readyz")
 
-    good, bad = played(scene)
+    good, bad = run_scenario(scenario)
     assert (good, bad.status) == (200, 503)
     assert bad.json["why"] == "the journal cannot be written"
 
@@ -261,17 +263,17 @@ def test_a_journal_that_does_not_answer_makes_the_server_not_ready(caplog):
         async def note(self, stream, note):
             await asyncio.Event().wait()
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         return (await built.ask("GET", "/readyz")).status, clock.now()
 
-    status, now = played(scene, journal=Stuck())
+    status, now = run_scenario(scenario, journal=Stuck())
     assert status == 503
     assert now <= 3
 
 
 def started(drain):
     process = subprocess.Popen(
-        [sys.executable, str(TESTS / "serving_process.py"), str(drain)],
+        [sys.executable, str(TESTS / "support/http/signalled_server.py"), str(drain)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent / "src")))},

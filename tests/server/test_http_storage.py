@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from http_stage import Lines
+from support.http.memory_server import Lines
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
@@ -113,7 +113,7 @@ class Wire:
         self.sent.append(b"aborted")
 
 
-def beating(scene, trouble=lambda: None, dialect=Lines):
+def beating(scenario, trouble=lambda: None, dialect=Lines):
     clock = VirtualClock()
 
     async def main():
@@ -123,7 +123,7 @@ def beating(scene, trouble=lambda: None, dialect=Lines):
         pulse.add(object(), reader)
         beats = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
         try:
-            return await scene(wire, reader)
+            return await scenario(wire, reader)
         finally:
             beats.cancel()
             await asyncio.wait({beats})
@@ -135,7 +135,7 @@ def beating(scene, trouble=lambda: None, dialect=Lines):
 def test_no_sign_of_life_comes_between_the_parts_of_a_send():
     """A beat in the middle of a frame that is on its way would be read as a part of it."""
 
-    async def scene(wire, reader):
+    async def scenario(wire, reader):
         wire.blocks.clear()
         writing = asyncio.ensure_future(reader.write(b"data: a frame\n\n"))
         await asyncio.sleep(60)
@@ -145,7 +145,7 @@ def test_no_sign_of_life_comes_between_the_parts_of_a_send():
         await asyncio.sleep(12)
         return during, wire.sent
 
-    during, after = beating(scene)
+    during, after = beating(scenario)
     assert during == [b"data: a frame\n\n"]
     assert after[1:] == [KEEPALIVE, b"data: beat\n\n"]
 
@@ -154,7 +154,7 @@ def test_no_sign_of_life_comes_between_the_parts_of_a_send():
 def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often_as_of_anything():
     troubles = [None]
 
-    async def scene(wire, reader):
+    async def scenario(wire, reader):
         reader.dialect.take([Item(1, b'{"type":"run_started","at":0,"run":"r","session":"s","messages":[]}')])
         await asyncio.sleep(2)
         before = list(wire.sent)
@@ -167,7 +167,7 @@ def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often
         await asyncio.sleep(4)
         return before, at_once, later, wire.sent
 
-    before, at_once, later, after = beating(scene, lambda: troubles[0], lambda: EventsRenderer(RunId("r")))
+    before, at_once, later, after = beating(scenario, lambda: troubles[0], lambda: EventsRenderer(RunId("r")))
     assert before == []
     (told,) = at_once
     comment, _, frame = told.partition(b"\n\n")
@@ -180,8 +180,8 @@ def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often
 
 @pytest.mark.requirement("E10")
 def test_damage_somewhere_is_not_what_a_reader_waits_for():
-    async def scene(wire, reader):
+    async def scenario(wire, reader):
         await asyncio.sleep(4)
         return wire.sent
 
-    assert beating(scene, lambda: Trouble("damaged", "a stream", 1.0)) == []
+    assert beating(scenario, lambda: Trouble("damaged", "a stream", 1.0)) == []

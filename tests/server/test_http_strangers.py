@@ -112,7 +112,7 @@ def test_a_revoked_key_ends_its_open_streams_and_leaves_those_of_others(tmp_path
         "messages": [{"role": "user", "content": "write a.txt with 9000 lines slowly"}],
     }
 
-    async def scene():
+    async def scenario():
         async with serving(tmp_path) as address, aiohttp.ClientSession() as client:
             path = f"{address}/v1/chat/completions"
             mine = await client.post(path, json=wish, headers=bearer(token))
@@ -127,7 +127,7 @@ def test_a_revoked_key_ends_its_open_streams_and_leaves_those_of_others(tmp_path
             async with client.get(f"{address}/v1/runs", headers=bearer(token)) as answer:
                 return more, answer.status
 
-    more, status = asyncio.run(asyncio.wait_for(scene(), 60))
+    more, status = asyncio.run(asyncio.wait_for(scenario(), 60))
     assert more
     assert status == 401
 
@@ -135,7 +135,7 @@ def test_a_revoked_key_ends_its_open_streams_and_leaves_those_of_others(tmp_path
 @pytest.mark.realtime
 @pytest.mark.requirement("R9")
 def test_where_nobody_tells_users_apart_the_server_makes_a_key_of_its_own(tmp_path):
-    async def scene():
+    async def scenario():
         async with (
             serving(tmp_path, tells_users=lambda: False) as announced,
             aiohttp.ClientSession() as client,
@@ -146,6 +146,6 @@ def test_where_nobody_tells_users_apart_the_server_makes_a_key_of_its_own(tmp_pa
             async with client.get(f"{address}/v1/runs", headers=bearer(token)) as answer:
                 return token, without, answer.status
 
-    token, without, with_key = asyncio.run(scene())
+    token, without, with_key = asyncio.run(scenario())
     assert len(token) >= 40
     assert (without, with_key) == (401, 200)

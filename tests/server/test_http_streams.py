@@ -5,7 +5,7 @@ import logging
 from itertools import pairwise
 
 import pytest
-from http_stage import END, RUN, Broken, Fold, Lines, Quiet, house, settled
+from support.http.memory_server import END, RUN, Broken, Fold, Lines, Quiet, memory_server, settled
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade
@@ -18,13 +18,13 @@ WHOLE = f"/runs/{RUN}/whole"
 OWN = ServerSettings(port=0)
 
 
-def played(scene, settings=OWN, **more):
-    """Play a scene with a server and a clock, and give what it gives."""
+def run_scenario(scenario, settings=OWN, **more):
+    """Play a scenario with a server and a clock, and give what it gives."""
     clock = VirtualClock()
 
     async def main():
-        async with house(settings, **more) as built:
-            return await scene(built, clock)
+        async with memory_server(settings, **more) as built:
+            return await scenario(built, clock)
 
     return clock.run(main, quiet=0.001)
 
@@ -50,12 +50,12 @@ async def passes(holds):
 
 @pytest.mark.requirement("F2")
 def test_a_stream_begins_at_once_with_headers_against_buffering():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             reply = await client.stream(EVENTS)
             return reply, await client.chunk(), clock.now()
 
-    reply, first, now = played(scene)
+    reply, first, now = run_scenario(scenario)
     assert (reply.status, first, now) == (200, b"data: open\n\n", 0.0)
     assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert reply.headers["cache-control"] == "no-cache, no-transform"
@@ -66,7 +66,7 @@ def test_a_stream_begins_at_once_with_headers_against_buffering():
 
 @pytest.mark.requirement("E4")
 def test_what_is_stored_comes_first_and_then_what_happens_and_then_the_proper_end():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one", b"two")
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -76,7 +76,7 @@ def test_what_is_stored_comes_first_and_then_what_happens_and_then_the_proper_en
             await built.say(END)
             return first, second, await client.rest()
 
-    first, second, third = played(scene)
+    first, second, third = run_scenario(scenario)
     assert first == b"data: open\n\ndata: one\n\ndata: two\n\n"
     assert second == b"data: three\n\n"
     assert third == b"data: [DONE]\n\n"
@@ -84,7 +84,7 @@ def test_what_is_stored_comes_first_and_then_what_happens_and_then_the_proper_en
 
 @pytest.mark.requirement("E4")
 def test_every_cursor_gives_exactly_what_comes_after_it():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(*(b"%d" % number for number in range(1, 8)), END)
         got = []
         for after in range(8):
@@ -93,13 +93,13 @@ def test_every_cursor_gives_exactly_what_comes_after_it():
                 got.append(await client.rest())
         return got
 
-    for after, body in enumerate(played(scene)):
+    for after, body in enumerate(run_scenario(scenario)):
         later = b"".join(b"data: %d\n\n" % number for number in range(after + 1, 8))
         assert body == b"data: open\n\n" + later + b"data: [DONE]\n\n"
 
 
 def test_a_burst_is_one_send():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS)
             await client.chunk()
@@ -107,24 +107,24 @@ def test_a_burst_is_one_send():
             await built.say(b"c")
             return await client.chunk()
 
-    assert played(scene) == b"data: a\n\ndata: b\n\ndata: c\n\n"
+    assert run_scenario(scenario) == b"data: a\n\ndata: b\n\ndata: c\n\n"
 
 
 def test_a_long_run_is_replayed_whole_and_in_order():
     count = PAGE * 20 + 3
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(*(b"%d" % number for number in range(count)), END)
         async with built.client() as client:
             await client.stream(EVENTS)
             return await client.rest()
 
-    lines = [line for line in played(scene).split(b"\n\n") if line]
+    lines = [line for line in run_scenario(scenario).split(b"\n\n") if line]
     assert lines == [b"data: open", *(b"data: %d" % number for number in range(count)), b"data: [DONE]"]
 
 
 def test_a_long_replay_lets_others_have_their_turn():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(*([b"x"] * PAGE * 50), run="long")
         turns = 0
         async with built.client() as client:
@@ -142,18 +142,18 @@ def test_a_long_replay_lets_others_have_their_turn():
             self.reads += 1
             return await super().read(stream, after, limit)
 
-    assert played(scene, journal=Counted()) >= 50
+    assert run_scenario(scenario, journal=Counted()) >= 50
 
 
 @pytest.mark.requirement("F2")
 def test_a_silent_stream_has_a_comment_after_keepalive_and_a_frame_after_noop():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS)
             await client.chunk()
             return await listen(client, 95)
 
-    seen = played(scene)
+    seen = run_scenario(scenario)
     comment, frame = b": keepalive\n\n", b"data: beat\n\n"
     assert [piece for _, piece in seen] == [comment, frame] * 3
     assert all(abs(at - due) <= 2 for (at, _), due in zip(seen, (15, 30, 45, 60, 75, 90), strict=True))
@@ -161,14 +161,14 @@ def test_a_silent_stream_has_a_comment_after_keepalive_and_a_frame_after_noop():
 
 @pytest.mark.requirement("F2")
 def test_a_dialect_without_such_a_frame_is_kept_alive_by_comments():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS)
             await client.chunk()
             return await listen(client, 63)
 
     dialect = Quiet()
-    seen = played(scene, dialect=lambda: dialect)
+    seen = run_scenario(scenario, dialect=lambda: dialect)
     assert dialect.asked == 2
     assert [piece for _, piece in seen] == [b": keepalive\n\n"] * 4
     assert all(14 <= later - earlier <= 17 for (earlier, _), (later, _) in pairwise(seen))
@@ -176,7 +176,7 @@ def test_a_dialect_without_such_a_frame_is_kept_alive_by_comments():
 
 @pytest.mark.requirement("F2")
 def test_a_stream_that_is_not_silent_gets_neither():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async def talk():
             for _ in range(20):
                 await asyncio.sleep(10)
@@ -190,12 +190,12 @@ def test_a_stream_that_is_not_silent_gets_neither():
         await talking
         return body
 
-    assert played(scene) == b"data: open\n\n" + b"data: x\n\n" * 20 + b"data: [DONE]\n\n"
+    assert run_scenario(scenario) == b"data: open\n\n" + b"data: x\n\n" * 20 + b"data: [DONE]\n\n"
 
 
 @pytest.mark.requirement("F2")
 def test_items_that_say_nothing_to_a_client_do_not_keep_its_stream_alive():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async def work():
             while True:
                 await asyncio.sleep(5)
@@ -209,13 +209,13 @@ def test_items_that_say_nothing_to_a_client_do_not_keep_its_stream_alive():
         working.cancel()
         return seen
 
-    assert [piece for _, piece in played(scene)] == [b": keepalive\n\n", b"data: beat\n\n"]
+    assert [piece for _, piece in run_scenario(scenario)] == [b": keepalive\n\n", b"data: beat\n\n"]
 
 
 @pytest.mark.requirement("F7")
 @pytest.mark.parametrize("path", [EVENTS, WHOLE])
 def test_a_client_that_leaves_is_noticed_at_once_while_the_run_is_silent(path):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.send("GET", path, headers={"x-turnbuckle-on-disconnect": "cancel"})
             await settled(lambda: len(built.pulse) == 1)
@@ -223,12 +223,12 @@ def test_a_client_that_leaves_is_noticed_at_once_while_the_run_is_silent(path):
         await settled(lambda: len(built.pulse) == 0)
         return clock.now() - left, built.stopped, len(built.attendance)
 
-    assert played(scene) == (0.0, [(RUN, "the client left")], 0)
+    assert run_scenario(scenario) == (0.0, [(RUN, "the client left")], 0)
 
 
 @pytest.mark.requirement("F7")
 def test_a_client_that_saw_the_end_has_not_left():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one", END)
         for path in (EVENTS, WHOLE):
             async with built.client() as client:
@@ -236,12 +236,12 @@ def test_a_client_that_saw_the_end_has_not_left():
             await settled(lambda: len(built.pulse) == 0)
         return built.stopped, len(built.attendance)
 
-    assert played(scene) == ([], 0)
+    assert run_scenario(scenario) == ([], 0)
 
 
 @pytest.mark.requirement("F7")
 def test_the_grace_of_a_run_begins_when_its_last_reader_leaves():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         grace = {"x-turnbuckle-on-disconnect": "20"}
         async with built.client() as first:
             await first.stream(EVENTS, headers=grace)
@@ -254,12 +254,12 @@ def test_the_grace_of_a_run_begins_when_its_last_reader_leaves():
         await passes(lambda: bool(built.stopped))
         return built.stopped, round(clock.now() - left)
 
-    assert played(scene) == ([(RUN, "nobody read it for 20 seconds")], 20)
+    assert run_scenario(scenario) == ([(RUN, "nobody read it for 20 seconds")], 20)
 
 
 @pytest.mark.requirement("F1")
 def test_a_plain_request_waits_for_the_end_and_gets_everything():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await built.say(b"one")
             await client.send("GET", WHOLE)
@@ -267,12 +267,12 @@ def test_a_plain_request_waits_for_the_end_and_gets_everything():
             await built.say(b"two", END)
             return (await client.reply()).json
 
-    assert played(scene) == {"items": ["one", "two"]}
+    assert run_scenario(scenario) == {"items": ["one", "two"]}
 
 
 @pytest.mark.requirement("E5")
 def test_a_reader_that_does_not_read_is_cut_off_without_an_end_and_can_come_back():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         piece = b"x" * 60_000
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -297,14 +297,14 @@ def test_a_reader_that_does_not_read_is_cut_off_without_an_end_and_can_come_back
             body.endswith(b"[DONE]\n\n"),
         )
 
-    waited, dropped, end, count, whole = played(scene)
+    waited, dropped, end, count, whole = run_scenario(scenario)
     assert 59 <= waited <= 63
     assert (dropped, end, count, whole) == (1, "cut", 200, True)
 
 
 @pytest.mark.requirement("E5")
 def test_a_reader_that_does_not_read_costs_what_its_connection_buffers_however_long_the_run():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client:
             await client.stream(EVENTS)
             client.reader._transport.pause_reading()
@@ -324,13 +324,13 @@ def test_a_reader_that_does_not_read_costs_what_its_connection_buffers_however_l
             self.given += len(items)
             return items
 
-    reads = played(scene, journal=Counted())
+    reads = run_scenario(scenario, journal=Counted())
     assert reads[-1] == reads[-10] < 4000  # it stopped to read the journal when its client stopped to read
 
 
 @pytest.mark.requirement("E5")
 def test_a_reader_that_reads_slowly_is_not_cut_off():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(*([b"x" * 60_000] * 200), END)
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -344,11 +344,11 @@ def test_a_reader_that_reads_slowly_is_not_cut_off():
                     client.reader._transport.resume_reading()
             return size
 
-    assert played(scene) > 200 * 60_000
+    assert run_scenario(scenario) > 200 * 60_000
 
 
 def test_an_error_behind_the_headers_cuts_the_stream_and_is_in_the_log(caplog):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one")
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -359,7 +359,7 @@ def test_an_error_behind_the_headers_cuts_the_stream_and_is_in_the_log(caplog):
             return seen, built.served[0].end, len(built.pulse), len(built.attendance)
 
     with caplog.at_level(logging.ERROR, "turnbuckle.server"):
-        assert played(scene, dialect=Broken) == (b"data: open\n\n", "cut", 0, 0)
+        assert run_scenario(scenario, dialect=Broken) == (b"data: open\n\n", "cut", 0, 0)
     assert "a secret of the dialect" in caplog.text
 
 
@@ -370,7 +370,7 @@ def test_a_heartbeat_that_fails_costs_only_its_own_reader(caplog):
 
     made = iter([Failing(), Lines()])
 
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as bad, built.client() as good:
             await bad.stream(EVENTS)
             await good.stream(EVENTS)
@@ -378,11 +378,11 @@ def test_a_heartbeat_that_fails_costs_only_its_own_reader(caplog):
             return seen[-1][1], len(built.pulse)
 
     with caplog.at_level(logging.ERROR, "turnbuckle.server"):
-        assert played(scene, dialect=made.__next__) == (b"data: beat\n\n", 1)
+        assert run_scenario(scenario, dialect=made.__next__) == (b"data: beat\n\n", 1)
 
 
 def test_a_run_that_is_deleted_under_a_reader_cuts_its_stream():
-    async def scene(built, clock):
+    async def scenario(built, clock):
         await built.say(b"one")
         async with built.client() as client:
             await client.stream(EVENTS)
@@ -394,11 +394,11 @@ def test_a_run_that_is_deleted_under_a_reader_cuts_its_stream():
             await settled(lambda: bool(built.served))
             return built.served[0].end
 
-    assert played(scene) == "cut"
+    assert run_scenario(scenario) == "cut"
 
 
 def test_a_journal_that_closes_interrupts_its_readers(caplog):
-    async def scene(built, clock):
+    async def scenario(built, clock):
         async with built.client() as client, built.client() as plain:
             await client.stream(EVENTS)
             await client.chunk()
@@ -407,7 +407,7 @@ def test_a_journal_that_closes_interrupts_its_readers(caplog):
             await built.journal.close()
             return await client.rest(), await plain.reply()
 
-    body, reply = played(scene)
+    body, reply = run_scenario(scenario)
     assert body == b"data: interrupted\n\n"
     assert (reply.status, reply.error["code"]) == (503, "interrupted")
 

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import jsonschema_rs
 import msgspec
 import pytest
-from http_stage import Lines, house_service, stage_endpoints
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
+from support.http.memory_server import Lines, memory_service, sample_endpoints
 
 from turnbuckle.errors import BadSessionName
 from turnbuckle.server.faces.responses.ids import response_id, run_of_response
@@ -160,12 +160,12 @@ def rows():
 
 
 def all_documents():
-    async def stage():
-        return house_service()[0].app.table.endpoints
+    async def sample():
+        return memory_service()[0].app.table.endpoints
 
     yield document(rows(), version="1")
-    yield document(stage_endpoints(lambda: None, Lines), version="1")
-    yield document(asyncio.run(stage()), version="1")
+    yield document(sample_endpoints(lambda: None, Lines), version="1")
+    yield document(asyncio.run(sample()), version="1")
 
 
 DOCUMENTS = [msgspec.json.decode(msgspec.json.encode(made)) for made in all_documents()]

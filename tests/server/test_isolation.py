@@ -4,9 +4,9 @@ import re
 
 import msgspec
 import pytest
-from all_endpoints import ENDPOINTS
-from raw_line import raw_line, request
-from town import LOCAL, MARKS, SERVER, town
+from support.http.all_endpoints import ENDPOINTS
+from support.http.raw_connection import raw_connection, request
+from support.server.owners_server import LOCAL, MARKS, SERVER, owners_server
 
 APP = "https://app.example"
 JSON = {"content-type": "application/json"}
@@ -34,7 +34,9 @@ BODIES = {
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """A server without keys on one's own machine: whoever reaches it may use it."""
-    with town(tmp_path_factory.mktemp("town"), (LOCAL,), server=f'{SERVER}origins = ["{APP}"]\n') as made:
+    with owners_server(
+        tmp_path_factory.mktemp("owners"), (LOCAL,), server=f'{SERVER}origins = ["{APP}"]\n'
+    ) as made:
         yield made
 
 
@@ -48,7 +50,7 @@ def requests(built, owner):
 
 
 def asked(built, method, path, headers, body=b""):
-    with raw_line(built.stage.port) as line:
+    with raw_connection(built.server.port) as line:
         line.send(request(method, path, headers, body))
         return line.reply(head_only=method == "HEAD")
 
@@ -84,7 +86,7 @@ def test_what_a_form_can_send_is_refused_even_without_an_origin(alone, kind):
 
 @pytest.mark.requirement("F9")
 def test_a_named_origin_may_ask_first_and_then_use_every_endpoint(alone):
-    alone.furnish(LOCAL)
+    alone.populate(LOCAL)
     preflight = {"access-control-request-headers": "authorization, content-type", "origin": APP}
     for row, path, body in requests(alone, LOCAL):
         told = asked(alone, "OPTIONS", path, {**preflight, "access-control-request-method": row.method})
@@ -124,14 +126,14 @@ def test_a_named_origin_may_read_streams_and_errors(alone, path):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("town")) as made:
+    with owners_server(tmp_path_factory.mktemp("owners")) as made:
         yield made
 
 
 @pytest.mark.requirement("F9")
 def test_nothing_that_an_owner_does_with_the_ids_of_another_shows_or_changes_anything(built):
     """X1: neither in what is told nor in what is left."""
-    built.furnish("bob")
+    built.populate("bob")
     before = built.snapshot("bob")
     key = {"authorization": f"Bearer {built.keys['ann']}", **JSON}
     for row, path, body in requests(built, "bob"):
@@ -147,7 +149,7 @@ def test_nothing_that_an_owner_does_with_the_ids_of_another_shows_or_changes_any
 @pytest.mark.requirement("F9")
 def test_what_an_owner_names_like_the_thing_of_another_is_its_own(built):
     """X1: the same name of a session, the same key of a request, and an earlier answer of somebody else."""
-    session = built.furnish("bob").ids["session"][0]
+    session = built.populate("bob").ids["session"][0]
     before = built.snapshot("bob")
     ann = built.at("ann")
     made = built.call(ann.begin("hello annsmarmalade", session=session))
@@ -173,7 +175,7 @@ def test_what_an_owner_names_like_the_thing_of_another_is_its_own(built):
 
 @pytest.mark.requirement("F9")
 def test_words_of_others_are_not_found(built):
-    built.furnish("bob")
+    built.populate("bob")
     found = built.call(built.at("ann").get(f"/v1/sessions?q={MARKS['bob']}")).json
     assert found["data"] == []
     assert built.call(built.at("bob").get(f"/v1/sessions?q={MARKS['bob']}")).json["data"]
@@ -185,7 +187,7 @@ def test_words_of_others_are_not_found(built):
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory):
     limits = "drain = 0\nmax_body = 4000\nrequests_per_minute = 0\nmax_runs = 3\nmax_runs_per_owner = 2\n"
-    with town(tmp_path_factory.mktemp("town"), furnished=False, server=limits) as made:
+    with owners_server(tmp_path_factory.mktemp("owners"), populated=False, server=limits) as made:
         yield made
 
 
@@ -238,7 +240,7 @@ def test_runs_at_once_are_limited_for_each_owner_and_for_all_on_every_way_to_beg
 
 @pytest.mark.requirement("F9")
 def test_requests_in_a_minute_are_limited_for_each_owner_alone(tmp_path):
-    with town(tmp_path, furnished=False, server="drain = 0\nrequests_per_minute = 5\n") as made:
+    with owners_server(tmp_path, populated=False, server="drain = 0\nrequests_per_minute = 5\n") as made:
         replies = [made.call(made.at("ann").get("/v1/models")) for _ in range(7)]
         theirs = made.call(made.at("bob").get("/v1/models"))
         health = made.call(made.at("ann").get("/healthz"))

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from live_stage import PATIENCE
-from load_clients import Brittle, Crowd
-from server_process import lived
+from support.processes.server_process import run_process_scenario
+from support.server.live_server import PATIENCE
+from support.server.load_clients import Brittle, Crowd
 
 from turnbuckle.lab.script import Call, Finish
 
@@ -38,7 +38,7 @@ def test_two_hundred_streams_through_a_breaking_provider_lose_and_repeat_nothing
     model = Brittle()
     memory = []
 
-    async def scene(server):
+    async def scenario(server):
         await server.start()
         crowd = Crowd(server, time.monotonic() + SECONDS)
         playing = asyncio.create_task(crowd.play(CLIENTS))
@@ -49,7 +49,7 @@ def test_two_hundred_streams_through_a_breaking_provider_lose_and_repeat_nothing
         assert await server.stop() == 0
         return crowd.results
 
-    results = lived(scene, tmp_path, model, server=SERVER, gap=1.0)
+    results = run_process_scenario(scenario, tmp_path, model, server=SERVER, gap=1.0)
     told = {
         "streams": len(results),
         "outcomes": dict(Counter(result.outcome for result in results)),
@@ -85,7 +85,7 @@ def test_a_thousand_readers_that_wait_cost_little_and_each_gets_the_end(tmp_path
     def asks(request):
         return (Call("ask_user", {"question": "When?"}), Finish())
 
-    async def scene(server):
+    async def scenario(server):
         await server.start()
         run = await server.begin("wait")
         pending = []
@@ -119,7 +119,7 @@ def test_a_thousand_readers_that_wait_cost_little_and_each_gets_the_end(tmp_path
             await asyncio.gather(*readers)
         return before, after, over
 
-    before, after, over = lived(scene, tmp_path, asks, server=SERVER)
+    before, after, over = run_process_scenario(scenario, tmp_path, asks, server=SERVER)
     each = (after - before) / READERS
     record_property("memory of a reader kB", round(each / 1000, 1))
     assert len(over) == READERS

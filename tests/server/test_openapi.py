@@ -4,11 +4,11 @@ import re
 
 import msgspec
 import pytest
-from all_endpoints import DOCUMENT, ENDPOINTS, operations
-from document_checks import STREAM, check_answer, content_type_of
-from live_stage import Address
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from town import MARKS, leave_process, town
+from support.http.all_endpoints import DOCUMENT, ENDPOINTS, operations
+from support.http.document_checks import STREAM, check_answer, content_type_of
+from support.server.live_server import ApiClient
+from support.server.owners_server import MARKS, leave_process, owners_server
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.wire.openai_chat.parse_request import read_chat
@@ -22,7 +22,7 @@ BROUGHT = [{"type": "function", "function": {"name": "theirs"}}]
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    with town(tmp_path_factory.mktemp("town")) as made:
+    with owners_server(tmp_path_factory.mktemp("owners")) as made:
         yield made
 
 
@@ -41,7 +41,7 @@ def test_every_endpoint_of_the_table_is_in_the_document_once():
 
 @pytest.mark.requirement("F1")
 def test_the_server_gives_this_document_to_everybody(built):
-    reply = built.call(Address(built.stage.port).get("/openapi.json"))
+    reply = built.call(ApiClient(built.server.port).get("/openapi.json"))
     assert reply.status == 200
     served = reply.json
     served["info"]["version"] = DOCUMENT["info"]["version"]
@@ -138,15 +138,15 @@ EVERYTHING = {
 class Visitor:
     """Asks as one owner, and checks every answer against the document."""
 
-    def __init__(self, town, owner):
-        self.town = town
-        self.at = Address(town.stage.port, town.keys[owner])
+    def __init__(self, owners_server, owner):
+        self.owners = owners_server
+        self.at = ApiClient(owners_server.server.port, owners_server.keys[owner])
         self.seen = set()
 
     def __call__(self, method, path, json=None, *, raw=None, headers=None, query="", **ids):
         url = re.sub(r"\{(\w+)\}", lambda found: ids[found[1]], path) + query
         body = raw if json is None else msgspec.json.encode(json)
-        return self.town.call(self._ask(method, path, url, body, headers or {}))
+        return self.owners.call(self._ask(method, path, url, body, headers or {}))
 
     async def _ask(self, method, path, url, body, headers):
         async with self.at.client() as client:
@@ -261,7 +261,7 @@ def look_at_sessions(visit, things, session):
 @pytest.mark.requirement("F1", "F4", "F5")
 def test_every_kind_of_answer_is_given_and_is_what_the_document_says(built):
     visit = Visitor(built, "ann")
-    look_around(visit, built.furnish("ann"))
+    look_around(visit, built.populate("ann"))
     built.call(leave_process(built.at("ann"), ANN))
     for process in visit("GET", "/v1/processes")["data"]:
         visit("POST", "/v1/processes/{process}/stop", {}, process=process["id"])
@@ -278,7 +278,7 @@ def test_every_kind_of_answer_is_given_and_is_what_the_document_says(built):
 @pytest.mark.requirement("F4")
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_items_of_a_conversation_can_be_turned_page_by_page(built, order):
-    at, conversation = built.at("ann"), built.furnish("ann").ids["conversation"][0]
+    at, conversation = built.at("ann"), built.populate("ann").ids["conversation"][0]
     path = f"/v1/conversations/{conversation}/items?order={order}"
     whole = built.call(at.get(path)).json["data"]
     assert len(whole) == 2
@@ -292,7 +292,7 @@ def test_items_of_a_conversation_can_be_turned_page_by_page(built, order):
 @pytest.mark.requirement("F1", "F9")
 def test_problems_are_what_the_document_says(built):
     visit = Visitor(built, "ann")
-    session = built.furnish("ann").ids["session"][0]
+    session = built.populate("ann").ids["session"][0]
     visit("POST", "/v1/chat/completions", {"model": "agent", "messages": []})
     visit("POST", "/v1/chat/completions", {"model": "none", "messages": HELLO})
     visit(

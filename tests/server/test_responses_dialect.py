@@ -3,10 +3,10 @@
 import msgspec
 import openai
 import pytest
-from oracle import openai_client
-from told_responses import events, final, outline, response, told
-from told_runs import ALL, BIG, DONE, NOTICE, RESET, facts_of, items, run_named, whole
-from turn_facts import START, ask, burst
+from support.narrate.responses_output import events, final, outline, rendered, response
+from support.narrate.sample_runs import ALL, BIG, DONE, NOTICE, RESET, facts_of, items, run_named, whole
+from support.turns.turn_facts import START, ask, burst
+from support.wire.official_clients import openai_client
 
 from turnbuckle.narrate.fold import LEFT
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE
@@ -170,7 +170,7 @@ def test_what_a_tool_gave_is_told_in_the_words_that_the_model_was_told(name, hos
 
 @pytest.mark.requirement("F11")
 def test_calls_for_the_client_come_whole_and_without_an_output():
-    seen = events(told("handed over"))
+    seen = events(rendered("handed over"))
     pieces = [
         event["delta"]
         for event in seen
@@ -304,9 +304,9 @@ def test_a_failed_run_is_an_error_to_a_client_that_does_not_stream_and_a_respons
     reader.take(run_named("rate limited"))
     answer = reader.answer()
     assert (answer.status, answer.body["status"], answer.body["id"]) == (429, "failed", "resp_r")
-    told = dict(answer.headers)
-    assert (told["x-should-retry"], told["x-turnbuckle-outcome"]) == ("false", "failed")
-    assert "retry-after" not in told
+    rendered = dict(answer.headers)
+    assert (rendered["x-should-retry"], rendered["x-turnbuckle-outcome"]) == ("false", "failed")
+    assert "retry-after" not in rendered
     with pytest.raises(openai.RateLimitError) as caught:
         openai_client(msgspec.json.encode(answer.body), "application/json", answer.status).responses.create(
             model="m", input="Hi"

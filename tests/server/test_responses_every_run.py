@@ -5,22 +5,22 @@ from itertools import pairwise
 import msgspec
 import openai
 import pytest
-from oracle import openai_client
-from told_responses import CREATED, events, final, outline, response, told
-from told_runs import (
+from support.narrate.responses_output import CREATED, events, final, outline, rendered, response
+from support.narrate.sample_runs import (
     ALL,
     BROKEN,
     facts_of,
     notices_of,
     one_by_one,
-    played,
-    played_with_faults,
     run_named,
     shown,
+    simulated,
+    simulated_with_faults,
     tools_started,
     waited,
     whole,
 )
+from support.wire.official_clients import openai_client
 
 from turnbuckle.server.faces.responses.renderer import TOOL_ITEMS
 from turnbuckle.server.outcomes import ROWS
@@ -118,8 +118,8 @@ def _check_asides(facts, seen):
     """What happened beside the answer is told as it happens, and once more at the end."""
     asides = [event["turnbuckle"] for event in seen[2:-1] if event["type"] == "response.in_progress"]
     last = seen[-1]["response"]["turnbuckle"]
-    told = notices_of(facts)
-    assert [one["notice"] for one in asides if "notice" in one] == told == last.get("notices", [])
+    rendered = notices_of(facts)
+    assert [one["notice"] for one in asides if "notice" in one] == rendered == last.get("notices", [])
     people = [fact for fact in facts if isinstance(fact, ApprovalAsked | ApprovalAnswered)]
     ways = ["asked" if isinstance(fact, ApprovalAsked) else fact.verdict for fact in people]
     assert [(one["approval"]["id"], one["approval"]["status"]) for one in asides if "approval" in one] == [
@@ -181,7 +181,7 @@ def _check_tools(facts, seen, output):
 @pytest.mark.parametrize("name", ALL)
 def test_every_run_is_told_by_the_rules_of_the_wire(name, tools):
     run = run_named(name)
-    assert check_stream(run, told(name, tools=tools)) in STATUSES[facts_of(run)[-1].outcome.kind]
+    assert check_stream(run, rendered(name, tools=tools)) in STATUSES[facts_of(run)[-1].outcome.kind]
 
 
 @pytest.mark.requirement("F4", "C6", "E4")
@@ -191,7 +191,7 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
     name, tools, record_property
 ):
     count = 0
-    for fault, run in played_with_faults(name):
+    for fault, run in simulated_with_faults(name):
         count += 1
         data = whole(response(tools=tools), run)
         try:
@@ -207,7 +207,7 @@ def test_every_run_that_was_cut_killed_robbed_or_stopped_is_told_by_the_rules_of
 @pytest.mark.parametrize("protocol", ["openai_responses", "anthropic"])
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_protocol_of_the_provider_makes_no_difference_to_the_rules(name, protocol):
-    run = played(name, protocol=protocol)
+    run = simulated(name, protocol=protocol)
     assert check_stream(run, whole(response(), run)) in STATUSES[facts_of(run)[-1].outcome.kind]
 
 
@@ -215,7 +215,7 @@ def test_the_protocol_of_the_provider_makes_no_difference_to_the_rules(name, pro
 @BOTH
 @pytest.mark.parametrize("name", ALL)
 def test_any_grouping_of_the_items_gives_the_same_bytes(name, tools):
-    run, data = run_named(name), told(name, tools=tools)
+    run, data = run_named(name), rendered(name, tools=tools)
     assert one_by_one(response(tools=tools), run) == data
     for at in range(0, len(run), 3):
         reader = response(tools=tools)
@@ -227,7 +227,7 @@ def test_any_grouping_of_the_items_gives_the_same_bytes(name, tools):
     "name", ["one tool", "handed over", "a thought before the rest", "rate limited", "draft"]
 )
 def test_a_reader_that_comes_back_gets_exactly_what_follows_its_last_number(name):
-    run, pieces = run_named(name), told(name).split(b"\n\n")[:-1]
+    run, pieces = run_named(name), rendered(name).split(b"\n\n")[:-1]
     for number in range(len(pieces) + 1):
         reader = response(starting_after=number)
         rest = b"".join(piece + b"\n\n" for piece in pieces[number + 1 :])
@@ -242,7 +242,7 @@ def test_a_reader_that_comes_back_gets_exactly_what_follows_its_last_number(name
 @BOTH
 @pytest.mark.parametrize("name", ALL)
 def test_the_official_helper_takes_every_run(name, tools):
-    data = told(name, tools=tools)
+    data = rendered(name, tools=tools)
     written = [event["type"] for event in events(data)]
     body = events(data)[-1]["response"]
     with openai_client(data).responses.stream(model="m", input="Hi") as stream:
@@ -275,7 +275,7 @@ def test_the_official_package_reads_a_stream_and_the_plain_answer_to_the_same_re
 
 @pytest.mark.requirement("F4")
 def test_the_official_helper_goes_on_behind_a_number_over_a_whole_replay():
-    data = told("one tool")
+    data = rendered("one tool")
     client = openai_client(data)
     with client.responses.stream(response_id="resp_r", starting_after=9) as stream:
         assert [event.sequence_number for event in stream] == [
@@ -290,7 +290,7 @@ def test_a_wait_at_every_place_changes_nothing_and_has_a_number_to_come_back_to(
     reader = response()
     data = reader.open() + b"".join([reader.take([item]) + reader.beat(1.0) for item in run])
     numbers = [event["sequence_number"] for event in events(data)]
-    assert numbers == list(range(len(events(told(name))) + len(run) // 2))
+    assert numbers == list(range(len(events(rendered(name))) + len(run) // 2))
     with openai_client(data).responses.stream(model="m", input="Hi") as stream:
         got = stream.get_final_response()
     assert outline(got.to_dict()["output"]) == outline(final(name)["output"])
@@ -308,7 +308,7 @@ def test_only_what_is_stored_is_told(name):
     pieces = [reader.open()]
     for item in run:
         pieces += [reader.take([item]), reader.beat(1.0)]
-    assert b"".join(pieces) == told(name)
+    assert b"".join(pieces) == rendered(name)
 
 
 @pytest.mark.requirement("F4", "F5")
@@ -323,7 +323,7 @@ def test_the_farewell_of_a_server_has_a_number_that_nothing_else_gets():
     assert f"starting_after={numbers[-1]}" in seen[-1]["message"]
     again = response(starting_after=numbers[-1])
     later = [event["sequence_number"] for event in events(again.open() + again.take(run))]
-    assert later == list(range(numbers[-1] + 1, len(events(told("left and taken up")))))
+    assert later == list(range(numbers[-1] + 1, len(events(rendered("left and taken up")))))
     stopped = response(starting_after=numbers[-1])
     stopped.open()
     stopped.take(run[: left + 1])

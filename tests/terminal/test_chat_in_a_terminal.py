@@ -4,10 +4,10 @@ import json
 import re
 
 import pytest
-from commands import command
-from live_stage import door
-from served_folder import lab, lab_settings, served
-from terminal_stage import COLUMNS
+from support.processes.commands import command
+from support.processes.served_folder import lab_in_thread, lab_settings, served
+from support.server.live_server import gate
+from support.terminal.tmux import COLUMNS
 
 from turnbuckle.lab.script import Call, Finish, More, Say, Stall
 
@@ -79,7 +79,7 @@ def test_a_slash_offers_the_commands_and_tab_completes_one(terminal):
 @pytest.mark.requirement("H2")
 @pytest.mark.parametrize("how", ["alt-enter", "backslash", "paste"])
 def test_a_message_may_have_many_lines(how, terminal, tmp_path):
-    with lab(lambda request: (Say("Heard."), Finish())) as behind:
+    with lab_in_thread(lambda request: (Say("Heard."), Finish())) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)
@@ -124,7 +124,7 @@ def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(terminal, tmp_path):
             return (Say("Half a sentence"), Stall("forever"))
         return (Say("Here I am again."), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)
@@ -158,9 +158,9 @@ def test_consent_is_asked_for_in_place_and_the_exact_command_is_shown(answer, ma
 @pytest.mark.requirement("H2")
 def test_a_silence_shows_what_is_waited_for_and_leaves_no_trace(terminal, tmp_path):
     def model(request):
-        return (Say(FIRST), door(1), Say(SECOND), Finish())
+        return (Say(FIRST), gate(1), Say(SECOND), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)
@@ -178,11 +178,11 @@ def test_a_silence_shows_what_is_waited_for_and_leaves_no_trace(terminal, tmp_pa
 def test_a_chat_with_a_server_that_dies_comes_back_and_shows_what_was_missed_once(terminal, tmp_path):
     def model(request):
         if request.number == 1:
-            return (Say(FIRST), door(1), Finish())
-        return (Say(SECOND), door(2), Finish())
+            return (Say(FIRST), gate(1), Finish())
+        return (Say(SECOND), gate(2), Finish())
 
     (tmp_path / "home").mkdir()
-    with lab(model) as behind, served(tmp_path, lab_settings(behind.url)) as server:
+    with lab_in_thread(model) as behind, served(tmp_path, lab_settings(behind.url)) as server:
         chat = terminal(tmp_path / "home").turnbuckle("chat", "--server", server.url)
         chat.wait_for(READY)
         _enter(chat, "say it")
@@ -202,9 +202,9 @@ def test_a_chat_with_a_server_that_dies_comes_back_and_shows_what_was_missed_onc
 @pytest.mark.requirement("H2")
 def test_a_message_while_something_runs_waits_where_one_can_see_it(terminal, tmp_path):
     def model(request):
-        return (Say(f"Answer {request.number}."), door(request.number), Finish())
+        return (Say(f"Answer {request.number}."), gate(request.number), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)
@@ -246,9 +246,9 @@ def test_a_long_call_is_counted_while_it_streams(terminal, tmp_path):
         if any(message["role"] == "tool" for message in request.body["messages"]):
             return (Say("Done."), Finish())
         half = '{"path":"a.txt","content":"' + "x" * 5_000
-        return (Call("write_file", half, 500, closed=False), door(1), More('y"}'), Finish())
+        return (Call("write_file", half, 500, closed=False), gate(1), More('y"}'), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         chat = terminal().turnbuckle("chat")
         chat.wait_for(READY)

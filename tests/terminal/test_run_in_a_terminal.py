@@ -3,9 +3,9 @@
 import re
 
 import pytest
-from live_stage import door
-from served_folder import lab, lab_settings
-from terminal_stage import COLUMNS
+from support.processes.served_folder import lab_in_thread, lab_settings
+from support.server.live_server import gate
+from support.terminal.tmux import COLUMNS
 
 from turnbuckle.lab.script import Call, Finish, Say, Stall
 
@@ -37,9 +37,9 @@ def test_a_task_is_shown_as_it_happens_and_fits_80_columns(terminal, tmp_path):
 @pytest.mark.parametrize("before", ["Half a sen", "x" * 79, "wide 字" * 20], ids=["short", "edge", "wrapped"])
 def test_a_silence_shows_what_is_waited_for_and_leaves_no_trace(before, terminal, tmp_path):
     def model(request):
-        return (Say(before), door(1), Say("tence, whole."), Finish())
+        return (Say(before), gate(1), Say("tence, whole."), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         made = terminal().turnbuckle("run", "say something")
         made.wait_for(STATUS)
@@ -63,7 +63,7 @@ def test_a_stall_in_a_call_is_seen_while_it_lasts_and_told_in_one_line_afterward
 
 @pytest.mark.requirement("C6", "H2")
 def test_ctrl_c_stops_a_run_cleanly_and_says_so(terminal, tmp_path):
-    with lab(lambda request: (Say("Half a sentence"), Stall("forever"))) as behind:
+    with lab_in_thread(lambda request: (Say("Half a sentence"), Stall("forever"))) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         made = terminal().turnbuckle("run", "say something")
         made.wait_for("Half a sentence")
@@ -102,7 +102,7 @@ def test_a_dumb_terminal_gets_no_escape_codes(terminal, tmp_path):
             )  # others show a status line meanwhile
         return (Call("list_files", {"path": "."}), Finish())
 
-    with lab(model) as behind:
+    with lab_in_thread(model) as behind:
         _settings(tmp_path, lab_settings(behind.url))
         made = terminal(TERM="dumb").turnbuckle("run", "say something")
         assert made.code() == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.lab.clock import RealClock
 from turnbuckle.tools.background import MOST, RECORD, TOLD, Processes, ProcessRecord, lost_note, name_of
@@ -23,7 +23,7 @@ FAMILY = "exec 3>alive; (setsid sleep 300 &); sleep 300 & echo up >&3; echo begu
 SERVER = """
 import os, signal, sys
 from pathlib import Path
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 box = Toolbox(Path(sys.argv[1])).with_settings(key="k")
 Path(sys.argv[1], "alive").rename(box.workspace / "alive")
 assert box.do("shell", command=sys.argv[2], background=True).ok

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.confine import open_file, place_of
 from turnbuckle.tools.spec import ToolError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.turn.consent import written
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext, ToolError, tool

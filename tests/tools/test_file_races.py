@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import file_writer
 import pytest
-from toolbox import Toolbox
+from support.tools import write_process
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools import atomic, file_locks
 from turnbuckle.tools.confine import place_of
@@ -55,7 +55,7 @@ def test_two_runs_that_change_one_file_lose_no_change_that_they_report(
     (box.workspace / "link").symlink_to("a.txt")
     (box.workspace / "folder").symlink_to(".")
     calls = [
-        (run, tool, {"path": path, **file_writer.arguments(tool, run, number)})
+        (run, tool, {"path": path, **write_process.arguments(tool, run, number)})
         for number in range(CHANGES)
         for run, path in zip("AB", paths, strict=True)
     ]
@@ -79,7 +79,7 @@ def test_two_processes_that_change_one_file_lose_no_change_that_they_report(box,
     paths = os.pathsep.join(sys.path)
     writers = [
         subprocess.Popen(
-            [sys.executable, file_writer.__file__, str(tmp_path), run, tool, str(CHANGES)],
+            [sys.executable, write_process.__file__, str(tmp_path), run, tool, str(CHANGES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -220,7 +220,7 @@ def test_names_that_differ_in_case_alone_have_one_lock(box):
 def test_a_writer_that_is_stopped_while_it_waits_for_another_changes_nothing(box):
     (box.workspace / "a.txt").write_text("old")
 
-    async def scene() -> ToolOutcome:
+    async def scenario() -> ToolOutcome:
         stop = asyncio.Event()
         with place_of(box.context, "a.txt") as place, file_locks.locked(place, threading.Event()):
             context = replace(box.context, stop=stop)
@@ -232,7 +232,7 @@ def test_a_writer_that_is_stopped_while_it_waits_for_another_changes_nothing(box
             stop.set()
             return await waiting
 
-    outcome = asyncio.run(scene())
+    outcome = asyncio.run(scenario())
     assert outcome.status in ("failed", "killed")
     assert outcome.survivors == ()
     assert (box.workspace / "a.txt").read_text() == "old"

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.atomic import replaced
 from turnbuckle.tools.builtin import BUILT_IN

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loop_watch import LONGEST, held_while
-from toolbox import Toolbox
+from support.server.loop_watch import LONGEST, held_while
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.builtin import web as fetching
 from turnbuckle.tools.builtin.page_worker import CHARSETS, decoded, text_of_html

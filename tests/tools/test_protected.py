@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.tools.confine import MAX_DEPTH

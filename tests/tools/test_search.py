@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.builtin.search import search_files
 from turnbuckle.tools.spec import Tool

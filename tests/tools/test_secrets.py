@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.app import open_app
 from turnbuckle.config import load, routes_of, secrets_of

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.builtin import shell as shell_module
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -21,7 +21,7 @@ FAMILY = "exec 3>alive; (setsid sleep 300 &); sleep 300 & echo up >&3; echo begu
 SERVER = """
 import asyncio, sys
 from pathlib import Path
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 box = Toolbox(Path(sys.argv[1]))
 Path(sys.argv[1], "alive").rename(box.workspace / "alive")
 box.do("shell", command=sys.argv[2])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from toolbox import Toolbox
+from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.builtin.page_worker import text_of_html
 from turnbuckle.tools.builtin.web import LARGEST_BODY, PublicResolver, is_public

@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
+from support.turns.turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
 
 from turnbuckle.turn import approvals as asking
 from turnbuckle.turn.budget import seconds_used

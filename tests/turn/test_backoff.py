@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from turn_facts import POLICY
+from support.turns.turn_facts import POLICY
 
 from turnbuckle.turn.facts import Retry
 from turnbuckle.turn.recover import Broken, decide

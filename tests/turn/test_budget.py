@@ -3,9 +3,9 @@
 from functools import partial
 
 import pytest
-import turn_facts
 from msgspec.structs import replace
-from turn_facts import RESET, START, after, ask, burst, recorded, said
+from support.turns import turn_facts
+from support.turns.turn_facts import RESET, START, after, ask, burst, recorded, said
 
 from turnbuckle.turn import budget
 from turnbuckle.turn.fold import TurnFold

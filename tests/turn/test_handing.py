@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from msgspec.structs import replace
-from turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
+from support.turns.turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded
 
 from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.commands import CallModel, Record, RunTool

@@ -1,7 +1,20 @@
 """The turn, fact by fact: where each one leads, and what is due there."""
 
 import pytest
-from turn_facts import MAIN, OTHER, RESET, START, TWO, USER, after, ask, burst, called, recorded, said
+from support.turns.turn_facts import (
+    MAIN,
+    OTHER,
+    RESET,
+    START,
+    TWO,
+    USER,
+    after,
+    ask,
+    burst,
+    called,
+    recorded,
+    said,
+)
 
 from turnbuckle.reply.draft import Draft
 from turnbuckle.turn.commands import CallModel, Record, RunTool

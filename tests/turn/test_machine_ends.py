@@ -1,7 +1,7 @@
 """The turn through crashes, stops and limits."""
 
 import pytest
-from turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded, said
+from support.turns.turn_facts import MAIN, RESET, START, TOOLS, after, ask, burst, called, recorded, said
 
 from turnbuckle.turn.commands import CallModel, RunTool, SettleTool
 from turnbuckle.turn.facts import (

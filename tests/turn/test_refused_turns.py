@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from turn_facts import MAIN, OTHER, START, TWO, USER, after, ask, burst, called, recorded, said
+from support.turns.turn_facts import MAIN, OTHER, START, TWO, USER, after, ask, burst, called, recorded, said
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.turn.commands import CallModel

@@ -2,7 +2,19 @@
 
 import pytest
 from msgspec.structs import replace
-from turn_facts import MAIN, OTHER, RESET, START, TOOLS, TWO, after, ask, burst, called, recorded
+from support.turns.turn_facts import (
+    MAIN,
+    OTHER,
+    RESET,
+    START,
+    TOOLS,
+    TWO,
+    after,
+    ask,
+    burst,
+    called,
+    recorded,
+)
 
 from turnbuckle.turn.commands import CallModel
 from turnbuckle.turn.facts import GiveUp, ModelAsked, ToolFinished

@@ -8,7 +8,19 @@ from itertools import product
 
 import pytest
 from msgspec.structs import replace
-from turn_facts import MAIN, OTHER, RESET, START, TOOLS, after, ask, burst, called, recorded, said
+from support.turns.turn_facts import (
+    MAIN,
+    OTHER,
+    RESET,
+    START,
+    TOOLS,
+    after,
+    ask,
+    burst,
+    called,
+    recorded,
+    said,
+)
 
 from turnbuckle.turn.commands import CallModel, RunTool
 from turnbuckle.turn.facts import ToolFinished, ToolStarted, UserSpoke
@@ -80,7 +92,7 @@ ONE = replace(Policy((MAIN,), TOOLS), closed=True)
 BOTH = replace(Policy((MAIN, OTHER), TOOLS), closed=True)
 
 
-def played(word, policy, spoken=()):
+def run_scenario(word, policy, spoken=()):
     """A model that says the replies of a word over and over; the fold, and how often it was asked."""
     fold = after(START, policy=policy)
     number = 0
@@ -113,7 +125,7 @@ def test_every_short_word_of_broken_replies_ends_after_a_few_calls(policy):
     counts = {}
     words = [*product(ALPHABET, repeat=1), *product(ALPHABET, repeat=2), *product(DISTINCT, repeat=3)]
     for word in words:
-        fold, counts[word] = played(word, policy)
+        fold, counts[word] = run_scenario(word, policy)
         assert fold.turn.phase == "ended"
     worst = max(counts, key=counts.__getitem__)
     assert counts[worst] <= FEW * len(policy.routes), (worst, counts[worst])
@@ -121,7 +133,7 @@ def test_every_short_word_of_broken_replies_ends_after_a_few_calls(policy):
 
 @pytest.mark.requirement("B6", "B17")
 def test_a_new_sentence_in_front_of_the_same_cut_call_refills_nothing():
-    counts = {word: played((word,), ONE)[1] for word in ("cut shell", "text, cut shell")}
+    counts = {word: run_scenario((word,), ONE)[1] for word in ("cut shell", "text, cut shell")}
     assert counts == {"cut shell": 4, "text, cut shell": 4}
 
 
@@ -158,7 +170,7 @@ def _wish(at=2.5):
 def test_what_a_person_says_reaches_the_model_within_three_calls(word):
     if word in (("a pause",), ("empty, length",)):
         word = (*word, "the same text, reset")
-    fold, number = played(word, ONE, spoken=(_wish(),))
+    fold, number = run_scenario(word, ONE, spoken=(_wish(),))
     told = [message for message in fold.turn.messages if message.role == "user" and not message.note]
     if number > 4:
         assert [text_of(message.parts) for message in told][1:] == ["Write to b.txt instead."]

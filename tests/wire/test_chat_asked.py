@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import completion_create_params as official
 from pydantic import TypeAdapter
-from request_bodies import any_json, assert_read_or_refused, drained, with_one_change
+from support.wire.request_bodies import any_json, assert_read_or_refused, drained, with_one_change
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, TextPart

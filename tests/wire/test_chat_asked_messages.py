@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from request_bodies import texts
+from support.wire.request_bodies import texts
 
 from turnbuckle.reply.repair import repair
 from turnbuckle.vocab.failure import Failure

@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from recorded import ALL, IDS, transcripts
+from support.wire.transcript_files import ALL, IDS, transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from openai.types.responses import Response
 from openai.types.responses import response_create_params as official
 from pydantic import TypeAdapter
-from request_bodies import any_json, assert_read_or_refused, drained, with_one_change
+from support.wire.request_bodies import any_json, assert_read_or_refused, drained, with_one_change
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message, TextPart

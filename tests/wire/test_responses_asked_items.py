@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.responses import ResponseInputItemParam, ResponseItem
 from pydantic import TypeAdapter
-from request_bodies import texts
+from support.wire.request_bodies import texts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.message import message_of

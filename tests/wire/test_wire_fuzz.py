@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import ALL, transcripts
+from support.wire.transcript_files import ALL, transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict

@@ -6,9 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_scenes import CONSENT, LAST, stages
-from live_stage import Address, Stage, eventually, played, provider, run, served
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import (
+    ApiClient,
+    LiveServer,
+    eventually,
+    lab_provider,
+    run,
+    run_scenario,
+    serve_live,
+)
+from support.server.scripted_models import CONSENT, LAST, model_by_phase
 
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
@@ -23,7 +31,7 @@ def done(folder: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-async def pending(server: Address, run: str) -> dict[str, Any]:
+async def pending(server: ApiClient, run: str) -> dict[str, Any]:
     """Wait until the run asks, and give what it asks."""
     async with server.listen(f"/v1/runs/{run}/events") as reader:
         await reader.until(b"event: approval_asked")
@@ -31,15 +39,15 @@ async def pending(server: Address, run: str) -> dict[str, Any]:
     return one
 
 
-async def answer(server: Address, asked: dict[str, Any], decision: str, text: str = ""):
+async def answer(server: ApiClient, asked: dict[str, Any], decision: str, text: str = ""):
     return await server.post(
         f"/v1/runs/{asked['run']}/approvals/{asked['id']}", {"decision": decision, "text": text}
     )
 
 
-def told_to_model(stage: Stage) -> str:
+def told_to_model(live: LiveServer) -> str:
     """What the provider was told of the call, in its last request."""
-    results = [item["content"] for item in stage.lab.requests[-1].body["messages"] if item["role"] == "tool"]
+    results = [item["content"] for item in live.lab.requests[-1].body["messages"] if item["role"] == "tool"]
     return "\n".join(results)
 
 
@@ -47,24 +55,24 @@ def told_to_model(stage: Stage) -> str:
 def test_what_is_asked_is_seen_everywhere_and_another_client_answers_it(tmp_path: Path):
     """C22, X5."""
 
-    async def scene(stage: Stage):
-        async with stage.listen("/v1/chat/completions", CHAT) as chat:
-            asked = await pending(stage, chat.run)
+    async def scenario(live: LiveServer):
+        async with live.listen("/v1/chat/completions", CHAT) as chat:
+            asked = await pending(live, chat.run)
             await chat.until(b'"status":"asked"')
             await chat.until(b"Waiting for consent")
-            view = await stage.run(chat.run)
-            everywhere = (await stage.get("/v1/approvals")).json["data"]
-            [line] = (await stage.get("/v1/runs")).json["data"]
+            view = await live.run(chat.run)
+            everywhere = (await live.get("/v1/approvals")).json["data"]
+            [line] = (await live.get("/v1/runs")).json["data"]
             assert line["status"] == "waiting_for_approval"
-            answered = await answer(stage, asked, "allow")
+            answered = await answer(live, asked, "allow")
             frames = await chat.rest()
-        events = await stage.events(chat.run)
-        after = (await stage.get(f"/v1/runs/{chat.run}/approvals")).json["data"]
-        nothing = (await stage.get("/v1/approvals")).json["data"]
+        events = await live.events(chat.run)
+        after = (await live.get(f"/v1/runs/{chat.run}/approvals")).json["data"]
+        nothing = (await live.get("/v1/approvals")).json["data"]
         return asked, view, everywhere, answered, frames, events, after, nothing
 
-    asked, view, everywhere, answered, frames, events, after, nothing = played(
-        scene, tmp_path, stages(), tools=ASK
+    asked, view, everywhere, answered, frames, events, after, nothing = run_scenario(
+        scenario, tmp_path, model_by_phase(), tools=ASK
     )
     assert (asked["kind"], asked["tool"], asked["status"]) == ("approval", "shell", "pending")
     assert asked["arguments"] == {"command": CONSENT}
@@ -90,13 +98,13 @@ def test_what_is_asked_is_seen_everywhere_and_another_client_answers_it(tmp_path
 
 @pytest.mark.requirement("D8", "F5")
 def test_what_is_denied_does_not_run_and_the_model_is_told_why(tmp_path: Path):
-    async def scene(stage: Stage):
-        name = await stage.begin("consent")
-        answered = await answer(stage, await pending(stage, name), "deny", "use the other file")
-        view = await stage.ended(name)
-        return answered.json, view, told_to_model(stage), [frame.event for frame in await stage.events(name)]
+    async def scenario(live: LiveServer):
+        name = await live.begin("consent")
+        answered = await answer(live, await pending(live, name), "deny", "use the other file")
+        view = await live.ended(name)
+        return answered.json, view, told_to_model(live), [frame.event for frame in await live.events(name)]
 
-    answered, view, told, kinds = played(scene, tmp_path, stages(), tools=ASK)
+    answered, view, told, kinds = run_scenario(scenario, tmp_path, model_by_phase(), tools=ASK)
     assert answered["status"] == "denied"
     assert (view["status"], view["output"]) == ("completed", LAST)
     assert "Not allowed, and not run" in told
@@ -111,16 +119,16 @@ def test_what_is_asked_outlives_a_restart_and_is_answered_behind_it(
     decision: str, runs: list[str], tmp_path: Path
 ):
     async def main():
-        async with provider(stages()) as behind:
-            async with served(tmp_path, behind, tools=ASK, server="drain = 0") as stage:
-                name = await stage.begin("consent")
-                before = await pending(stage, name)
-            async with served(tmp_path, behind, tools=ASK, server="drain = 0") as stage:
-                after = await pending(stage, name)
-                everywhere = (await stage.get("/v1/approvals")).json["data"]
-                answered = await answer(stage, after, decision)
-                view = await stage.ended(name)
-                kinds = [frame.event for frame in await stage.events(name)]
+        async with lab_provider(model_by_phase()) as behind:
+            async with serve_live(tmp_path, behind, tools=ASK, server="drain = 0") as live:
+                name = await live.begin("consent")
+                before = await pending(live, name)
+            async with serve_live(tmp_path, behind, tools=ASK, server="drain = 0") as live:
+                after = await pending(live, name)
+                everywhere = (await live.get("/v1/approvals")).json["data"]
+                answered = await answer(live, after, decision)
+                view = await live.ended(name)
+                kinds = [frame.event for frame in await live.events(name)]
                 return before, after, everywhere, answered, view, kinds
 
     before, after, everywhere, answered, view, kinds = run(main())
@@ -137,7 +145,7 @@ def test_what_is_asked_outlives_a_restart_and_is_answered_behind_it(
 def test_what_is_asked_and_what_was_answered_outlive_a_kill(tmp_path: Path):
     """S12, X8. Killed while it waits, then right behind the answer, before anything of it was done."""
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         name = await server.begin("consent")
         before = await pending(server, name)
@@ -154,7 +162,9 @@ def test_what_is_asked_and_what_was_answered_outlive_a_kill(tmp_path: Path):
         kinds = [frame.event for frame in await server.events(name)]
         return before, after, between, view, again, kinds, await server.stop()
 
-    before, after, between, view, again, kinds, code = lived(scene, tmp_path, stages(), tools=ASK)
+    before, after, between, view, again, kinds, code = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), tools=ASK
+    )
     assert code == 0
     assert before == after
     assert between == []
@@ -171,15 +181,17 @@ def test_what_is_asked_and_what_was_answered_outlive_a_kill(tmp_path: Path):
 def test_what_nobody_answers_expires_and_nothing_runs(tmp_path: Path):
     """X6."""
 
-    async def scene(stage: Stage):
-        name = await stage.begin("consent")
-        asked = await pending(stage, name)
-        view = await stage.ended(name)
-        late = await answer(stage, asked, "allow")
-        [after] = (await stage.get(f"/v1/runs/{name}/approvals")).json["data"]
-        return asked, view, late, after, told_to_model(stage)
+    async def scenario(live: LiveServer):
+        name = await live.begin("consent")
+        asked = await pending(live, name)
+        view = await live.ended(name)
+        late = await answer(live, asked, "allow")
+        [after] = (await live.get(f"/v1/runs/{name}/approvals")).json["data"]
+        return asked, view, late, after, told_to_model(live)
 
-    asked, view, late, after, told = played(scene, tmp_path, stages(), tools=f"{ASK}\nanswer_seconds = 0.3")
+    asked, view, late, after, told = run_scenario(
+        scenario, tmp_path, model_by_phase(), tools=f"{ASK}\nanswer_seconds = 0.3"
+    )
     assert asked["expires_at"] > asked["asked_at"]
     assert (view["status"], view["approvals"]) == ("completed", [])
     assert after["status"] == "expired"
@@ -191,17 +203,17 @@ def test_what_nobody_answers_expires_and_nothing_runs(tmp_path: Path):
 
 @pytest.mark.requirement("D8", "F5")
 def test_of_many_answers_at_once_one_counts_and_later_ones_change_nothing(tmp_path: Path):
-    async def scene(stage: Stage):
-        name = await stage.begin("consent")
-        asked = await pending(stage, name)
-        at_once = await asyncio.gather(*(answer(stage, asked, ("allow", "deny")[n % 2]) for n in range(10)))
-        await stage.ended(name)
-        later = await answer(stage, asked, "deny")
-        [after] = (await stage.get(f"/v1/runs/{name}/approvals")).json["data"]
-        kinds = [frame.event for frame in await stage.events(name)]
+    async def scenario(live: LiveServer):
+        name = await live.begin("consent")
+        asked = await pending(live, name)
+        at_once = await asyncio.gather(*(answer(live, asked, ("allow", "deny")[n % 2]) for n in range(10)))
+        await live.ended(name)
+        later = await answer(live, asked, "deny")
+        [after] = (await live.get(f"/v1/runs/{name}/approvals")).json["data"]
+        kinds = [frame.event for frame in await live.events(name)]
         return at_once, later, after, kinds
 
-    at_once, later, after, kinds = played(scene, tmp_path, stages(), tools=ASK)
+    at_once, later, after, kinds = run_scenario(scenario, tmp_path, model_by_phase(), tools=ASK)
     assert sorted(reply.status for reply in at_once) == [200, *[409] * 9]
     [counted] = [reply.json for reply in at_once if reply.status == 200]
     assert counted == after
@@ -219,15 +231,15 @@ def curious(request: LabRequest) -> Iterable[ScriptItem]:
 
 @pytest.mark.requirement("D8", "F5")
 def test_a_question_is_answered_in_words_and_only_in_words(tmp_path: Path):
-    async def scene(stage: Stage):
-        name = await stage.begin("ask me")
-        asked = await pending(stage, name)
-        wrong = [await answer(stage, asked, decision) for decision in ("allow", "deny", "perhaps")]
-        right = await answer(stage, asked, "answer", "Red.")
-        view = await stage.ended(name)
-        return asked, wrong, right, view, told_to_model(stage)
+    async def scenario(live: LiveServer):
+        name = await live.begin("ask me")
+        asked = await pending(live, name)
+        wrong = [await answer(live, asked, decision) for decision in ("allow", "deny", "perhaps")]
+        right = await answer(live, asked, "answer", "Red.")
+        view = await live.ended(name)
+        return asked, wrong, right, view, told_to_model(live)
 
-    asked, wrong, right, view, told = played(scene, tmp_path, curious)
+    asked, wrong, right, view, told = run_scenario(scenario, tmp_path, curious)
     assert (asked["kind"], asked["question"]) == ("question", "Red or blue?")
     assert [reply.status for reply in wrong] == [400] * 3
     assert {reply.error["param"] for reply in wrong} == {"decision"}
@@ -238,18 +250,18 @@ def test_a_question_is_answered_in_words_and_only_in_words(tmp_path: Path):
 
 @pytest.mark.requirement("D8", "F5")
 def test_a_call_is_not_answered_in_words_and_what_was_not_asked_is_unknown(tmp_path: Path):
-    async def scene(stage: Stage):
-        name = await stage.begin("consent")
-        asked = await pending(stage, name)
-        wrong = await answer(stage, asked, "answer", "yes")
-        unknown = await answer(stage, {**asked, "id": "nothing"}, "allow")
-        stranger = await answer(stage, {**asked, "run": "r20990101-000000-ffffff"}, "allow")
-        still = (await stage.run(name))["status"]
-        await stage.post(f"/v1/runs/{name}/stop")
-        await eventually(lambda: not len(stage.service.slots))
+    async def scenario(live: LiveServer):
+        name = await live.begin("consent")
+        asked = await pending(live, name)
+        wrong = await answer(live, asked, "answer", "yes")
+        unknown = await answer(live, {**asked, "id": "nothing"}, "allow")
+        stranger = await answer(live, {**asked, "run": "r20990101-000000-ffffff"}, "allow")
+        still = (await live.run(name))["status"]
+        await live.post(f"/v1/runs/{name}/stop")
+        await eventually(lambda: not len(live.service.slots))
         return wrong, unknown, stranger, still
 
-    wrong, unknown, stranger, still = played(scene, tmp_path, stages(), tools=ASK)
+    wrong, unknown, stranger, still = run_scenario(scenario, tmp_path, model_by_phase(), tools=ASK)
     assert (wrong.status, wrong.error["param"]) == (400, "decision")
     assert (unknown.status, unknown.error["code"]) == (404, "approval_not_found")
     assert (stranger.status, stranger.error["code"]) == (404, "run_not_found")
@@ -259,8 +271,8 @@ def test_a_call_is_not_answered_in_words_and_what_was_not_asked_is_unknown(tmp_p
 
 @pytest.mark.requirement("D8", "F9")
 def test_everybody_sees_only_what_waits_for_themselves(tmp_path: Path):
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(live: LiveServer):
+        ann, bob = live.owner("ann"), live.owner("bob")
         mine, yours = await ann.begin("consent 1"), await bob.begin("consent 2")
         of_ann, of_bob = await pending(ann, mine), await pending(bob, yours)
         lists = [(await one.get("/v1/approvals")).json["data"] for one in (ann, bob)]
@@ -269,7 +281,7 @@ def test_everybody_sees_only_what_waits_for_themselves(tmp_path: Path):
         await ann.ended(mine)
         return of_ann, of_bob, lists, foreign, own, ann.id
 
-    of_ann, of_bob, lists, foreign, own, key = played(scene, tmp_path, stages(), tools=ASK)
+    of_ann, of_bob, lists, foreign, own, key = run_scenario(scenario, tmp_path, model_by_phase(), tools=ASK)
     assert lists == [[of_ann], [of_bob]]
     assert foreign.status == 404
     assert own.json["answered_by"] == key

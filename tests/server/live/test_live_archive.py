@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from live_stage import played, said_in
+from support.server.live_server import run_scenario, said_in
 
 from turnbuckle.app import compact_journal
 from turnbuckle.config import load
@@ -21,71 +21,71 @@ def plain(request):
     return (Say("Fine."), Finish("stop"))
 
 
-async def talked(stage, session="talk", text="how are you"):
-    reply = await stage.post(f"/v1/sessions/{session}/messages", {"input": text})
+async def talked(server, session="talk", text="how are you"):
+    reply = await server.post(f"/v1/sessions/{session}/messages", {"input": text})
     assert reply.status == 202
-    await stage.ended(reply.json["id"])
+    await server.ended(reply.json["id"])
     return reply.json["id"]
 
 
-async def told(stage, session):
-    page = (await stage.get(f"/v1/sessions/{session}/messages")).json
+async def told(server, session):
+    page = (await server.get(f"/v1/sessions/{session}/messages")).json
     return [(message["role"], message["text"]) for message in page["data"]]
 
 
-async def sent(stage, body, query="", content_type=LINES):
-    async with stage.client() as client:
-        headers = stage._headers({"content-type": content_type})
+async def sent(server, body, query="", content_type=LINES):
+    async with server.client() as client:
+        headers = server._headers({"content-type": content_type})
         return await client.ask("POST", f"/v1/sessions/import{query}", body=body, headers=headers)
 
 
 @pytest.mark.requirement("G7")
 def test_an_exported_session_comes_in_again_and_goes_on(tmp_path):
-    async def scene(stage):
-        await talked(stage)
-        exported = await stage.get("/v1/sessions/talk/export")
+    async def scenario(server):
+        await talked(server)
+        exported = await server.get("/v1/sessions/talk/export")
         assert (exported.status, exported.headers["content-type"]) == (200, LINES)
         assert all(msgspec.json.decode(line) for line in exported.body.splitlines())
-        copy = await sent(stage, exported.body)
+        copy = await sent(server, exported.body)
         assert copy.status == 201
         assert copy.json["id"] != "talk"
-        assert await told(stage, copy.json["id"]) == await told(stage, "talk")
-        await talked(stage, copy.json["id"], "and now")
-        history = [message["content"] for message in stage.lab.requests[-1].body["messages"]]
+        assert await told(server, copy.json["id"]) == await told(server, "talk")
+        await talked(server, copy.json["id"], "and now")
+        history = [message["content"] for message in server.lab.requests[-1].body["messages"]]
         assert "how are you" in history
-        assert (await stage.ask("DELETE", "/v1/sessions/talk")).status == 200
-        again = await sent(stage, exported.body)
+        assert (await server.ask("DELETE", "/v1/sessions/talk")).status == 200
+        again = await sent(server, exported.body)
         assert (again.status, again.json["id"]) == (201, "talk")
-        named = await sent(stage, exported.body, "?id=other", "application/json")
+        named = await sent(server, exported.body, "?id=other", "application/json")
         assert (named.status, named.json["id"]) == (201, "other")
-        assert (await sent(stage, exported.body, "?id=other")).status == 409
+        assert (await sent(server, exported.body, "?id=other")).status == 409
 
-    played(scene, tmp_path, plain)
+    run_scenario(scenario, tmp_path, plain)
 
 
 @pytest.mark.requirement("G7", "F9")
 def test_what_is_wrong_is_refused_and_nothing_of_it_is_there(tmp_path):
-    async def scene(stage):
-        await talked(stage)
-        whole = (await stage.get("/v1/sessions/talk/export")).body
-        before = (await stage.get("/v1/sessions")).body
+    async def scenario(server):
+        await talked(server)
+        whole = (await server.get("/v1/sessions/talk/export")).body
+        before = (await server.get("/v1/sessions")).body
         for body in (b"", b"{}", whole[:-50], whole.replace(b'"version":1', b'"version":9', 1)):
-            refused = await sent(stage, body)
+            refused = await sent(server, body)
             assert (refused.status, refused.json["error"]["code"]) == (400, "import_refused")
-        assert (await sent(stage, whole, "?id=no/such")).status == 400
-        assert (await sent(stage, whole, "?id=import")).status == 400
-        assert (await sent(stage, whole, content_type="text/plain")).status == 415
-        assert (await stage.ask("POST", "/v1/runs", {"input": "x"}, content_type=LINES)).status == 415
-        assert (await stage.get("/v1/sessions")).body == before
-        assert (await stage.get("/v1/sessions/nobody/export")).status == 404
+        assert (await sent(server, whole, "?id=no/such")).status == 400
+        assert (await sent(server, whole, "?id=import")).status == 400
+        assert (await sent(server, whole, content_type="text/plain")).status == 415
+        assert (await server.ask("POST", "/v1/runs", {"input": "x"}, content_type=LINES)).status == 415
+        assert (await server.get("/v1/sessions")).body == before
+        assert (await server.get("/v1/sessions/nobody/export")).status == 404
 
-    played(scene, tmp_path, plain)
+    run_scenario(scenario, tmp_path, plain)
 
 
 @pytest.mark.requirement("G7", "F9")
 def test_each_owner_exports_only_what_is_its_own_and_owns_what_it_imports(tmp_path):
-    async def scene(stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server):
+        ann, bob = server.owner("ann"), server.owner("bob")
         await talked(ann)
         assert (await bob.get("/v1/sessions/talk/export")).status == 404
         exported = (await ann.get("/v1/sessions/talk/export")).body
@@ -97,7 +97,7 @@ def test_each_owner_exports_only_what_is_its_own_and_owns_what_it_imports(tmp_pa
         assert len(await told(bob, "talk")) == 4
         assert len(await told(ann, "talk")) == 2
 
-    played(scene, tmp_path, plain)
+    run_scenario(scenario, tmp_path, plain)
 
 
 @pytest.mark.requirement("E4")
@@ -105,27 +105,27 @@ def test_a_client_that_comes_back_after_its_events_were_merged_gets_a_reset_and_
     """Scenario C3: an id older than what is kept gets an explicit reset with a snapshot."""
     seen = {}
 
-    async def first(stage):
-        seen["run"] = run = await talked(stage)
-        seen["events"] = await stage.events(run)
-        reply = await stage.post("/v1/responses", {"model": "agent", "input": "hello"})
+    async def first(server):
+        seen["run"] = run = await talked(server)
+        seen["events"] = await server.events(run)
+        reply = await server.post("/v1/responses", {"model": "agent", "input": "hello"})
         seen["response"] = reply.json["id"]
-        stream = await stage.read(f"/v1/responses/{reply.json['id']}?stream=true")
+        stream = await server.read(f"/v1/responses/{reply.json['id']}?stream=true")
         seen["numbers"] = [event.json["sequence_number"] for event in stream]
 
-    played(first, tmp_path, chatty)
+    run_scenario(first, tmp_path, chatty)
     file = tmp_path / "turnbuckle.toml"
     changes = {"session.keep_deltas_days": 1e-9}
     compacted = asyncio.run(compact_journal(load(file, environment={}, changes=changes)))
     assert compacted is not None
     assert compacted.swept.merged == 2
 
-    async def second(stage):
+    async def second(server):
         run, before = seen["run"], seen["events"]
         text = said_in(before)
         resets = 0
         for cursor in [int(event.id) for event in before]:
-            events = await stage.events(run, cursor)
+            events = await server.events(run, cursor)
             kept = [event for event in before if int(event.id) <= cursor]
             if events and events[0].event == "reset":
                 resets += 1
@@ -137,10 +137,10 @@ def test_a_client_that_comes_back_after_its_events_were_merged_gets_a_reset_and_
                 assert said_in(kept) + said_in(events) == text
         assert resets > 1
         address = f"/v1/responses/{seen['response']}"
-        refused = await stage.get(f"{address}?stream=true&starting_after={seen['numbers'][5]}")
+        refused = await server.get(f"{address}?stream=true&starting_after={seen['numbers'][5]}")
         assert (refused.status, refused.json["error"]["code"]) == (400, "events_not_kept")
-        whole = await stage.read(f"{address}?stream=true")
+        whole = await server.read(f"{address}?stream=true")
         assert whole[-1].event == "response.completed"
-        assert whole[-1].json["response"]["output"] == (await stage.get(address)).json["output"]
+        assert whole[-1].json["response"]["output"] == (await server.get(address)).json["output"]
 
-    played(second, tmp_path, chatty)
+    run_scenario(second, tmp_path, chatty)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from campaigning.play import campaign
 from campaigning.world import Broken, Seen
-from live_stage import Frame, run
+from support.server.live_server import Frame, run
 
 pytestmark = [pytest.mark.process, pytest.mark.realtime]
 

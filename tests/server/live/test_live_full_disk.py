@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from live_stage import PATIENCE, door, said_in
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import PATIENCE, gate, said_in
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, Say
@@ -29,7 +29,7 @@ def asked(text: str, **more):
 
 def speaker(request):
     if "slowly" in last_user_text(request):
-        return (Say("One half"), door(1), Say(" and the other."), Finish())
+        return (Say("One half"), gate(1), Say(" and the other."), Finish())
     return (Say("Well."), Finish())
 
 
@@ -106,7 +106,7 @@ def test_a_full_file_system_is_told_as_full_and_nothing_is_lost_when_there_is_ro
     disk = disk_for(data)
     status, code, words = disk.told
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start(*disk.before)
         before = await server.post(CHAT, asked("hello"), x_turnbuckle_session="s")
         async with server.listen(CHAT, asked("slowly", stream=True), x_turnbuckle_session="s") as listener:
@@ -115,7 +115,7 @@ def test_a_full_file_system_is_told_as_full_and_nothing_is_lost_when_there_is_ro
             disk.fill(server.pid)
             refused = await server.post(CHAT, asked("hello"))
             ready = await server.get("/readyz")
-            server.behind.doors.open(1)
+            server.behind.gates.open(1)
             await listener.until(f": waiting for storage: {words}".encode())
             disk.empty(server.pid)
             heard = await listener.rest()
@@ -127,7 +127,7 @@ def test_a_full_file_system_is_told_as_full_and_nothing_is_lost_when_there_is_ro
         await server.stop()
         return before, refused, ready, heard, events, messages, later
 
-    before, refused, ready, heard, events, messages, later = lived(scene, tmp_path, speaker)
+    before, refused, ready, heard, events, messages, later = run_process_scenario(scenario, tmp_path, speaker)
     assert (before.status, later.status) == (200, 200)
     assert (refused.status, refused.json["error"]["code"]) == (status, code)
     assert words in refused.json["error"]["message"]

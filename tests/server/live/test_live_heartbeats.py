@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_scenes import stages
-from live_stage import Listener, Stage, played
+from support.server.live_server import Listener, LiveServer, run_scenario
+from support.server.scripted_models import model_by_phase
 
 QUICK = 'drain = 0\nkeepalive = 0.1\nnoop = 0.15\norigins = ["https://page.example"]'
 ORIGIN = "https://page.example"
@@ -50,23 +50,25 @@ async def beaten(listener: Listener, times: int = 2) -> list[dict[str, Any]]:
 def test_heartbeats_say_what_is_waited_for_and_since_when_also_to_who_comes_back(where: str, tmp_path: Path):
     """C11."""
 
-    async def scene(stage: Stage):
-        run = await stage.begin(where)
+    async def scenario(server: LiveServer):
+        run = await server.begin(where)
         path = f"/v1/runs/{run}/events"
-        async with stage.listen(path) as first:
+        async with server.listen(path) as first:
             await first.until(SIGNS[where])
             known = len(heartbeats(first))
             told = (await beaten(first, known + 2))[-1]
             last = [frame for frame in first.frames if frame.id][-1].id
-            async with stage.listen(f"{path}?after={last}") as back:
+            async with server.listen(f"{path}?after={last}") as back:
                 again = (await beaten(back))[-1]
-            view = await stage.run(run)
+            view = await server.run(run)
             frames = first.frames
-        await stage.post(f"/v1/runs/{run}/stop")
+        await server.post(f"/v1/runs/{run}/stop")
         return frames, told, again, back.frames, view["waiting_on"]
 
     tools = ASK if where == "consent" else ""
-    frames, told, again, later, shown = played(scene, tmp_path, stages(), server=QUICK, tools=tools)
+    frames, told, again, later, shown = run_scenario(
+        scenario, tmp_path, model_by_phase(), server=QUICK, tools=tools
+    )
     kind, detail = WAITED_FOR[where]
     for waiting in (told["waiting_on"], again["waiting_on"], shown):
         assert waiting["kind"] == kind
@@ -83,15 +85,15 @@ def test_heartbeats_say_what_is_waited_for_and_since_when_also_to_who_comes_back
 def test_a_silent_chat_stream_gets_comments_and_chunks_that_say_nothing(where: str, tmp_path: Path):
     """C11."""
 
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         asked = {"model": "agent", "messages": [{"role": "user", "content": where}], "stream": True}
-        async with stage.listen("/v1/chat/completions", asked) as listener:
+        async with server.listen("/v1/chat/completions", asked) as listener:
             await listener.until(
                 lambda body: body.count(b": keepalive\n\n") >= 2 and body.count(b'"delta":{}') >= 4
             )
             return listener.frames, listener.body
 
-    frames, body = played(scene, tmp_path, stages(), server=QUICK)
+    frames, body = run_scenario(scenario, tmp_path, model_by_phase(), server=QUICK)
     assert body.startswith(b"data: ")
     assert frames[0].json["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     silent = [
@@ -121,19 +123,19 @@ STREAMS = {
 def test_every_stream_has_headers_against_buffering_and_for_pages_that_are_allowed(what: str, tmp_path: Path):
     """C12."""
 
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         path, body = STREAMS[what]
-        made = await stage.post("/v1/responses", {"model": "agent", "input": "whole"})
+        made = await server.post("/v1/responses", {"model": "agent", "input": "whole"})
         path = path.format(run=made.headers["x-turnbuckle-run"])
-        async with stage.listen(path, body, origin=ORIGIN) as listener:
+        async with server.listen(path, body, origin=ORIGIN) as listener:
             await listener.rest()
         method = "GET" if body is None else "POST"
-        foreign = await stage.ask(method, path, body, origin="https://other.example")
-        cross = await stage.ask(method, path, body, sec_fetch_site="cross-site")
-        plain = await stage.get("/v1/models", origin=ORIGIN)
+        foreign = await server.ask(method, path, body, origin="https://other.example")
+        cross = await server.ask(method, path, body, sec_fetch_site="cross-site")
+        plain = await server.get("/v1/models", origin=ORIGIN)
         return listener.reply.headers, foreign, cross, plain.headers
 
-    headers, foreign, cross, plain = played(scene, tmp_path, stages(), server=QUICK)
+    headers, foreign, cross, plain = run_scenario(scenario, tmp_path, model_by_phase(), server=QUICK)
     assert headers["content-type"] == "text/event-stream; charset=utf-8"
     assert headers["cache-control"] == "no-cache, no-transform"
     assert headers["x-accel-buffering"] == "no"
@@ -151,14 +153,14 @@ def test_every_stream_has_headers_against_buffering_and_for_pages_that_are_allow
 def test_a_page_is_told_beforehand_what_it_may_send(tmp_path: Path):
     """X12."""
 
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         wish = {"access_control_request_method": "POST", "access_control_request_headers": "idempotency-key"}
         path = "/v1/chat/completions"
-        return await stage.ask("OPTIONS", path, origin=ORIGIN, **wish), await stage.ask(
+        return await server.ask("OPTIONS", path, origin=ORIGIN, **wish), await server.ask(
             "OPTIONS", path, origin="https://other.example", **wish
         )
 
-    allowed, refused = played(scene, tmp_path, stages(), server=QUICK)
+    allowed, refused = run_scenario(scenario, tmp_path, model_by_phase(), server=QUICK)
     assert allowed.status == 204
     assert allowed.headers["access-control-allow-origin"] == ORIGIN
     assert "POST" in allowed.headers["access-control-allow-methods"]

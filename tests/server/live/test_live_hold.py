@@ -6,8 +6,8 @@ from typing import Any
 
 import openai
 import pytest
-from live_scenes import LAST
-from live_stage import Stage, door, played
+from support.server.live_server import LiveServer, gate, run_scenario
+from support.server.scripted_models import LAST
 
 from turnbuckle.lab.script import Call, CutOff, Finish, LabRequest, Say, ScriptItem, Status
 
@@ -44,29 +44,29 @@ def body(surface: str, model: str = "lab", **more: Any) -> dict[str, Any]:
 def test_a_relay_that_gets_nothing_answers_with_a_status(
     tmp_path: Path, surface: str, step: ScriptItem, status: int, again: str
 ):
-    async def scene(stage: Stage) -> None:
-        reply = await stage.post(PATHS[surface], body(surface))
+    async def scenario(server: LiveServer) -> None:
+        reply = await server.post(PATHS[surface], body(surface))
         assert (reply.status, reply.headers["x-should-retry"]) == (status, again)
         assert reply.headers["content-type"].startswith("application/json")
         assert ("retry-after" in reply.headers) == (status in (429, 503))
         assert reply.json["error"]["code"] != "server_is_overloaded"
         assert reply.headers["x-turnbuckle-run"]
 
-    played(scene, tmp_path, always(step), hold=LONG)
+    run_scenario(scenario, tmp_path, always(step), hold=LONG)
 
 
 @pytest.mark.requirement("F11")
 @SURFACE
 def test_what_an_agent_or_a_session_got_is_not_to_be_asked_for_again(tmp_path: Path, surface: str):
-    async def scene(stage: Stage) -> None:
-        agent = await stage.post(PATHS[surface], body(surface, "agent"))
-        kept = await stage.post(PATHS[surface], body(surface), **{"X-Turnbuckle-Session": "one"})
-        keyed = await stage.post(PATHS[surface], body(surface), **{"Idempotency-Key": "k1"})
+    async def scenario(server: LiveServer) -> None:
+        agent = await server.post(PATHS[surface], body(surface, "agent"))
+        kept = await server.post(PATHS[surface], body(surface), **{"X-Turnbuckle-Session": "one"})
+        keyed = await server.post(PATHS[surface], body(surface), **{"Idempotency-Key": "k1"})
         for reply in (agent, kept, keyed):
             assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
             assert "retry-after" not in reply.headers
 
-    played(scene, tmp_path, always(Status(503)), hold=LONG)
+    run_scenario(scenario, tmp_path, always(Status(503)), hold=LONG)
 
 
 @pytest.mark.requirement("F2", "F11")
@@ -74,21 +74,21 @@ def test_what_an_agent_or_a_session_got_is_not_to_be_asked_for_again(tmp_path: P
 def test_a_stream_begins_with_its_first_word_and_at_the_end_of_the_hold_without_one(
     tmp_path: Path, surface: str
 ):
-    async def scene(stage: Stage) -> None:
-        async with stage.listen(PATHS[surface], body(surface)) as listener:
+    async def scenario(server: LiveServer) -> None:
+        async with server.listen(PATHS[surface], body(surface)) as listener:
             await listener.until(b"data: ")  # the model is still behind its door
-            stage.behind.doors.open(1)
+            server.behind.gates.open(1)
             frames = await listener.rest()
         assert any(LAST[:12].encode() in frame.data for frame in frames)
 
-    played(scene, tmp_path, always(door(1), Say(LAST, pieces=0), Finish()), hold=0.2)
+    run_scenario(scenario, tmp_path, always(gate(1), Say(LAST, pieces=0), Finish()), hold=0.2)
 
 
 @pytest.mark.requirement("F11")
 @SURFACE
 def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surface: str):
-    async def scene(stage: Stage) -> tuple[str, int]:
-        url = f"http://127.0.0.1:{stage.port}/v1"
+    async def scenario(server: LiveServer) -> tuple[str, int]:
+        url = f"http://127.0.0.1:{server.port}/v1"
         async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=2) as client:
             if surface == "chat":
                 chunks = await client.chat.completions.create(model="lab", stream=True, **ASKED)  # type: ignore[call-overload]
@@ -100,12 +100,12 @@ def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surfa
                 said = "".join(
                     [event.delta async for event in events if event.type == "response.output_text.delta"]
                 )
-        return said, len(stage.lab.requests)
+        return said, len(server.lab.requests)
 
     def model(request: LabRequest) -> Iterable[ScriptItem]:
         return (CutOff("reset"),) if request.number <= 2 else (Say(LAST), Finish())
 
-    assert played(scene, tmp_path, model, hold=LONG) == (LAST, 3)
+    assert run_scenario(scenario, tmp_path, model, hold=LONG) == (LAST, 3)
 
 
 @pytest.mark.requirement("B14", "F11")
@@ -114,12 +114,12 @@ def test_a_relay_is_patient_while_nothing_was_shown(tmp_path: Path, surface: str
     def model(request: LabRequest) -> Iterable[ScriptItem]:
         return (Status(503),) if request.number <= 3 else (Say(LAST), Finish())
 
-    async def scene(stage: Stage) -> None:
-        plain = await stage.post(PATHS[surface], {**body(surface), "stream": False})
+    async def scenario(server: LiveServer) -> None:
+        plain = await server.post(PATHS[surface], {**body(surface), "stream": False})
         assert plain.status == 200
-        assert len(stage.lab.requests) == 4
+        assert len(server.lab.requests) == 4
 
-    played(scene, tmp_path, model, patience=30)
+    run_scenario(scenario, tmp_path, model, patience=30)
 
 
 @pytest.mark.requirement("F11", "C6")
@@ -132,15 +132,15 @@ def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
     tools = [{"type": "function", **({"function": tool} if surface == "chat" else tool)}]
     steps = (Say("I keep it. "), Call("keep", f'{{"text": "{"abcd " * 200}', closed=False), CutOff("reset"))
 
-    async def scene(stage: Stage) -> Any:
+    async def scenario(server: LiveServer) -> Any:
         asked = {**body(surface, tools=tools), "stream": stream}
         if not stream:
-            return await stage.post(PATHS[surface], asked)
-        async with stage.listen(PATHS[surface], asked) as listener:
+            return await server.post(PATHS[surface], asked)
+        async with server.listen(PATHS[surface], asked) as listener:
             await listener.rest()
         return listener.frames
 
-    told = played(scene, tmp_path, always(*steps), hold=0.1)
+    told = run_scenario(scenario, tmp_path, always(*steps), hold=0.1)
     if not stream:
         assert told.status >= 500
         assert told.json["error"]["message"]
@@ -169,20 +169,20 @@ model = "m2"
 def test_the_answer_names_who_gave_it(tmp_path: Path, surface: str, wanted: str):
     def model(request: LabRequest) -> Iterable[ScriptItem]:
         silent = request.body["model"] == "m" and "silent" in str(request.body["messages"])
-        return (door(9),) if silent else (Say(LAST), Finish())
+        return (gate(9),) if silent else (Say(LAST), Finish())
 
-    async def answered(stage: Stage, words: str) -> list[str]:
+    async def answered(server: LiveServer, words: str) -> list[str]:
         said = {"messages": [{"role": "user", "content": words}]} if surface == "chat" else {"input": words}
-        plain = await stage.post(PATHS[surface], {**body(surface, wanted), **said, "stream": False})
-        async with stage.listen(PATHS[surface], {**body(surface, wanted), **said}) as listener:
+        plain = await server.post(PATHS[surface], {**body(surface, wanted), **said, "stream": False})
+        async with server.listen(PATHS[surface], {**body(surface, wanted), **said}) as listener:
             frames = await listener.rest()
         last = [frame.json for frame in frames if frame.data.startswith(b"{")][-1]
-        run = (await stage.get(f"/v1/runs/{listener.run}")).json
+        run = (await server.get(f"/v1/runs/{listener.run}")).json
         return [plain.json["model"], last.get("response", last)["model"], run["model"]]
 
-    async def scene(stage: Stage) -> tuple[list[str], list[str]]:
-        return await answered(stage, "whole"), await answered(stage, "silent")
+    async def scenario(server: LiveServer) -> tuple[list[str], list[str]]:
+        return await answered(server, "whole"), await answered(server, "silent")
 
-    usual, elsewhere = played(scene, tmp_path, model, more=SECOND, first_event=0.3)
+    usual, elsewhere = run_scenario(scenario, tmp_path, model, more=SECOND, first_event=0.3)
     assert usual == [wanted] * 3
     assert elsewhere == ["m2"] * 3

@@ -4,17 +4,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from live_scenes import LAST, NOTE, is_alive, stages
-from live_stage import Listener, encoded, eventually, said_in
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import Listener, encoded, eventually, said_in
+from support.server.scripted_models import LAST, NOTE, is_alive, model_by_phase
 
 pytestmark = pytest.mark.process
 
 STAGES = ("first", "text", "arguments", "tool", "whole")
 
 
-async def reached(stage: str, reader: Listener) -> None:
-    """Read until the run stands where the stage has it."""
+async def reached(live: str, reader: Listener) -> None:
+    """Read until the run stands where the phase has it."""
     sign = {
         "first": b"model_asked",
         "text": b" one ",
@@ -22,7 +22,7 @@ async def reached(stage: str, reader: Listener) -> None:
         "tool": b"tool_said",
         "whole": b"run_ended",
     }
-    await reader.until(sign[stage])
+    await reader.until(sign[live])
 
 
 async def broken(reader: Listener) -> None:
@@ -35,53 +35,51 @@ async def broken(reader: Listener) -> None:
 def test_a_killed_server_loses_no_event_that_was_seen_and_its_runs_go_on_by_themselves(tmp_path: Path):
     """C1, S1, S2."""
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
-        runs = {stage: await server.begin(stage) for stage in STAGES}
+        runs = {live: await server.begin(live) for live in STAGES}
         seen = {}
         async with asyncio.TaskGroup() as group:
-            for stage, name in runs.items():
-                group.create_task(read_until_killed(server, stage, name, seen))
+            for live, name in runs.items():
+                group.create_task(read_until_killed(server, live, name, seen))
             await eventually(lambda: len(seen) == len(STAGES))
             pid = int((server.work / "tool.pid").read_text())
             await server.kill()
         await server.start()
-        views = {stage: await server.ended(name) for stage, name in runs.items()}
-        rest = {
-            stage: await server.events(name, int(seen[stage].frames[-1].id)) for stage, name in runs.items()
-        }
-        whole = {stage: await server.events(name) for stage, name in runs.items()}
-        for stage, name in runs.items():
-            for place, frame in enumerate(whole[stage], start=1):
+        views = {live: await server.ended(name) for live, name in runs.items()}
+        rest = {live: await server.events(name, int(seen[live].frames[-1].id)) for live, name in runs.items()}
+        whole = {live: await server.events(name) for live, name in runs.items()}
+        for live, name in runs.items():
+            for place, frame in enumerate(whole[live], start=1):
                 assert [one.raw for one in await server.events(name, int(frame.id))] == [
-                    one.raw for one in whole[stage][place:]
+                    one.raw for one in whole[live][place:]
                 ]
         await eventually(lambda: not is_alive(pid))
         return seen, rest, whole, views, server.work, await server.stop()
 
     async def read_until_killed(
-        server: ServerProcess, stage: str, name: str, seen: dict[str, Listener]
+        server: ServerProcess, live: str, name: str, seen: dict[str, Listener]
     ) -> None:
         async with server.listen(f"/v1/runs/{name}/events") as reader:
-            await reached(stage, reader)
-            seen[stage] = reader
-            if stage == "whole":
+            await reached(live, reader)
+            seen[live] = reader
+            if live == "whole":
                 await reader.rest()
             else:
                 await broken(reader)
 
-    seen, rest, whole, views, work, code = lived(scene, tmp_path, stages())
+    seen, rest, whole, views, work, code = run_process_scenario(scenario, tmp_path, model_by_phase())
     assert code == 0
-    for stage in STAGES:
-        before, after, all_of_it = seen[stage].frames, rest[stage], whole[stage]
+    for live in STAGES:
+        before, after, all_of_it = seen[live].frames, rest[live], whole[live]
         assert [frame.raw for frame in (*before, *after)] == [frame.raw for frame in all_of_it]
         ids = [int(frame.id) for frame in all_of_it]
         assert ids == sorted(set(ids))
         assert said_in(all_of_it) == LAST
-        assert (views[stage]["status"], views[stage]["output"]) == ("completed", LAST)
+        assert (views[live]["status"], views[live]["output"]) == ("completed", LAST)
         kinds = [frame.event for frame in all_of_it]
         assert kinds.count("run_ended") == 1
-        assert kinds.count("run_claimed") == (0 if stage == "whole" else 1)
+        assert kinds.count("run_claimed") == (0 if live == "whole" else 1)
     assert (work / "arguments.txt").read_text() == NOTE
     finished = [frame.json for frame in whole["tool"] if frame.event == "tool_finished"]
     assert [one["outcome"]["status"] for one in finished] == ["unknown"]
@@ -93,7 +91,7 @@ def test_clients_of_every_surface_come_back_to_a_killed_server_and_have_the_whol
     plain = {"model": "agent", "messages": [{"role": "user", "content": "first"}]}
     response = {"model": "agent", "input": "text too", "stream": True, "background": True}
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         async with (
             server.listen("/v1/chat/completions", chat, idempotency_key="chat") as one,
@@ -119,7 +117,7 @@ def test_clients_of_every_surface_come_back_to_a_killed_server_and_have_the_whol
         runs = (await server.get("/v1/runs")).json["data"]
         return one, again, [*other.frames, *rest], answered, len(runs), len(server.behind.lab.requests)
 
-    one, again, events, answered, runs, asked = lived(scene, tmp_path, stages())
+    one, again, events, answered, runs, asked = run_process_scenario(scenario, tmp_path, model_by_phase())
     content = "".join(frame.json["choices"][0]["delta"].get("content") or "" for frame in again[:-1])
     assert content == LAST
     assert [frame.raw for frame in again][: len(one.frames)] == [frame.raw for frame in one.frames]

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_stage import Client
-from live_stage import Stage, played
+from support.http.memory_server import Client
+from support.server.live_server import LiveServer, run_scenario
 
 from turnbuckle.lab.script import Finish, Say
 
@@ -19,10 +19,10 @@ def answers(_: object) -> tuple[Any, ...]:
     return (Say("Well."), Finish())
 
 
-async def asked_without_a_pause(stage: Stage, run: str, what: str) -> list[int]:
+async def asked_without_a_pause(server: LiveServer, run: str, what: str) -> list[int]:
     """Every status until the run has ended, over one connection."""
     seen: list[int] = []
-    async with stage.client() as client:
+    async with server.client() as client:
         while True:
             reply = await client.ask("GET", f"/v1/runs/{run}{what}")
             seen.append(reply.status)
@@ -38,31 +38,31 @@ async def is_over(client: Client, run: str) -> bool:
 @pytest.mark.requirement("F5", "G1")
 @pytest.mark.parametrize("what", PATHS)
 def test_a_run_that_waits_is_known_also_in_the_moment_in_which_its_turn_comes(tmp_path: Path, what: str):
-    async def scene(stage: Stage) -> list[int]:
+    async def scenario(server: LiveServer) -> list[int]:
         seen: list[int] = []
         for _ in range(ROUNDS):
-            await stage.begin("first", session="s")
-            second = await stage.begin("second", session="s")
-            seen += await asked_without_a_pause(stage, second, what)
+            await server.begin("first", session="s")
+            second = await server.begin("second", session="s")
+            seen += await asked_without_a_pause(server, second, what)
         return seen
 
-    seen = played(scene, tmp_path, answers, server=UNLIMITED)
+    seen = run_scenario(scenario, tmp_path, answers, server=UNLIMITED)
     assert set(seen) == {200}
 
 
 @pytest.mark.requirement("F5", "E4")
 def test_the_events_of_a_run_whose_turn_comes_are_there_whenever_they_are_asked_for(tmp_path: Path):
-    async def follow(stage: Stage, run: str) -> list[str]:
-        return [frame.event for frame in await stage.events(run)]
+    async def follow(server: LiveServer, run: str) -> list[str]:
+        return [frame.event for frame in await server.events(run)]
 
-    async def scene(stage: Stage) -> list[list[str]]:
+    async def scenario(server: LiveServer) -> list[list[str]]:
         followed: list[list[str]] = []
         for _ in range(ROUNDS):
-            await stage.begin("first", session="s")
-            second = await stage.begin("second", session="s")
-            followed += await asyncio.gather(*(follow(stage, second) for _ in range(4)))
+            await server.begin("first", session="s")
+            second = await server.begin("second", session="s")
+            followed += await asyncio.gather(*(follow(server, second) for _ in range(4)))
         return followed
 
-    followed = played(scene, tmp_path, answers, server=UNLIMITED)
+    followed = run_scenario(scenario, tmp_path, answers, server=UNLIMITED)
     assert len(followed) == 4 * ROUNDS
     assert {events[-1] for events in followed} == {"run_ended"}

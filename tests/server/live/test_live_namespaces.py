@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from live_stage import Stage, played
+from support.server.live_server import LiveServer, run_scenario
 
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, CutOff, Finish, LabRequest, Say, ScriptItem
@@ -33,19 +33,19 @@ class Forecaster:
 @pytest.mark.requirement("F11", "F4")
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_of_a_tool_in_a_namespace_is_handed_over_with_both_names(stream: bool, tmp_path: Path):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         body = {"model": "lab", "input": [ASKED], "tools": TOOLS, "stream": stream}
         if stream:
-            first = (await stage.read("/v1/responses", body))[-1].json["response"]
+            first = (await server.read("/v1/responses", body))[-1].json["response"]
         else:
-            first = (await stage.post("/v1/responses", body)).json
+            first = (await server.post("/v1/responses", body)).json
         [call] = first["output"]
         result = {"type": "function_call_output", "call_id": call["call_id"], "output": "sunny"}
         again = {"model": "lab", "input": [ASKED, call, result], "tools": TOOLS}
-        second = (await stage.post("/v1/responses", again)).json
-        return call, second["output"][0]["content"][0]["text"], stage.lab.requests[-1].body
+        second = (await server.post("/v1/responses", again)).json
+        return call, second["output"][0]["content"][0]["text"], server.lab.requests[-1].body
 
-    call, text, told = played(scene, tmp_path, Forecaster())
+    call, text, told = run_scenario(scenario, tmp_path, Forecaster())
     assert (call["namespace"], call["name"], call["arguments"]) == ("weather", "get", '{"city":"Oslo"}')
     assert text == "Sunny."
     assert told["tools"][0]["function"]["name"] == "weather__get"

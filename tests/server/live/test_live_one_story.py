@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Frame, Stage, door, eventually, played
+from support.server.live_server import Frame, LiveServer, eventually, gate, run_scenario
 
 from turnbuckle.lab.received import brings_results, last_user_text
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say
@@ -24,7 +24,7 @@ def echo(request: LabRequest) -> Any:
 
 def waits(request: LabRequest) -> Any:
     if request.number == 1:
-        return [Say("One, two"), door(1), Say(", three."), Finish()]
+        return [Say("One, two"), gate(1), Say(", three."), Finish()]
     return [Say("And four."), Finish()]
 
 
@@ -41,23 +41,23 @@ def raw(frames: list[Frame]) -> list[bytes]:
 @pytest.mark.requirement("F4", "F6", "G6")
 @pytest.mark.parametrize("name", CREATING)
 def test_every_endpoint_that_begins_a_run_takes_a_session_a_key_and_a_policy(name: str, tmp_path: Path):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         path, body = body_of(name)
         headers = {"x_turnbuckle_session": "s"} if name in ("chat", "responses") else {}
         sent = {**headers, "idempotency_key": "once"}
-        first = await stage.post(path, body, **sent)
-        again = await stage.post(path, body, **sent)
-        other = await stage.post(path, {**body, "temperature": 0.5}, **sent)
-        empty = await stage.post(path, body, **headers, idempotency_key="")
-        odd = await stage.post(path, body, **headers, x_turnbuckle_on_disconnect="perhaps")
+        first = await server.post(path, body, **sent)
+        again = await server.post(path, body, **sent)
+        other = await server.post(path, {**body, "temperature": 0.5}, **sent)
+        empty = await server.post(path, body, **headers, idempotency_key="")
+        odd = await server.post(path, body, **headers, x_turnbuckle_on_disconnect="perhaps")
         ways = [
-            await stage.post(path, body, **headers, x_turnbuckle_on_disconnect=way)
+            await server.post(path, body, **headers, x_turnbuckle_on_disconnect=way)
             for way in ("detach", "20")
         ]
-        busy = await stage.post(path, body, **headers, x_turnbuckle_busy="perhaps")
-        return first, again, other, [empty, odd, busy], ways, len(stage.lab.requests)
+        busy = await server.post(path, body, **headers, x_turnbuckle_busy="perhaps")
+        return first, again, other, [empty, odd, busy], ways, len(server.lab.requests)
 
-    first, again, other, wrong, ways, asked = played(scene, tmp_path, echo)
+    first, again, other, wrong, ways, asked = run_scenario(scenario, tmp_path, echo)
     assert first.status in (200, 202)
     assert first.headers["x-turnbuckle-session"] == "s"
     assert again.headers["x-turnbuckle-run"] == first.headers["x-turnbuckle-run"]
@@ -70,28 +70,28 @@ def test_every_endpoint_that_begins_a_run_takes_a_session_a_key_and_a_policy(nam
 
 @pytest.mark.requirement("F4", "E4", "G1")
 def test_a_response_that_steers_a_run_has_the_same_events_when_it_is_read_again(tmp_path: Path):
-    async def scene(stage: Stage):
-        run = await stage.begin("count", session="s")
-        await eventually(lambda: stage.lab.requests)
+    async def scenario(server: LiveServer):
+        run = await server.begin("count", session="s")
+        await eventually(lambda: server.lab.requests)
         body = {"model": "agent", "input": "and four", "stream": True}
         headers = {"x_turnbuckle_session": "s", "x_turnbuckle_busy": "steer"}
-        async with stage.listen("/v1/responses", body, **headers) as listener:
+        async with server.listen("/v1/responses", body, **headers) as listener:
             await listener.until(b"response.in_progress")
-            stage.behind.doors.open(1)
+            server.behind.gates.open(1)
             own = [frame for frame in await listener.rest() if frame.json]
         name = own[0].json["response"]["id"]
         path = f"/v1/responses/{name}"
-        reads = {0: await stage.read(f"{path}?stream=true")}
+        reads = {0: await server.read(f"{path}?stream=true")}
         for number in range(1, len(own) + 1):
-            reads[number] = await stage.read(f"{path}?stream=true&starting_after={number - 1}")
-        whole = (await stage.get(path)).json
-        strange = await stage.get(f"/v1/responses/resp_{run}.m-none")
-        chained = await stage.post(
+            reads[number] = await server.read(f"{path}?stream=true&starting_after={number - 1}")
+        whole = (await server.get(path)).json
+        strange = await server.get(f"/v1/responses/resp_{run}.m-none")
+        chained = await server.post(
             "/v1/responses", {"model": "agent", "input": "go on", "previous_response_id": name}
         )
         return run, name, own, reads, whole, strange, chained
 
-    run, name, own, reads, whole, strange, chained = played(scene, tmp_path, waits)
+    run, name, own, reads, whole, strange, chained = run_scenario(scenario, tmp_path, waits)
     assert name.startswith(f"resp_{run}.")
     assert [frame.json["sequence_number"] for frame in own] == list(range(len(own)))
     for number, read in reads.items():
@@ -104,36 +104,36 @@ def test_a_response_that_steers_a_run_has_the_same_events_when_it_is_read_again(
 
 @pytest.mark.requirement("F4", "F6", "G1")
 def test_a_response_that_steers_a_run_is_the_same_one_under_its_key(tmp_path: Path):
-    async def scene(stage: Stage):
-        await stage.begin("count", session="s")
-        await eventually(lambda: stage.lab.requests)
+    async def scenario(server: LiveServer):
+        await server.begin("count", session="s")
+        await eventually(lambda: server.lab.requests)
         body = {"model": "agent", "input": "and four"}
         headers = {"x_turnbuckle_session": "s", "x_turnbuckle_busy": "steer", "idempotency_key": "k"}
-        first = asyncio.create_task(stage.post("/v1/responses", body, **headers))
-        await eventually(lambda: len(stage.service.heartbeat) == 1)
-        stage.behind.doors.open(1)
-        return await first, await stage.post("/v1/responses", body, **headers), len(stage.lab.requests)
+        first = asyncio.create_task(server.post("/v1/responses", body, **headers))
+        await eventually(lambda: len(server.service.heartbeat) == 1)
+        server.behind.gates.open(1)
+        return await first, await server.post("/v1/responses", body, **headers), len(server.lab.requests)
 
-    first, again, asked = played(scene, tmp_path, waits)
+    first, again, asked = run_scenario(scenario, tmp_path, waits)
     assert (first.status, again.status, asked) == (200, 200, 2)
     assert again.json == first.json
 
 
 @pytest.mark.requirement("F4")
 def test_labels_of_a_conversation_are_kept(tmp_path: Path):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         labels = {"topic": "knots", "user": "ann"}
-        made = (await stage.post("/v1/conversations", {"metadata": labels})).json
-        plain = (await stage.post("/v1/conversations", {})).json
-        await stage.post("/v1/responses", {"model": "agent", "input": "hi", "conversation": made["id"]})
-        found = [(await stage.get(f"/v1/conversations/{one['id']}")).json for one in (made, plain)]
+        made = (await server.post("/v1/conversations", {"metadata": labels})).json
+        plain = (await server.post("/v1/conversations", {})).json
+        await server.post("/v1/responses", {"model": "agent", "input": "hi", "conversation": made["id"]})
+        found = [(await server.get(f"/v1/conversations/{one['id']}")).json for one in (made, plain)]
         wrong = [
-            await stage.post("/v1/conversations", {"metadata": labels})
+            await server.post("/v1/conversations", {"metadata": labels})
             for labels in ({"a": "x" * 513}, {"k" * 65: "x"}, {str(n): "x" for n in range(17)}, {"a": 1})
         ]
         return made, found, [reply.status for reply in wrong]
 
-    made, (found, plain), wrong = played(scene, tmp_path, echo)
+    made, (found, plain), wrong = run_scenario(scenario, tmp_path, echo)
     assert made["metadata"] == found["metadata"] == {"topic": "knots", "user": "ann"}
     assert plain["metadata"] == {}
     assert wrong == [400] * 4
@@ -148,34 +148,34 @@ def asks(request: LabRequest) -> Any:
 @pytest.mark.requirement("G9", "G1", "E4")
 @pytest.mark.parametrize("name", ["chat", "responses", "runs", "messages"])
 def test_a_message_that_waits_behind_a_question_says_so_at_once_in_words(name: str, tmp_path: Path):
-    async def scene(stage: Stage):
-        first = await stage.begin("wipe it", session="s")
-        await eventually(lambda: stage.lab.requests)
-        async with stage.listen(f"/v1/runs/{first}/events") as reader:
+    async def scenario(server: LiveServer):
+        first = await server.begin("wipe it", session="s")
+        await eventually(lambda: server.lab.requests)
+        async with server.listen(f"/v1/runs/{first}/events") as reader:
             await reader.until(b"approval_asked")
-        (asked,) = (await stage.get(f"/v1/runs/{first}/approvals")).json["data"]
+        (asked,) = (await server.get(f"/v1/runs/{first}/approvals")).json["data"]
         where = f"/v1/runs/{first}/approvals/{asked['id']}"
         path, body = body_of(name)
         headers = {"x_turnbuckle_session": "s"} if name in ("chat", "responses") else {}
         words = f"the run {first} waits for consent to run shell: echo hi (POST {where})".encode()
         if name in ("chat", "responses"):
-            async with stage.listen(path, {**body, "stream": True}, **headers) as listener:
+            async with server.listen(path, {**body, "stream": True}, **headers) as listener:
                 seen = (await listener.until(words)).body
-                await stage.post(where, {"decision": "allow"})
+                await server.post(where, {"decision": "allow"})
                 await listener.rest()
                 whole = listener.body
-            return seen, whole, words, await stage.ended(listener.run)
-        run = (await stage.post(path, body)).json["id"]
-        view = await stage.run(run)
-        async with stage.listen(f"/v1/runs/{run}/events") as listener:
+            return seen, whole, words, await server.ended(listener.run)
+        run = (await server.post(path, body)).json["id"]
+        view = await server.run(run)
+        async with server.listen(f"/v1/runs/{run}/events") as listener:
             seen = (await listener.until(words)).body
-            await stage.post(where, {"decision": "allow"})
+            await server.post(where, {"decision": "allow"})
             await listener.rest()
         assert (view["status"], view["waiting_on"]["kind"]) == ("queued", "turn")
         assert words.decode() in view["waiting_on"]["detail"]
-        return seen, listener.body, words, await stage.run(run)
+        return seen, listener.body, words, await server.run(run)
 
-    seen, whole, words, view = played(scene, tmp_path, asks, tools='approval = { shell = "ask" }')
+    seen, whole, words, view = run_scenario(scenario, tmp_path, asks, tools='approval = { shell = "ask" }')
     assert words in seen
     assert b"Well." in whole
     assert view["status"] == "completed"
@@ -183,19 +183,19 @@ def test_a_message_that_waits_behind_a_question_says_so_at_once_in_words(name: s
 
 @pytest.mark.requirement("G9", "F4", "E4")
 def test_a_response_that_had_to_wait_has_the_same_events_when_it_is_read_again(tmp_path: Path):
-    async def scene(stage: Stage):
-        await stage.begin("count", session="s")
-        await eventually(lambda: stage.lab.requests)
+    async def scenario(server: LiveServer):
+        await server.begin("count", session="s")
+        await eventually(lambda: server.lab.requests)
         body = {"model": "agent", "input": "and four", "stream": True}
-        async with stage.listen("/v1/responses", body, x_turnbuckle_session="s") as listener:
+        async with server.listen("/v1/responses", body, x_turnbuckle_session="s") as listener:
             await listener.until(b"Waiting for its turn")
-            stage.behind.doors.open(1)
+            server.behind.gates.open(1)
             own = [frame for frame in await listener.rest() if frame.json]
         name = own[0].json["response"]["id"]
-        plain = (await stage.get(f"/v1/responses/{name}")).json
-        return own, await stage.read(f"/v1/responses/{name}?stream=true"), plain
+        plain = (await server.get(f"/v1/responses/{name}")).json
+        return own, await server.read(f"/v1/responses/{name}?stream=true"), plain
 
-    own, again, plain = played(scene, tmp_path, waits)
+    own, again, plain = run_scenario(scenario, tmp_path, waits)
     assert raw(again) == raw(own)
     assert plain == own[-1].json["response"]
     assert "Waiting for its turn: the run " in plain["output"][0]["summary"][0]["text"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from live_scenes import CUT_AT, LAST
-from live_stage import Frame, Stage, door, played
+from support.server.live_server import Frame, LiveServer, gate, run_scenario
+from support.server.scripted_models import CUT_AT, LAST
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import CutOff, Finish, LabRequest, Refuse, Say, ScriptItem, Status
@@ -56,7 +56,7 @@ def model() -> Callable[[LabRequest], Iterable[ScriptItem]]:
             case "partial":
                 return (Say(LAST[:CUT_AT]), CutOff("reset")) if asked[task] == 1 else (CutOff("reset"),)
             case "cancelled":
-                return (Say(LAST[:CUT_AT]), door(1))
+                return (Say(LAST[:CUT_AT]), gate(1))
             case "declined":
                 return (Refuse(REFUSAL), Finish())
             case "failed":
@@ -66,41 +66,41 @@ def model() -> Callable[[LabRequest], Iterable[ScriptItem]]:
     return play
 
 
-async def end(stage: Stage, name: str, place: int) -> None:
+async def end(server: LiveServer, name: str, place: int) -> None:
     """Bring about what the provider alone does not."""
     if name == "cancelled":
-        request = await stage.behind.asked(place)
+        request = await server.behind.asked(place)
         while not request.progress.sent:
-            await stage.get("/healthz")
-        [run] = (await stage.get("/v1/runs?status=running")).json["data"]
-        await stage.post(f"/v1/runs/{run['id']}/stop")
+            await server.get("/healthz")
+        [run] = (await server.get("/v1/runs?status=running")).json["data"]
+        await server.post(f"/v1/runs/{run['id']}/stop")
 
 
-async def surfaces(stage: Stage, name: str) -> dict[str, Any]:
+async def surfaces(server: LiveServer, name: str) -> dict[str, Any]:
     """The same task on every surface, one after the other."""
     told: dict[str, Any] = {}
     for number, (what, stream) in enumerate(
         [("chat", False), ("chat", True), ("responses", False), ("responses", True)], start=1
     ):
         task = f"{name} {number}"
-        before = len(stage.lab.requests)
+        before = len(server.lab.requests)
         messages = {"messages": [{"role": "user", "content": task}]} if what == "chat" else {"input": task}
         path = "/v1/chat/completions" if what == "chat" else "/v1/responses"
         body = {"model": "agent", "stream": stream, **messages}
-        ending = asyncio.create_task(end(stage, name, before + 1))
+        ending = asyncio.create_task(end(server, name, before + 1))
         if stream:
-            async with stage.listen(path, body) as listener:
+            async with server.listen(path, body) as listener:
                 await listener.rest()
             told[f"{what} stream"], run = listener.frames, listener.run
         else:
-            reply = await stage.post(path, body)
+            reply = await server.post(path, body)
             told[what], run = reply, reply.headers["x-turnbuckle-run"]
         await ending
-        events = await stage.events(run)
-        view = await stage.run(run)
+        events = await server.events(run)
+        view = await server.run(run)
         told[f"run of {what}{' stream' if stream else ''}"] = (events[-1].json["outcome"], view)
         if what == "responses":
-            told[f"fetched {stream}"] = (await stage.get(f"/v1/responses/resp_{run}")).json
+            told[f"fetched {stream}"] = (await server.get(f"/v1/responses/resp_{run}")).json
     return told
 
 
@@ -148,7 +148,7 @@ def check_response(row: Row, body: dict[str, Any]) -> None:
 @pytest.mark.requirement("C6", "F1", "F4", "F5")
 @pytest.mark.parametrize("name", TABLE)
 def test_every_surface_tells_the_same_end(name: str, tmp_path: Path):
-    told = played(lambda stage: surfaces(stage, name), tmp_path, model())
+    told = run_scenario(lambda server: surfaces(server, name), tmp_path, model())
     row = TABLE[name]
     check_chat_stream(row, told["chat stream"])
     check_plain_chat(row, told["chat"])

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_stage import Reply
-from live_scenes import LAST, stages
-from live_stage import Address, Keyholder, Stage, door, played
+from support.http.memory_server import Reply
+from support.server.live_server import ApiClient, KeyedClient, LiveServer, gate, run_scenario
+from support.server.scripted_models import LAST, model_by_phase
 
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem, Status
@@ -40,7 +40,7 @@ def household(request: LabRequest) -> Iterable[ScriptItem]:
     return (Say(f"{SECRET} for you"), Finish())
 
 
-async def furnish(owner: Address) -> dict[str, str]:
+async def furnish(owner: ApiClient) -> dict[str, str]:
     """Things of every kind, by the names of the parameters in which their ids stand."""
     asking = await owner.begin("consent", session="table")
     async with owner.listen(f"/v1/runs/{asking}/events") as reader:
@@ -107,9 +107,9 @@ def plain(reply: Reply, *ids: dict[str, str]) -> tuple[int, dict[str, str], str]
     return reply.status, headers, text
 
 
-async def every_operation(stage: Address) -> list[tuple[str, str]]:
+async def every_operation(server: ApiClient) -> list[tuple[str, str]]:
     """Every method and path whose address holds an id, from the server's own document."""
-    document = (await stage.get("/openapi.json")).json
+    document = (await server.get("/openapi.json")).json
     found = [
         (method.upper(), path)
         for path, methods in document["paths"].items()
@@ -124,8 +124,8 @@ async def every_operation(stage: Address) -> list[tuple[str, str]]:
 def test_what_belongs_to_another_looks_to_the_byte_like_what_is_not_there(tmp_path: Path):
     """X1. Every operation on a thing with an id, from the document, so that none is forgotten."""
 
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
         ids = await furnish(ann)
         before = [(await ann.get(filled(path, ids))).status for path in READABLE]
         told = []
@@ -137,7 +137,7 @@ def test_what_belongs_to_another_looks_to_the_byte_like_what_is_not_there(tmp_pa
         after = [(await ann.get(filled(path, ids))).status for path in READABLE]
         return told, before, after
 
-    told, before, after = played(scene, tmp_path, household, tools=ASK)
+    told, before, after = run_scenario(scenario, tmp_path, household, tools=ASK)
     assert len(told) > 20
     for method, path, foreign, unknown in told:
         assert foreign == unknown, (method, path)
@@ -153,8 +153,8 @@ MADE_BY_USE = frozenset({("POST", "/v1/sessions/{session}/messages")})
 
 @pytest.mark.requirement("F9", "G7")
 def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
         await furnish(ann)
         lists = (
             "/v1/runs",
@@ -165,15 +165,15 @@ def test_lists_and_searches_hold_only_ones_own(tmp_path: Path):
         )
         return [[(await one.get(path)).json["data"] for path in lists] for one in (ann, bob)]
 
-    of_ann, of_bob = played(scene, tmp_path, household, tools=ASK)
+    of_ann, of_bob = run_scenario(scenario, tmp_path, household, tools=ASK)
     assert all(of_ann)
     assert of_bob == [[]] * 5
 
 
 @pytest.mark.requirement("F9", "F4", "F11")
 def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
         ids = await furnish(ann)
         call = await ann.post(
             "/v1/chat/completions", {"model": "agent", "messages": [user("theirs")], "tools": [TOOL]}
@@ -190,7 +190,7 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
             for one in (ids, strange(ids))
             if (await bob.post("/v1/sessions", {"id": "mine"})).status in (201, 409)
         ]
-        asked = len(stage.lab.requests)
+        asked = len(server.lab.requests)
         spoken = await bob.post(
             "/v1/chat/completions",
             {"model": "agent", "messages": [user("hello")]},
@@ -204,11 +204,13 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
         copied = await bob.post(
             "/v1/chat/completions", {"model": "agent", "messages": brought, "tools": [TOOL]}
         )
-        bodies = [request.body["messages"] for request in list(stage.lab.requests)[asked:]]
+        bodies = [request.body["messages"] for request in list(server.lab.requests)[asked:]]
         messages = (await bob.get("/v1/sessions/table/messages")).json["data"]
         return ids, chained, forks, spoken, copied, bodies, messages
 
-    ids, chained, forks, spoken, copied, bodies, messages = played(scene, tmp_path, household, tools=ASK)
+    ids, chained, forks, spoken, copied, bodies, messages = run_scenario(
+        scenario, tmp_path, household, tools=ASK
+    )
     for foreign, unknown in (chained, forks):
         assert foreign.status == unknown.status == 404
         assert plain(foreign, ids) == plain(unknown, strange(ids))
@@ -227,15 +229,15 @@ def user(text: str) -> dict[str, Any]:
 
 
 def halting(request: LabRequest) -> Iterable[ScriptItem]:
-    return (Say(LAST[:20]), door(1), Say(LAST[20:]), Finish())
+    return (Say(LAST[:20]), gate(1), Say(LAST[20:]), Finish())
 
 
 @pytest.mark.requirement("F9")
 def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to_its_end(tmp_path: Path):
     """X4."""
 
-    async def scene(stage: Stage):
-        house, ann = stage.owner("house"), stage.owner("ann")
+    async def scenario(server: LiveServer):
+        server, ann = server.owner("house"), server.owner("ann")
         body = {"model": "agent", "messages": [user("go")], "stream": True}
         async with ann.listen("/v1/chat/completions", body) as reader:
             await reader.until(LAST[:12].encode())
@@ -245,17 +247,17 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
                 await ann.get(f"/v1/runs/{reader.run}"),
                 await ann.post("/v1/chat/completions", body),
             ]
-            stage.behind.doors.open(1)
+            server.behind.gates.open(1)
             frames = await reader.rest()
-        again = Keyholder(stage.port, stage.owner("ann").key)
+        again = KeyedClient(server.port, server.owner("ann").key)
         return (
             refused,
             frames,
             (await again.run(reader.run))["status"],
-            (await house.get("/v1/runs")).json["data"],
+            (await server.get("/v1/runs")).json["data"],
         )
 
-    refused, frames, status, of_house = played(scene, tmp_path, halting)
+    refused, frames, status, of_house = run_scenario(scenario, tmp_path, halting)
     assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 3
     assert all(reply.headers["www-authenticate"] for reply in refused)
     assert frames[-1].data == b"[DONE]"
@@ -265,13 +267,13 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
 
 @pytest.mark.requirement("F9")
 def test_without_a_key_nothing_is_told_but_that_the_server_lives(tmp_path: Path):
-    async def scene(stage: Stage):
-        ann = stage.owner("ann")
+    async def scenario(server: LiveServer):
+        ann = server.owner("ann")
         ids = await furnish(ann)
-        nobody = Address(stage.port)
+        nobody = ApiClient(server.port)
         told = [
             (path, await nobody.ask(method, filled(path, one), {} if method == "POST" else None))
-            for method, path in await every_operation(stage)
+            for method, path in await every_operation(server)
             for one in (ids, strange(ids))
         ]
         lists = [
@@ -280,7 +282,7 @@ def test_without_a_key_nothing_is_told_but_that_the_server_lives(tmp_path: Path)
         ]
         return [*told, *lists], [(await nobody.get(path)).status for path in ("/healthz", "/readyz")]
 
-    told, alive = played(scene, tmp_path, household, tools=ASK)
+    told, alive = run_scenario(scenario, tmp_path, household, tools=ASK)
     assert {(reply.status, reply.error["code"]) for _, reply in told} == {(401, told[0][1].error["code"])}
     assert not any(SECRET.encode() in reply.body for _, reply in told)
     assert alive == [200, 200]
@@ -290,18 +292,18 @@ def test_without_a_key_nothing_is_told_but_that_the_server_lives(tmp_path: Path)
 def test_stopping_a_run_of_another_does_nothing(tmp_path: Path):
     """X1, C10."""
 
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
         run = await ann.begin("text")
         async with ann.listen(f"/v1/runs/{run}/events") as reader:
             await reader.until(b" one ")
             replies = [await bob.post(f"/v1/runs/{run}/stop"), await bob.ask("DELETE", f"/v1/runs/{run}")]
             view = await ann.run(run)
-            stage.behind.doors.open(1)
+            server.behind.gates.open(1)
             events = await reader.rest()
         return replies, view, events
 
-    replies, view, events = played(scene, tmp_path, stages())
+    replies, view, events = run_scenario(scenario, tmp_path, model_by_phase())
     assert [reply.status for reply in replies] == [404, 404]
     assert view["status"] == "running"
     assert events[-1].json["outcome"]["kind"] == "completed"

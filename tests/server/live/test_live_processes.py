@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from live_stage import eventually, provider, run, served
+from support.server.live_server import eventually, lab_provider, run, serve_live
 
 from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Say
@@ -24,15 +24,15 @@ def starts_one(request):
     return (Call("shell", {"command": "echo up; exec sleep 300", "background": True}), Finish())
 
 
-async def say(stage, text):
+async def say(server, text):
     body = {"model": "agent", "messages": [{"role": "user", "content": text}]}
-    reply = await stage.post("/v1/chat/completions", body, **TALK)
+    reply = await server.post("/v1/chat/completions", body, **TALK)
     assert reply.status == 200, reply.body
     return reply.headers["x-turnbuckle-run"]
 
 
-async def listed(stage):
-    return (await stage.get("/v1/sessions/s/processes")).json["data"]
+async def listed(server):
+    return (await server.get("/v1/sessions/s/processes")).json["data"]
 
 
 def keeper_of(folder, process):
@@ -42,48 +42,48 @@ def keeper_of(folder, process):
 
 @pytest.mark.requirement("G6")
 def test_a_process_is_found_again_after_a_restart_and_ends_with_its_session(tmp_path):
-    async def scene():
-        async with provider(starts_one) as behind:
-            async with served(tmp_path, behind) as stage:
-                begun = await say(stage, "start it")
-                (one,) = await listed(stage)
+    async def scenario():
+        async with lab_provider(starts_one) as behind:
+            async with serve_live(tmp_path, behind) as server:
+                begun = await say(server, "start it")
+                (one,) = await listed(server)
                 assert (one["state"], one["run"], one["object"]) == ("running", begun, "process")
-            async with served(tmp_path, behind) as stage:
-                (again,) = await listed(stage)
+            async with serve_live(tmp_path, behind) as server:
+                (again,) = await listed(server)
                 assert (again["state"], again["pid"]) == ("running", one["pid"])
                 keeper, identity = keeper_of(tmp_path, one["id"])
-                assert (await stage.ask("DELETE", "/v1/sessions/s")).status == 200
+                assert (await server.ask("DELETE", "/v1/sessions/s")).status == 200
                 await eventually(lambda: identity_of(keeper) != identity)
-                assert (await stage.get("/v1/sessions/s/processes")).status == 404
+                assert (await server.get("/v1/sessions/s/processes")).status == 404
 
-    run(scene())
+    run(scenario())
 
 
 @pytest.mark.requirement("G6")
 def test_the_next_run_of_a_session_is_told_once_of_what_was_lost(tmp_path):
-    async def scene():
-        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
-            await say(stage, "start it")
-            (one,) = await listed(stage)
+    async def scenario():
+        async with lab_provider(starts_one) as behind, serve_live(tmp_path, behind) as server:
+            await say(server, "start it")
+            (one,) = await listed(server)
             keeper, identity = keeper_of(tmp_path, one["id"])
             os.kill(keeper, signal.SIGKILL)
             await eventually(lambda: identity_of(keeper) != identity)
-            assert [process["state"] for process in await listed(stage)] == ["lost"]
-            await say(stage, "go on")
-            await say(stage, "and on")
+            assert [process["state"] for process in await listed(server)] == ["lost"]
+            await say(server, "go on")
+            await say(server, "and on")
             last = msgspec.json.encode(behind.lab.requests[-1].body).decode()
             assert last.count("background processes are not there any more") == 1
             assert last.index("not there any more") < last.index("go on")
-            await stage.ask("DELETE", "/v1/sessions/s")
+            await server.ask("DELETE", "/v1/sessions/s")
 
-    run(scene())
+    run(scenario())
 
 
 @pytest.mark.requirement("D10")
 def test_a_process_of_a_chat_without_a_session_is_seen_and_ended_by_its_owner_alone(tmp_path):
-    async def scene():
-        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
-            ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario():
+        async with lab_provider(starts_one) as behind, serve_live(tmp_path, behind) as server:
+            ann, bob = server.owner("ann"), server.owner("bob")
             body = {"model": "agent", "messages": [{"role": "user", "content": "start it"}]}
             begun = (await ann.post("/v1/chat/completions", body)).headers["x-turnbuckle-run"]
             (one,) = (await ann.get("/v1/processes")).json["data"]
@@ -99,19 +99,19 @@ def test_a_process_of_a_chat_without_a_session_is_seen_and_ended_by_its_owner_al
             assert (await ann.post(path)).json["state"] == "stopped"
             assert (await ann.post("/v1/processes/none/stop")).status == 404
 
-    run(scene())
+    run(scenario())
 
 
 @pytest.mark.requirement("D10", "G8")
 def test_a_run_without_a_session_takes_its_processes_with_it_when_it_is_deleted(tmp_path):
-    async def scene():
-        async with provider(starts_one) as behind, served(tmp_path, behind) as stage:
+    async def scenario():
+        async with lab_provider(starts_one) as behind, serve_live(tmp_path, behind) as server:
             body = {"model": "agent", "messages": [{"role": "user", "content": "start it"}]}
-            begun = (await stage.post("/v1/chat/completions", body)).headers["x-turnbuckle-run"]
-            (one,) = (await stage.get("/v1/processes")).json["data"]
+            begun = (await server.post("/v1/chat/completions", body)).headers["x-turnbuckle-run"]
+            (one,) = (await server.get("/v1/processes")).json["data"]
             keeper, identity = keeper_of(tmp_path, one["id"])
-            assert (await stage.ask("DELETE", f"/v1/runs/{begun}")).status == 200
+            assert (await server.ask("DELETE", f"/v1/runs/{begun}")).status == 200
             await eventually(lambda: identity_of(keeper) != identity)
-            assert (await stage.get("/v1/processes")).json["data"] == []
+            assert (await server.get("/v1/processes")).json["data"] == []
 
-    run(scene())
+    run(scenario())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Address, Stage, played
+from support.server.live_server import ApiClient, LiveServer, run_scenario
 
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Reason, Say, ScriptItem
@@ -26,7 +26,7 @@ def writer(request: LabRequest) -> Iterable[ScriptItem]:
     )
 
 
-async def first(client: Address, **more: Any) -> dict[str, Any]:
+async def first(client: ApiClient, **more: Any) -> dict[str, Any]:
     made: dict[str, Any] = (await client.post(CREATE, {"model": "agent", "input": [ASKED], **more})).json
     return made
 
@@ -39,13 +39,13 @@ def naming(response: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.requirement("F4", "C5")
 def test_items_that_are_only_named_are_the_items_themselves(tmp_path: Path):
-    async def scene(stage: Stage):
-        response = await first(stage)
-        by_name = await stage.post(CREATE, naming(response))
-        whole = await stage.post(CREATE, {"model": "agent", "input": [ASKED, *response["output"], NEXT]})
-        return response, by_name, whole, [request.body["messages"] for request in stage.lab.requests]
+    async def scenario(server: LiveServer):
+        response = await first(server)
+        by_name = await server.post(CREATE, naming(response))
+        whole = await server.post(CREATE, {"model": "agent", "input": [ASKED, *response["output"], NEXT]})
+        return response, by_name, whole, [request.body["messages"] for request in server.lab.requests]
 
-    response, by_name, whole, asked = played(scene, tmp_path, writer)
+    response, by_name, whole, asked = run_scenario(scenario, tmp_path, writer)
     assert [item["type"] for item in response["output"]] == ["reasoning", "message", "mcp_call", "message"]
     assert (by_name.status, whole.status) == (200, 200)
     _, _, named, sent = asked
@@ -59,18 +59,18 @@ def test_items_that_are_only_named_are_the_items_themselves(tmp_path: Path):
 @pytest.mark.requirement("F4", "F9")
 @pytest.mark.parametrize("why", ["another owner", "not stored", "deleted", "never made"])
 def test_items_that_are_not_there_for_this_client_are_told_by_their_name(why: str, tmp_path: Path):
-    async def scene(stage: Stage):
-        ann, bob = stage.owner("ann"), stage.owner("bob")
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
         response = await first(ann, store=why != "not stored")
         if why == "deleted":
             await ann.ask("DELETE", f"{CREATE}/{response['id']}")
         if why == "never made":
             response["output"][0]["id"] = "rs_r20260101-000000-abcdef_0"
-        asked = len(stage.lab.requests)
+        asked = len(server.lab.requests)
         reply = await (bob if why == "another owner" else ann).post(CREATE, naming(response))
-        return response["output"][0]["id"], reply, len(stage.lab.requests) - asked
+        return response["output"][0]["id"], reply, len(server.lab.requests) - asked
 
-    item, reply, asked = played(scene, tmp_path, writer)
+    item, reply, asked = run_scenario(scenario, tmp_path, writer)
     assert (reply.status, reply.json["error"]["code"], reply.json["error"]["param"]) == (
         400,
         "item_not_found",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Frame, Stage, played
+from support.server.live_server import Frame, LiveServer, run_scenario
 
 from turnbuckle.lab.received import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
@@ -83,20 +83,22 @@ def response_turn(response: dict[str, Any]) -> Turn:
     return Turn("".join(texts), calls, response["status"], items)
 
 
-async def first_turn(stage: Stage, surface: str, tools: list[dict[str, Any]], model: str = "lab") -> Turn:
+async def first_turn(
+    server: LiveServer, surface: str, tools: list[dict[str, Any]], model: str = "lab"
+) -> Turn:
     if surface == "chat":
-        reply = await stage.post(
+        reply = await server.post(
             "/v1/chat/completions", {"model": model, "messages": [ASKED], "tools": tools}
         )
         choice = reply.json["choices"][0]
         return chat_turn(choice["message"], choice["finish_reason"])
     if surface == "chat stream":
         body = {"model": model, "messages": [ASKED], "tools": tools, "stream": True}
-        return folded(await stage.read("/v1/chat/completions", body))
+        return folded(await server.read("/v1/chat/completions", body))
     body = {"model": model, "input": [ASKED], "tools": tools, "store": True}
     if surface == "response":
-        return response_turn((await stage.post("/v1/responses", body)).json)
-    frames = await stage.read("/v1/responses", {**body, "stream": True})
+        return response_turn((await server.post("/v1/responses", body)).json)
+    frames = await server.read("/v1/responses", {**body, "stream": True})
     deltas = [one.json["delta"] for one in frames if one.event == "response.function_call_arguments.delta"]
     made = response_turn(frames[-1].json["response"])
     assert "".join(deltas) == "".join(arguments for _, _, arguments in made.calls)
@@ -104,7 +106,7 @@ async def first_turn(stage: Stage, surface: str, tools: list[dict[str, Any]], mo
 
 
 async def second_turn(
-    stage: Stage,
+    server: LiveServer,
     surface: str,
     tools: list[dict[str, Any]],
     first: Turn,
@@ -118,13 +120,13 @@ async def second_turn(
             for one, text in zip(ids, results, strict=True)
         ]
         body = {"model": model, "messages": [ASKED, *first.items, *told], "tools": tools}
-        return (await stage.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
+        return (await server.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
     told = [
         {"type": "function_call_output", "call_id": one, "output": text}
         for one, text in zip(ids, results, strict=True)
     ]
     body = {"model": model, "input": [ASKED, *first.items, *told], "tools": tools}
-    return response_turn((await stage.post("/v1/responses", body)).json).text
+    return response_turn((await server.post("/v1/responses", body)).json).text
 
 
 def check_legal(messages: list[dict[str, Any]]) -> None:
@@ -147,14 +149,14 @@ SURFACES = ("chat", "chat stream", "response", "response stream")
 def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_said(
     surface: str, tmp_path: Path
 ):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
-        first = await first_turn(stage, surface, tools)
-        asked = len(stage.lab.requests)
-        text = await second_turn(stage, surface, tools, first, [RESULT])
-        return first, asked, text, [request.body for request in stage.lab.requests]
+        first = await first_turn(server, surface, tools)
+        asked = len(server.lab.requests)
+        text = await second_turn(server, surface, tools, first, [RESULT])
+        return first, asked, text, [request.body for request in server.lab.requests]
 
-    first, asked, text, bodies = played(scene, tmp_path, keeper)
+    first, asked, text, bodies = run_scenario(scenario, tmp_path, keeper)
     [(_, tool, arguments)] = first.calls
     assert (tool, json.loads(arguments)) == ("keep_text", {"text": LONG})
     assert first.text == SAID
@@ -177,12 +179,12 @@ def test_a_long_call_comes_whole_and_its_result_goes_back_behind_what_the_model_
 def test_the_long_call_comes_whole_from_providers_of_the_other_protocols(
     surface: str, protocol: str, tmp_path: Path
 ):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
-        first = await first_turn(stage, surface, tools)
-        return first, await second_turn(stage, surface, tools, first, [RESULT])
+        first = await first_turn(server, surface, tools)
+        return first, await second_turn(server, surface, tools, first, [RESULT])
 
-    first, text = played(scene, tmp_path, keeper, protocol=protocol)
+    first, text = run_scenario(scenario, tmp_path, keeper, protocol=protocol)
     assert [(tool, json.loads(arguments)) for _, tool, arguments in first.calls] == [
         ("keep_text", {"text": LONG})
     ]
@@ -207,16 +209,16 @@ def mixed(request: LabRequest) -> Iterable[ScriptItem]:
 def test_of_a_reply_with_tools_of_both_ours_runs_here_and_the_others_are_handed_over(
     surface: str, tmp_path: Path
 ):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
-        first = await first_turn(stage, surface, tools, "agent")
-        note = (stage.work / "note.txt").read_text()
-        (stage.work / "note.txt").unlink()
-        text = await second_turn(stage, surface, tools, first, ["first is kept", "second is kept"], "agent")
-        again = (stage.work / "note.txt").exists()
-        return first, note, again, text, [request.body["messages"] for request in stage.lab.requests]
+        first = await first_turn(server, surface, tools, "agent")
+        note = (server.work / "note.txt").read_text()
+        (server.work / "note.txt").unlink()
+        text = await second_turn(server, surface, tools, first, ["first is kept", "second is kept"], "agent")
+        again = (server.work / "note.txt").exists()
+        return first, note, again, text, [request.body["messages"] for request in server.lab.requests]
 
-    first, note, again, text, histories = played(scene, tmp_path, mixed)
+    first, note, again, text, histories = run_scenario(scenario, tmp_path, mixed)
     assert [(tool, json.loads(arguments)) for _, tool, arguments in first.calls] == [
         ("keep_text", {"text": "one"}),
         ("keep_text", {"text": "two"}),
@@ -243,17 +245,17 @@ def test_of_a_reply_with_tools_of_both_ours_runs_here_and_the_others_are_handed_
 def test_a_result_can_come_in_the_session_that_holds_the_call(surface: str, tmp_path: Path):
     """The client sends the result alone: the server has the rest."""
 
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         if surface == "chat":
             path, named = "/v1/chat/completions", {"x_turnbuckle_session": "s"}
-            one = await stage.post(
+            one = await server.post(
                 path, {"model": "agent", "messages": [ASKED], "tools": [CHAT_TOOL]}, **named
             )
             calls = one.json["choices"][0]["message"]["tool_calls"]
             told = [{"role": "tool", "tool_call_id": call["id"], "content": "it is kept"} for call in calls]
-            two = await stage.post(path, {"model": "agent", "messages": told, "tools": [CHAT_TOOL]}, **named)
-            return two.json["choices"][0]["message"]["content"], stage.lab.requests[-1].body["messages"]
-        one = await stage.post(
+            two = await server.post(path, {"model": "agent", "messages": told, "tools": [CHAT_TOOL]}, **named)
+            return two.json["choices"][0]["message"]["content"], server.lab.requests[-1].body["messages"]
+        one = await server.post(
             "/v1/responses", {"model": "agent", "input": [ASKED], "tools": [RESPONSE_TOOL]}
         )
         turn = response_turn(one.json)
@@ -267,10 +269,10 @@ def test_a_result_can_come_in_the_session_that_holds_the_call(surface: str, tmp_
             "tools": [RESPONSE_TOOL],
             "previous_response_id": one.json["id"],
         }
-        two = await stage.post("/v1/responses", body)
-        return response_turn(two.json).text, stage.lab.requests[-1].body["messages"]
+        two = await server.post("/v1/responses", body)
+        return response_turn(two.json).text, server.lab.requests[-1].body["messages"]
 
-    text, history = played(scene, tmp_path, mixed)
+    text, history = run_scenario(scenario, tmp_path, mixed)
     assert text == KEPT
     check_legal(history)
     assert [message["content"] for message in history if message["role"] == "tool"].count("it is kept") == 2
@@ -298,10 +300,10 @@ def test_a_conversation_that_goes_on_tells_the_provider_the_same_as_before_and_m
 ):
     """The client's copy of a turn may be poorer than ours, and in other pieces."""
 
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         tools = [CHAT_TOOL if surface.startswith("chat") else RESPONSE_TOOL]
-        first = await first_turn(stage, surface, tools, "agent")
-        await second_turn(stage, surface, tools, first, ["it is kept"], "agent")
+        first = await first_turn(server, surface, tools, "agent")
+        await second_turn(server, surface, tools, first, ["it is kept"], "agent")
         name = first.calls[0][0]
         if surface.startswith("chat"):
             said = [
@@ -309,19 +311,19 @@ def test_a_conversation_that_goes_on_tells_the_provider_the_same_as_before_and_m
                 {"role": "assistant", "content": KEPT},
             ]
             body = {"model": "agent", "messages": [ASKED, *first.items, *said, ASKED], "tools": tools}
-            await stage.post("/v1/chat/completions", body)
+            await server.post("/v1/chat/completions", body)
         else:
             said = [
                 {"type": "function_call_output", "call_id": name, "output": "it is kept"},
                 {"role": "assistant", "content": KEPT},
             ]
-            await stage.post(
+            await server.post(
                 "/v1/responses",
                 {"model": "agent", "input": [ASKED, *first.items, *said, ASKED], "tools": tools},
             )
-        return [request.body["messages"] for request in stage.lab.requests]
+        return [request.body["messages"] for request in server.lab.requests]
 
-    histories = played(scene, tmp_path, in_rounds)
+    histories = run_scenario(scenario, tmp_path, in_rounds)
     assert len(histories) == 4
     for before, after in pairwise(histories):
         assert after[: len(before)] == before

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Stage, door, played, provider, run, said_in, served
+from support.server.live_server import LiveServer, gate, lab_provider, run, run_scenario, said_in, serve_live
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
@@ -21,17 +21,17 @@ def echo(request: LabRequest) -> Iterable[ScriptItem]:
 @pytest.mark.requirement("G3", "F3")
 @pytest.mark.parametrize("path", ["/v1/runs", "/v1/sessions/s/messages"])
 def test_the_answer_to_a_command_is_read_under_the_id_that_was_given_for_it(path: str, tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
-        begun = (await stage.post(path, {"input": " /status ", "session": "s"})).json
+    async def scenario(server: LiveServer) -> Any:
+        begun = (await server.post(path, {"input": " /status ", "session": "s"})).json
         run = begun["id"]
-        got = await stage.get(f"/v1/runs/{run}")
-        events = await stage.events(run)
-        stopped = await stage.post(f"/v1/runs/{run}/stop")
-        listed = (await stage.get("/v1/runs")).json["data"]
-        other = await stage.owner("other").get(f"/v1/runs/{run}")
-        return begun, got.json, said_in(events), stopped.json, listed, other.status, len(stage.lab.requests)
+        got = await server.get(f"/v1/runs/{run}")
+        events = await server.events(run)
+        stopped = await server.post(f"/v1/runs/{run}/stop")
+        listed = (await server.get("/v1/runs")).json["data"]
+        other = await server.owner("other").get(f"/v1/runs/{run}")
+        return begun, got.json, said_in(events), stopped.json, listed, other.status, len(server.lab.requests)
 
-    begun, got, said, stopped, listed, other, asked = played(scene, tmp_path, echo)
+    begun, got, said, stopped, listed, other, asked = run_scenario(scenario, tmp_path, echo)
     assert begun["status"] == got["status"] == "completed"
     assert got["output"] == said
     assert said.startswith("Nothing runs.")
@@ -41,16 +41,16 @@ def test_the_answer_to_a_command_is_read_under_the_id_that_was_given_for_it(path
 
 @pytest.mark.requirement("G3", "F4")
 def test_a_response_to_a_command_can_be_read_later_and_no_model_is_told_of_it(tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
+    async def scenario(server: LiveServer) -> Any:
         asked = {"model": "lab", "input": "/status", "conversation": "s", "background": True}
-        made = (await stage.post("/v1/responses", asked)).json["id"]
-        got = await stage.get(f"/v1/responses/{made}")
-        after = await stage.post(
+        made = (await server.post("/v1/responses", asked)).json["id"]
+        got = await server.get(f"/v1/responses/{made}")
+        after = await server.post(
             "/v1/responses", {"model": "lab", "input": "and?", "previous_response_id": made}
         )
-        return got.json, after.status, after.json["error"]["code"], len(stage.lab.requests)
+        return got.json, after.status, after.json["error"]["code"], len(server.lab.requests)
 
-    got, status, code, asked = played(scene, tmp_path, echo)
+    got, status, code, asked = run_scenario(scenario, tmp_path, echo)
     assert got["status"] == "completed"
     assert got["output"][0]["content"][0]["text"].startswith("Nothing runs.")
     assert (status, code, asked) == (404, "previous_response_not_found", 0)
@@ -58,25 +58,25 @@ def test_a_response_to_a_command_can_be_read_later_and_no_model_is_told_of_it(tm
 
 @pytest.mark.requirement("F1", "G6")
 def test_in_a_session_the_words_of_an_assistant_are_no_message_to_it(tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
+    async def scenario(server: LiveServer) -> Any:
         said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-        reply = await stage.post(CHAT, {"model": "lab", "messages": said}, x_turnbuckle_session="s")
-        return reply.status, reply.json["error"]["param"], len(stage.lab.requests)
+        reply = await server.post(CHAT, {"model": "lab", "messages": said}, x_turnbuckle_session="s")
+        return reply.status, reply.json["error"]["param"], len(server.lab.requests)
 
-    assert played(scene, tmp_path, echo) == (400, "messages", 0)
+    assert run_scenario(scenario, tmp_path, echo) == (400, "messages", 0)
 
 
 @pytest.mark.requirement("G6")
 def test_a_fork_behind_an_event_that_there_is_not_is_refused(tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
-        run = await stage.begin(session="s")
-        last = (await stage.ended(run))["last_event"]
+    async def scenario(server: LiveServer) -> Any:
+        run = await server.begin(session="s")
+        last = (await server.ended(run))["last_event"]
         path, body = "/v1/sessions/s/fork", {"id": "f", "run": run}
-        tried = [await stage.post(path, {**body, "after": after}) for after in (last + 1, -1, last)]
-        foreign = await stage.owner("other").post(path, {**body, "after": last + 1})
+        tried = [await server.post(path, {**body, "after": after}) for after in (last + 1, -1, last)]
+        foreign = await server.owner("other").post(path, {**body, "after": last + 1})
         return [reply.status for reply in tried], tried[0].json["error"]["param"], foreign.status
 
-    assert played(scene, tmp_path, echo) == ([400, 400, 201], "after", 404)
+    assert run_scenario(scenario, tmp_path, echo) == ([400, 400, 201], "after", 404)
 
 
 @pytest.mark.requirement("F9")
@@ -92,10 +92,10 @@ def test_a_fork_behind_an_event_that_there_is_not_is_refused(tmp_path: Path):
 def test_a_body_that_does_not_fit_is_told_in_plain_words_with_its_field_and_a_code(
     body: Any, param: str | None, code: str, words: str, tmp_path: Path
 ):
-    async def scene(stage: Stage) -> Any:
-        return await stage.post("/v1/runs", body)
+    async def scenario(server: LiveServer) -> Any:
+        return await server.post("/v1/runs", body)
 
-    reply = played(scene, tmp_path, echo)
+    reply = run_scenario(scenario, tmp_path, echo)
     error = reply.json["error"]
     assert (reply.status, error["param"], error["code"]) == (400, param, code)
     assert words in error["message"]
@@ -107,18 +107,18 @@ def test_a_plain_chat_that_the_server_leaves_is_told_that_its_run_goes_on_and_it
     session: dict[str, str], tmp_path: Path
 ):
     def waits(request: LabRequest) -> Iterable[ScriptItem]:
-        return (Say("So "), door(0), Say("far."), Finish())
+        return (Say("So "), gate(0), Say("far."), Finish())
 
     async def main() -> Any:
         said = {"model": "lab", "messages": [{"role": "user", "content": "go"}]}
-        async with provider(waits) as behind:
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                asking = asyncio.create_task(stage.post(CHAT, said, **session))
+        async with lab_provider(waits) as behind:
+            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+                asking = asyncio.create_task(server.post(CHAT, said, **session))
                 await behind.asked(1)
             reply = await asking
-            behind.doors.open(0)
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                return reply, await stage.ended(reply.headers["x-turnbuckle-run"])
+            behind.gates.open(0)
+            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+                return reply, await server.ended(reply.headers["x-turnbuckle-run"])
 
     reply, ended = run(main())
     assert (reply.status, reply.json["error"]["code"]) == (503, "interrupted")
@@ -134,31 +134,33 @@ def test_a_new_session_takes_the_conversation_along_that_its_first_request_bring
         {"role": "user", "content": "two"},
     ]
 
-    async def scene(stage: Stage) -> Any:
-        await stage.post(CHAT, {"model": "agent", "messages": said}, x_turnbuckle_session="new")
-        await stage.post(CHAT, {"model": "agent", "messages": said[-1:]}, x_turnbuckle_session="new")
-        return [[one["content"] for one in request.body["messages"][1:]] for request in stage.lab.requests]
+    async def scenario(server: LiveServer) -> Any:
+        await server.post(CHAT, {"model": "agent", "messages": said}, x_turnbuckle_session="new")
+        await server.post(CHAT, {"model": "agent", "messages": said[-1:]}, x_turnbuckle_session="new")
+        return [[one["content"] for one in request.body["messages"][1:]] for request in server.lab.requests]
 
-    first, second = played(scene, tmp_path, echo)
+    first, second = run_scenario(scenario, tmp_path, echo)
     assert first == ["one", "You said: one", "two"]
     assert second == [*first, "You said: two", "two"]
 
 
 @pytest.mark.requirement("F6")
 def test_what_makes_a_session_or_says_something_again_happens_once_for_one_key(tmp_path: Path):
-    async def scene(stage: Stage) -> Any:
-        made = [await stage.post("/v1/sessions", {"title": "t"}, idempotency_key="k1") for _ in range(2)]
-        other = await stage.post("/v1/sessions", {"title": "u"}, idempotency_key="k1")
+    async def scenario(server: LiveServer) -> Any:
+        made = [await server.post("/v1/sessions", {"title": "t"}, idempotency_key="k1") for _ in range(2)]
+        other = await server.post("/v1/sessions", {"title": "u"}, idempotency_key="k1")
         name = made[0].json["id"]
-        forked = [await stage.post(f"/v1/sessions/{name}/fork", {}, idempotency_key="k2") for _ in range(2)]
+        forked = [await server.post(f"/v1/sessions/{name}/fork", {}, idempotency_key="k2") for _ in range(2)]
         spoken = {"model": "agent", "messages": [{"role": "user", "content": "hi"}]}
-        await stage.post(CHAT, spoken, x_turnbuckle_session=name)
-        retried = [await stage.post(f"/v1/sessions/{name}/retry", {}, idempotency_key="k3") for _ in range(2)]
-        await stage.ended(retried[0].json["run"])
-        undone = await stage.post(f"/v1/sessions/{name}/undo", {}, idempotency_key="k4")
-        return made, other, forked, retried, undone, len(stage.lab.requests)
+        await server.post(CHAT, spoken, x_turnbuckle_session=name)
+        retried = [
+            await server.post(f"/v1/sessions/{name}/retry", {}, idempotency_key="k3") for _ in range(2)
+        ]
+        await server.ended(retried[0].json["run"])
+        undone = await server.post(f"/v1/sessions/{name}/undo", {}, idempotency_key="k4")
+        return made, other, forked, retried, undone, len(server.lab.requests)
 
-    made, other, forked, retried, undone, requests = played(scene, tmp_path, echo)
+    made, other, forked, retried, undone, requests = run_scenario(scenario, tmp_path, echo)
     assert made[0].json["id"] == made[1].json["id"]
     assert other.status == 409
     assert forked[0].json["id"] == forked[1].json["id"]

@@ -4,8 +4,8 @@ import asyncio
 import signal
 
 import pytest
-from live_stage import PATIENCE, eventually
-from server_process import lived
+from support.processes.server_process import run_process_scenario
+from support.server.live_server import PATIENCE, eventually
 
 from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Say
@@ -38,7 +38,7 @@ def test_it_is_asked_about_after_each_start_until_somebody_answers_and_never_don
 ):
     """S6."""
 
-    async def scene(server):
+    async def scenario(server):
         await server.start()
         run = await server.begin(f"echo once >>count; kill -9 {server.pid}; sleep 300")
         assert await server.wait() == -signal.SIGKILL
@@ -55,5 +55,5 @@ def test_it_is_asked_about_after_each_start_until_somebody_answers_and_never_don
         await eventually(lambda: len(server.behind.lab.requests) >= asks)
         return view, (server.work / "count").read_text(), len(server.behind.lab.requests)
 
-    view, count, asked = lived(scene, tmp_path, does_it)
+    view, count, asked = run_process_scenario(scenario, tmp_path, does_it)
     assert (view["status"], count, asked) == (ends, "once\n", asks)

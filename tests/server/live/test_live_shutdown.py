@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_stage import Reply
-from live_scenes import CUT_AT, LAST, stages
-from live_stage import PATIENCE, Frame, said_in
-from server_process import ServerProcess, lived
+from support.http.memory_server import Reply
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import PATIENCE, Frame, said_in
+from support.server.scripted_models import CUT_AT, LAST, model_by_phase
 
 pytestmark = pytest.mark.process
 
@@ -39,7 +39,7 @@ def content_of(frames: list[Frame]) -> str:
 def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the_next_start(tmp_path: Path):
     """S13."""
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         run = await server.begin("text")
         streamed = chat("text in chat", stream=True)
@@ -81,7 +81,9 @@ def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the
         after = (whole, again, rest, late, runs)
         return ready, refused, view, farewells, answers, after, (code, await server.stop())
 
-    ready, refused, view, farewells, answers, after, codes = lived(scene, tmp_path, stages(), server=DRAINS)
+    ready, refused, view, farewells, answers, after, codes = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), server=DRAINS
+    )
     whole, again, rest, late, runs = after
     assert codes == (0, 0)
     assert ready.headers["retry-after"]
@@ -120,7 +122,7 @@ def _check_farewells(events: list[Frame], talk: list[Frame], told: list[Frame], 
 
 @pytest.mark.requirement("C6", "G6")
 def test_what_ends_in_time_is_told_to_its_end(tmp_path: Path):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         async with server.listen("/v1/chat/completions", chat("text", stream=True)) as talk:
             await talk.until(b" one ")
@@ -128,10 +130,10 @@ def test_what_ends_in_time_is_told_to_its_end(tmp_path: Path):
             await server.behind.asked(2)
             server.signal(signal.SIGTERM)
             await is_draining(server)
-            server.behind.doors.open(1)
+            server.behind.gates.open(1)
             return await talk.rest(), await plain, await server.wait()
 
-    frames, plain, code = lived(scene, tmp_path, stages(), server="drain = 25")
+    frames, plain, code = run_process_scenario(scenario, tmp_path, model_by_phase(), server="drain = 25")
     assert code == 0
     assert content_of(frames) == LAST
     assert frames[-1].data == b"[DONE]"
@@ -140,7 +142,7 @@ def test_what_ends_in_time_is_told_to_its_end(tmp_path: Path):
 
 @pytest.mark.requirement("E2", "E4", "G5", "G6")
 def test_many_runs_that_were_under_way_all_go_on_whether_the_server_left_or_was_killed(tmp_path: Path):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         runs = [await server.begin(f"halts {n}") for n in range(MANY)]
         over = await server.begin("whole")
@@ -159,7 +161,9 @@ def test_many_runs_that_were_under_way_all_go_on_whether_the_server_left_or_was_
             await reader.until(lambda _: text in said_in(reader.frames).encode())
             return reader.frames
 
-    left, first, second, whole, untouched, code = lived(scene, tmp_path, stages(), server=LEAVES)
+    left, first, second, whole, untouched, code = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), server=LEAVES
+    )
     assert (left, code) == (0, 0)
     for before, between, after in zip(first, second, whole, strict=True):
         assert said_in(after) == LAST
@@ -174,7 +178,7 @@ def test_many_runs_that_were_under_way_all_go_on_whether_the_server_left_or_was_
 def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be_answered_after_the_next_start(
     tmp_path: Path,
 ):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         run = await server.begin("consent")
         async with server.listen(f"/v1/runs/{run}/events") as reader:
@@ -186,8 +190,8 @@ def test_a_run_that_only_waits_for_a_person_does_not_hold_a_server_up_and_can_be
         return code, await server.ended(run), await server.stop()
 
     # The drain is far longer than the patience of `stop`.
-    code, ended, _ = lived(
-        scene, tmp_path, stages(), server="drain = 600", tools='approval = { shell = "ask" }'
+    code, ended, _ = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), server="drain = 600", tools='approval = { shell = "ask" }'
     )
     assert code == 0
     assert ended["status"] == "completed"
@@ -207,14 +211,14 @@ async def stopped_and_gone_on(server: ServerProcess, run: str) -> list[Frame]:
 
 @pytest.mark.requirement("D4", "G5")
 def test_a_tool_that_a_stopping_server_ended_is_told_as_killed_with_what_it_had_printed(tmp_path: Path):
-    async def scene(server: ServerProcess) -> list[Frame]:
+    async def scenario(server: ServerProcess) -> list[Frame]:
         await server.start()
         run = await server.begin("tool")
         async with server.listen(f"/v1/runs/{run}/events") as events:
             await events.until(b"event: tool_said")
             return await stopped_and_gone_on(server, run)
 
-    told = lived(scene, tmp_path, stages(), server=LEAVES)
+    told = run_process_scenario(scenario, tmp_path, model_by_phase(), server=LEAVES)
     (finished,) = [frame.json["outcome"] for frame in told if frame.event == "tool_finished"]
     assert finished["status"] == "killed"
     assert "begun" in finished["partial_output"]
@@ -224,14 +228,14 @@ def test_a_tool_that_a_stopping_server_ended_is_told_as_killed_with_what_it_had_
 
 @pytest.mark.requirement("D4", "G5")
 def test_a_tool_that_a_stopping_server_never_let_begin_is_not_told_as_unknown(tmp_path: Path):
-    async def scene(server: ServerProcess) -> list[Frame]:
+    async def scenario(server: ServerProcess) -> list[Frame]:
         await server.start()
         run = await server.begin("tool")
         async with server.listen(f"/v1/runs/{run}/events") as events:
             await events.until(b"echo begun")  # in the arguments of the call
             return await stopped_and_gone_on(server, run)
 
-    told = lived(scene, tmp_path, stages(), server=LEAVES)
+    told = run_process_scenario(scenario, tmp_path, model_by_phase(), server=LEAVES)
     assert [frame.event for frame in told].count("run_left") == 1
     ends = [frame.json["outcome"]["status"] for frame in told if frame.event == "tool_finished"]
     assert set(ends) <= {"killed", "not_started"}

@@ -6,9 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_scenes import LAST, stages
-from live_stage import Address, Frame, Listener, Stage, played, provider, run, served
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import (
+    ApiClient,
+    Frame,
+    Listener,
+    LiveServer,
+    lab_provider,
+    run,
+    run_scenario,
+    serve_live,
+)
+from support.server.scripted_models import LAST, model_by_phase
 
 QUICK = "drain = 0\nkeepalive = 0.1\nnoop = 0.1"
 ASK = 'approval = { shell = "ask" }'
@@ -38,7 +47,7 @@ async def silent(listener: Listener, times: int = 3) -> Listener:
     return await listener.until(lambda body: len(noops(listener.frames)) >= known + times)
 
 
-async def behind_every_number(server: Address, run: str, count: int) -> list[list[Frame]]:
+async def behind_every_number(server: ApiClient, run: str, count: int) -> list[list[Frame]]:
     path = f"/v1/responses/resp_{run}?stream=true"
     return [await server.read(path), *[await server.read(f"{path}&starting_after={n}") for n in range(count)]]
 
@@ -54,21 +63,23 @@ def check_every_number(again: list[list[Frame]]) -> list[Frame]:
 @pytest.mark.requirement("F2", "F4")
 @pytest.mark.parametrize("where", SILENT)
 def test_every_event_of_a_silent_response_has_a_number_to_come_back_to(where: str, tmp_path: Path):
-    async def scene(stage: Stage):
-        async with stage.listen("/v1/responses", asked(where)) as first:
+    async def scenario(api: LiveServer):
+        async with api.listen("/v1/responses", asked(where)) as first:
             await silent(first)
             path = f"/v1/responses/resp_{first.run}?stream=true"
             last = noops(first.frames)[-1]
-            async with stage.listen(f"{path}&starting_after={last}") as second:
+            async with api.listen(f"{path}&starting_after={last}") as second:
                 await silent(second, 1)
                 await silent(first, 1)
-                view = await stage.run(first.run)
-                await stage.post(f"/v1/runs/{first.run}/stop")
+                view = await api.run(first.run)
+                await api.post(f"/v1/runs/{first.run}/stop")
                 live, rest = await first.rest(), await second.rest()
-        again = await behind_every_number(stage, first.run, len(live))
-        return live, last, rest, again, view, await stage.events(first.run)
+        again = await behind_every_number(api, first.run, len(live))
+        return live, last, rest, again, view, await api.events(first.run)
 
-    live, last, rest, again, view, events = played(scene, tmp_path, stages(), server=QUICK, tools=ASK)
+    live, last, rest, again, view, events = run_scenario(
+        scenario, tmp_path, model_by_phase(), server=QUICK, tools=ASK
+    )
     assert raw(live) == raw(check_every_number(again))
     assert raw(rest) == raw(live[last + 1 :])
     assert view["waiting_on"]["since"] < events[-1].json["at"]
@@ -77,10 +88,10 @@ def test_every_event_of_a_silent_response_has_a_number_to_come_back_to(where: st
 
 @pytest.mark.requirement("F4")
 def test_a_response_that_is_never_silent_has_no_such_event(tmp_path: Path):
-    async def scene(stage: Stage):
-        return await stage.read("/v1/responses", asked("whole"))
+    async def scenario(api: LiveServer):
+        return await api.read("/v1/responses", asked("whole"))
 
-    frames = played(scene, tmp_path, stages(), server="drain = 0")
+    frames = run_scenario(scenario, tmp_path, model_by_phase(), server="drain = 0")
     assert noops(frames) == []
     assert numbers(frames) == list(range(len(frames)))
 
@@ -91,20 +102,20 @@ def test_after_a_restart_every_number_leads_to_the_same_rest(where: str, tmp_pat
     """Also that of the farewell."""
 
     async def main():
-        async with provider(stages()) as behind:
+        async with lab_provider(model_by_phase()) as behind:
             seen: list[Frame] = []
             async with (
-                served(tmp_path, behind, server=QUICK) as stage,
-                stage.listen("/v1/responses", asked(where)) as listener,
+                serve_live(tmp_path, behind, server=QUICK) as api,
+                api.listen("/v1/responses", asked(where)) as listener,
             ):
                 await silent(listener)
-                leaving = asyncio.create_task(_stop(stage))
+                leaving = asyncio.create_task(_stop(api))
                 seen += await listener.rest()
                 await leaving
-            async with served(tmp_path, behind, server=QUICK) as stage:
+            async with serve_live(tmp_path, behind, server=QUICK) as api:
                 path = f"/v1/responses/resp_{listener.run}?stream=true"
-                seen += await stage.read(f"{path}&starting_after={numbers(seen)[-1]}")
-                return seen, await behind_every_number(stage, listener.run, len(seen))
+                seen += await api.read(f"{path}&starting_after={numbers(seen)[-1]}")
+                return seen, await behind_every_number(api, listener.run, len(seen))
 
     seen, again = run(main())
     whole = check_every_number(again)
@@ -116,16 +127,16 @@ def test_after_a_restart_every_number_leads_to_the_same_rest(where: str, tmp_pat
     assert whole[-1].event == "response.completed"
 
 
-async def _stop(stage: Stage) -> None:
+async def _stop(api: LiveServer) -> None:
     """Let go of everybody, as a server does that is asked to stop."""
-    await stage.service.leave(0.0)
-    stage.service.heartbeat.interrupt_all()
+    await api.service.leave(0.0)
+    api.service.heartbeat.interrupt_all()
 
 
 @pytest.mark.process
 @pytest.mark.requirement("E1", "F4", "F5", "G5")
 def test_a_killed_server_gives_no_number_of_its_silence_to_anything_else(tmp_path: Path):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         async with server.listen("/v1/responses", asked("text")) as listener:
             await listener.until(b" one ")
@@ -137,7 +148,7 @@ def test_a_killed_server_gives_no_number_of_its_silence_to_anything_else(tmp_pat
         seen = [*seen, *await server.read(f"{path}&starting_after={numbers(seen)[-1]}")]
         return seen, await behind_every_number(server, listener.run, len(seen)), await server.stop()
 
-    seen, again, code = lived(scene, tmp_path, stages(), server=QUICK)
+    seen, again, code = run_process_scenario(scenario, tmp_path, model_by_phase(), server=QUICK)
     assert code == 0
     assert raw(seen) == raw(check_every_number(again))
     deltas = [frame.json["delta"] for frame in seen if frame.event == "response.output_text.delta"]
@@ -148,18 +159,18 @@ def test_a_killed_server_gives_no_number_of_its_silence_to_anything_else(tmp_pat
 def test_a_response_that_waits_for_its_turn_gets_comments_alone(tmp_path: Path):
     """Nobody drives it, so nobody could give an event a number that stays."""
 
-    async def scene(stage: Stage):
-        async with stage.listen("/v1/responses", asked("text"), x_turnbuckle_session="s") as first:
+    async def scenario(api: LiveServer):
+        async with api.listen("/v1/responses", asked("text"), x_turnbuckle_session="s") as first:
             await first.until(b" one ")
-            async with stage.listen("/v1/responses", asked("whole"), x_turnbuckle_session="s") as second:
+            async with api.listen("/v1/responses", asked("whole"), x_turnbuckle_session="s") as second:
                 await second.until(lambda body: body.count(b": keepalive") >= 4)
                 before = second.frames
-                stage.behind.doors.open(1)
+                api.behind.gates.open(1)
                 await first.rest()
                 whole = await second.rest()
         return before, whole
 
-    before, whole = played(scene, tmp_path, stages(), server=QUICK)
+    before, whole = run_scenario(scenario, tmp_path, model_by_phase(), server=QUICK)
     assert numbers(before) == list(range(len(before)))
     assert numbers(whole) == list(range(len(whole)))
     assert raw(whole[: len(before)]) == raw(before)

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from live_stage import Address, Stage, door, eventually, frames, played
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import ApiClient, LiveServer, eventually, frames, gate, run_scenario
 
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 
@@ -23,7 +23,7 @@ really cost is a third of it; how much an allocator keeps besides differs from r
 
 
 def talkative(request: LabRequest) -> Iterable[ScriptItem]:
-    return (door(1), *(Say(SAID, 0) for _ in range(PIECES)), Finish())
+    return (gate(1), *(Say(SAID, 0) for _ in range(PIECES)), Finish())
 
 
 class Idler:
@@ -44,7 +44,7 @@ class Idler:
 
 
 @asynccontextmanager
-async def idler(server: Address, head: str, body: str = ""):
+async def idler(server: ApiClient, head: str, body: str = ""):
     loop = asyncio.get_running_loop()
     with socket.socket() as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
@@ -72,20 +72,20 @@ def unchunked(got: bytes) -> tuple[bytes, bool]:
 def test_a_reader_that_does_not_read_is_dropped_without_an_end_and_goes_on_where_it_was(tmp_path: Path):
     """C13."""
 
-    async def scene(stage: Stage):
-        run = await stage.begin()
-        async with idler(stage, f"GET /v1/runs/{run}/events HTTP/1.1\r\n") as sleepy:
-            await eventually(lambda: len(stage.service.heartbeat) == 1)
-            stage.behind.doors.open(1)
-            whole = await stage.events(run)
-            await eventually(lambda: stage.service.heartbeat.dropped)
+    async def scenario(live: LiveServer):
+        run = await live.begin()
+        async with idler(live, f"GET /v1/runs/{run}/events HTTP/1.1\r\n") as sleepy:
+            await eventually(lambda: len(live.service.heartbeat) == 1)
+            live.behind.gates.open(1)
+            whole = await live.events(run)
+            await eventually(lambda: live.service.heartbeat.dropped)
             got = await sleepy.all_there_is()
         body, ended = unchunked(got)
         last = frames(body)[-1].id
-        return whole, frames(body), ended, await stage.events(run, int(last)), len(stage.service.heartbeat)
+        return whole, frames(body), ended, await live.events(run, int(last)), len(live.service.heartbeat)
 
-    whole, first, ended, rest, readers = played(
-        scene, tmp_path, talkative, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
+    whole, first, ended, rest, readers = run_scenario(
+        scenario, tmp_path, talkative, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
     )
     assert not ended
     assert "run_ended" not in {frame.event for frame in first}
@@ -101,21 +101,21 @@ def test_a_chat_client_that_does_not_read_counts_as_gone(policy: str, status: st
     body = '{"model":"agent","stream":true,"messages":[{"role":"user","content":"go"}]}'
 
     def with_a_pause(request: LabRequest) -> Iterable[ScriptItem]:
-        return (door(1), *(Say(SAID, 0) for _ in range(PIECES // 2)), door(2), Say(SAID, 0), Finish())
+        return (gate(1), *(Say(SAID, 0) for _ in range(PIECES // 2)), gate(2), Say(SAID, 0), Finish())
 
-    async def scene(stage: Stage):
+    async def scenario(live: LiveServer):
         request = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-        async with idler(stage, f"{request}\r\nx-turnbuckle-on-disconnect: {policy}\r\n", body) as sleepy:
-            await stage.behind.asked(1)
-            stage.behind.doors.open(1)
-            await eventually(lambda: stage.service.heartbeat.dropped)
+        async with idler(live, f"{request}\r\nx-turnbuckle-on-disconnect: {policy}\r\n", body) as sleepy:
+            await live.behind.asked(1)
+            live.behind.gates.open(1)
+            await eventually(lambda: live.service.heartbeat.dropped)
             got = await sleepy.all_there_is()
-        stage.behind.doors.open(2)
-        [run] = (await stage.get("/v1/runs")).json["data"]
-        return unchunked(got), (await stage.ended(run["id"]))["status"]
+        live.behind.gates.open(2)
+        [run] = (await live.get("/v1/runs")).json["data"]
+        return unchunked(got), (await live.ended(run["id"]))["status"]
 
-    (told, ended), was = played(
-        scene, tmp_path, with_a_pause, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
+    (told, ended), was = run_scenario(
+        scenario, tmp_path, with_a_pause, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
     )
     assert not ended
     assert b"[DONE]" not in told
@@ -131,9 +131,9 @@ def test_many_readers_that_do_not_read_leave_the_server_as_small_as_it_was(tmp_p
         status = Path(f"/proc/{server.pid}/status").read_text()
         return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmRSS"))
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
-        server.behind.doors.open(1)
+        server.behind.gates.open(1)
         for _ in range(2):  # what the server needs for such a run by itself
             await server.events(await server.begin())
         before = resident(server)
@@ -144,4 +144,4 @@ def test_many_readers_that_do_not_read_leave_the_server_as_small_as_it_was(tmp_p
             await server.events(run)
             return resident(server) - before
 
-    assert lived(scene, tmp_path, talkative) < KEPT
+    assert run_process_scenario(scenario, tmp_path, talkative) < KEPT

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from live_stage import Stage, played
+from support.server.live_server import LiveServer, run_scenario
 
 from turnbuckle.lab.received import results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
@@ -24,24 +24,24 @@ def eager(request: LabRequest) -> Iterable[ScriptItem]:
     return (Say(TITLE), Finish())
 
 
-async def answer(stage: Stage, surface: str) -> str:
+async def answer(server: LiveServer, surface: str) -> str:
     if surface == "chat":
         body = {"model": "agent", "messages": [{"role": "user", "content": JOB}], "stream": False}
-        return (await stage.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
+        return (await server.post("/v1/chat/completions", body)).json["choices"][0]["message"]["content"]
     part = {"type": "input_text", "text": JOB}
     body = {
         "model": "agent",
         "input": [{"type": "message", "role": "user", "content": [part]}],
         "stream": False,
     }
-    return (await stage.post("/v1/responses", body)).json["output"][0]["content"][0]["text"]
+    return (await server.post("/v1/responses", body)).json["output"][0]["content"][0]["text"]
 
 
 @pytest.mark.requirement("F11")
 @pytest.mark.parametrize("surface", ["chat", "response"])
 def test_a_job_of_a_frontend_has_no_tools_on_either_surface(surface: str, tmp_path: Path):
-    async def scene(stage: Stage) -> str:
-        return await answer(stage, surface)
+    async def scenario(server: LiveServer) -> str:
+        return await answer(server, surface)
 
-    assert played(scene, tmp_path, eager) == TITLE
+    assert run_scenario(scenario, tmp_path, eager) == TITLE
     assert not list(tmp_path.rglob("note.txt"))

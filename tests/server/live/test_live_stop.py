@@ -5,9 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_stage import Reply
-from live_scenes import CUT_AT, LAST, is_alive, stages
-from live_stage import Listener, Stage, eventually, played, provider, run, served
+from support.http.memory_server import Reply
+from support.server.live_server import (
+    Listener,
+    LiveServer,
+    eventually,
+    lab_provider,
+    run,
+    run_scenario,
+    serve_live,
+)
+from support.server.scripted_models import CUT_AT, LAST, is_alive, model_by_phase
 
 SOON = 5.0
 """Everything ends within a second; a machine with much to do may need more to say so."""
@@ -30,17 +38,17 @@ WAITED_FOR = {
 }
 
 
-async def stop(stage: Stage, run: str) -> Reply:
+async def stop(server: LiveServer, run: str) -> Reply:
     async with asyncio.timeout(SOON):
-        return await stage.post(f"/v1/runs/{run}/stop")
+        return await server.post(f"/v1/runs/{run}/stop")
 
 
-async def stopped_at(stage: Stage, where: str) -> tuple[dict[str, Any], Listener]:
+async def stopped_at(server: LiveServer, where: str) -> tuple[dict[str, Any], Listener]:
     """A run that was stopped when it was there, and its reader at the end."""
-    run = await stage.begin(where, session="s")
-    async with stage.listen(f"/v1/runs/{run}/events") as reader:
+    run = await server.begin(where, session="s")
+    async with server.listen(f"/v1/runs/{run}/events") as reader:
         await reader.until(SIGNS[where])
-        receipt = await stop(stage, run)
+        receipt = await stop(server, run)
         async with asyncio.timeout(SOON):
             await reader.rest()
         assert receipt.status == 200
@@ -52,18 +60,20 @@ async def stopped_at(stage: Stage, where: str) -> tuple[dict[str, Any], Listener
 def test_a_run_that_is_stopped_ends_at_once_and_its_session_goes_on(where: str, tmp_path: Path):
     """C9, L12, T18, T19."""
 
-    async def scene(stage: Stage):
-        receipt, reader = await stopped_at(stage, where)
-        asked = len(stage.lab.requests)
-        view = await stage.run(receipt["run"])
+    async def scenario(server: LiveServer):
+        receipt, reader = await stopped_at(server, where)
+        asked = len(server.lab.requests)
+        view = await server.run(receipt["run"])
         if asked and where in ("first", "text", "arguments"):
-            await eventually(lambda: stage.lab.requests[0].progress.over)
-        over = stage.lab.requests[0].progress.over
-        next_run = await stage.ended(await stage.begin("whole", session="s"))
+            await eventually(lambda: server.lab.requests[0].progress.over)
+        over = server.lab.requests[0].progress.over
+        next_run = await server.ended(await server.begin("whole", session="s"))
         return receipt, reader.frames, view, over, asked, next_run
 
     tools = 'approval = { shell = "ask" }' if where == "consent" else ""
-    receipt, events, view, over, asked, next_run = played(scene, tmp_path, stages(), tools=tools)
+    receipt, events, view, over, asked, next_run = run_scenario(
+        scenario, tmp_path, model_by_phase(), tools=tools
+    )
     assert receipt["stopped"]
     assert receipt["outcome"]["kind"] == view["status"] == "cancelled"
     assert receipt["by"] == "local"
@@ -87,13 +97,13 @@ def test_a_run_that_is_stopped_ends_at_once_and_its_session_goes_on(where: str, 
 
 @pytest.mark.requirement("D5", "G2")
 def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
-    async def scene(stage: Stage):
-        receipt, reader = await stopped_at(stage, "tool")
-        pid = int((stage.work / "tool.pid").read_text())
+    async def scenario(server: LiveServer):
+        receipt, reader = await stopped_at(server, "tool")
+        pid = int((server.work / "tool.pid").read_text())
         await eventually(lambda: not is_alive(pid))
         return receipt, reader.frames
 
-    receipt, events = played(scene, tmp_path, stages())
+    receipt, events = run_scenario(scenario, tmp_path, model_by_phase())
     [tool] = receipt["tools"]
     assert (tool["name"], tool["status"], tool["survivors"]) == ("shell", "killed", [])
     assert tool["killed"]
@@ -105,36 +115,38 @@ def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
 @pytest.mark.requirement("D5", "G2")
 def test_a_tool_that_is_being_stopped_as_the_server_leaves_is_gone_too(tmp_path: Path):
     async def main():
-        async with provider(stages()) as behind:
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                run_id = await stage.begin("tool")
-                async with stage.listen(f"/v1/runs/{run_id}/events") as reader:
+        async with lab_provider(model_by_phase()) as behind:
+            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+                run_id = await server.begin("tool")
+                async with server.listen(f"/v1/runs/{run_id}/events") as reader:
                     await reader.until(SIGNS["tool"])
-                    stopping = asyncio.create_task(stage.post(f"/v1/runs/{run_id}/stop"))
+                    stopping = asyncio.create_task(server.post(f"/v1/runs/{run_id}/stop"))
                     await reader.until(b"stop_asked")
             stopping.cancel()
             pid = int((tmp_path / "work" / "tool.pid").read_text())
             await eventually(lambda: not is_alive(pid))
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                return await stage.ended(run_id)
+            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+                return await server.ended(run_id)
 
     assert run(main())["status"] == "cancelled"
 
 
 @pytest.mark.requirement("D8", "G2")
 def test_a_stop_withdraws_what_was_asked_and_nothing_runs(tmp_path: Path):
-    async def scene(stage: Stage):
-        receipt, reader = await stopped_at(stage, "consent")
+    async def scenario(server: LiveServer):
+        receipt, reader = await stopped_at(server, "consent")
         name = receipt["approvals_withdrawn"][0]
-        answer = await stage.post(f"/v1/runs/{receipt['run']}/approvals/{name}", {"decision": "allow"})
+        answer = await server.post(f"/v1/runs/{receipt['run']}/approvals/{name}", {"decision": "allow"})
         return (
             receipt,
             [frame.event for frame in reader.frames],
             answer,
-            (await stage.get("/v1/approvals")).json,
+            (await server.get("/v1/approvals")).json,
         )
 
-    receipt, kinds, answer, waiting = played(scene, tmp_path, stages(), tools='approval = { shell = "ask" }')
+    receipt, kinds, answer, waiting = run_scenario(
+        scenario, tmp_path, model_by_phase(), tools='approval = { shell = "ask" }'
+    )
     assert len(receipt["approvals_withdrawn"]) == 1
     assert [call["name"] for call in receipt["not_started"]] == ["shell"]
     assert "tool_started" not in kinds
@@ -146,16 +158,16 @@ def test_a_stop_withdraws_what_was_asked_and_nothing_runs(tmp_path: Path):
 
 @pytest.mark.requirement("F5", "G2")
 def test_stopping_twice_and_at_the_same_time_ends_it_once(tmp_path: Path):
-    async def scene(stage: Stage):
-        run = await stage.begin("text")
-        async with stage.listen(f"/v1/runs/{run}/events") as reader:
+    async def scenario(server: LiveServer):
+        run = await server.begin("text")
+        async with server.listen(f"/v1/runs/{run}/events") as reader:
             await reader.until(SIGNS["text"])
-            at_once = await asyncio.gather(*(stop(stage, run) for _ in range(5)))
+            at_once = await asyncio.gather(*(stop(server, run) for _ in range(5)))
             events = await reader.rest()
-        again = await stop(stage, run)
-        return [reply.json for reply in at_once], again.json, events, await stage.events(run)
+        again = await stop(server, run)
+        return [reply.json for reply in at_once], again.json, events, await server.events(run)
 
-    at_once, again, events, later = played(scene, tmp_path, stages())
+    at_once, again, events, later = run_scenario(scenario, tmp_path, model_by_phase())
     assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in at_once)
     assert (again["stopped"], again["outcome"]["kind"]) == (False, "cancelled")
     assert [frame.raw for frame in later] == [frame.raw for frame in events]
@@ -166,14 +178,14 @@ def test_stopping_twice_and_at_the_same_time_ends_it_once(tmp_path: Path):
 def test_stopping_a_run_that_has_ended_changes_nothing(tmp_path: Path):
     """C10."""
 
-    async def scene(stage: Stage):
-        run = await stage.begin("whole")
-        before = await stage.events(run)
-        view = await stage.run(run)
-        receipt = await stop(stage, run)
-        return receipt.json, before, await stage.events(run), view == await stage.run(run)
+    async def scenario(server: LiveServer):
+        run = await server.begin("whole")
+        before = await server.events(run)
+        view = await server.run(run)
+        receipt = await stop(server, run)
+        return receipt.json, before, await server.events(run), view == await server.run(run)
 
-    receipt, before, after, same = played(scene, tmp_path, stages())
+    receipt, before, after, same = run_scenario(scenario, tmp_path, model_by_phase())
     assert (receipt["stopped"], receipt["outcome"]["kind"]) == (False, "completed")
     assert receipt["tools"] == []
     assert receipt["model_call"] is None
@@ -183,36 +195,36 @@ def test_stopping_a_run_that_has_ended_changes_nothing(tmp_path: Path):
 
 @pytest.mark.requirement("F5", "G2")
 def test_a_run_can_be_stopped_while_it_starts(tmp_path: Path):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         receipts = []
         for number in range(10):
-            run = await stage.begin(f"text {number}")
-            receipts.append((await stop(stage, run)).json)
-        await eventually(lambda: all(request.progress.over for request in stage.lab.requests))
+            run = await server.begin(f"text {number}")
+            receipts.append((await stop(server, run)).json)
+        await eventually(lambda: all(request.progress.over for request in server.lab.requests))
         return receipts
 
-    receipts = played(scene, tmp_path, stages())
+    receipts = run_scenario(scenario, tmp_path, model_by_phase())
     assert all(receipt["stopped"] and receipt["outcome"]["kind"] == "cancelled" for receipt in receipts)
 
 
 @pytest.mark.requirement("F4")
 @pytest.mark.parametrize("where", ["first", "text", "tool"])
 def test_a_background_response_that_is_cancelled_says_so_everywhere(where: str, tmp_path: Path):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         asked = {"model": "agent", "input": where, "stream": True, "background": True}
         async with (
-            stage.listen("/v1/responses", asked) as reader,
-            stage.listen(f"/v1/runs/{reader.run}/events") as events,
+            server.listen("/v1/responses", asked) as reader,
+            server.listen(f"/v1/runs/{reader.run}/events") as events,
         ):
             await events.until(SIGNS[where])
             async with asyncio.timeout(SOON):
-                cancelled = await stage.post(f"/v1/responses/resp_{reader.run}/cancel")
+                cancelled = await server.post(f"/v1/responses/resp_{reader.run}/cancel")
                 frames = await reader.rest()
-        again = await stage.post(f"/v1/responses/resp_{reader.run}/cancel")
-        fetched = await stage.get(f"/v1/responses/resp_{reader.run}")
+        again = await server.post(f"/v1/responses/resp_{reader.run}/cancel")
+        fetched = await server.get(f"/v1/responses/resp_{reader.run}")
         return cancelled, again, fetched, frames
 
-    cancelled, again, fetched, frames = played(scene, tmp_path, stages())
+    cancelled, again, fetched, frames = run_scenario(scenario, tmp_path, model_by_phase())
     assert cancelled.status == again.status == 200
     assert cancelled.json == again.json == fetched.json == frames[-1].json["response"]
     assert cancelled.json["status"] == "cancelled"

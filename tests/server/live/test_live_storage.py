@@ -7,8 +7,8 @@ import shutil
 import sqlite3
 
 import pytest
-from live_stage import door, played, provider, run, said_in, served
-from server_process import lived
+from support.processes.server_process import run_process_scenario
+from support.server.live_server import gate, lab_provider, run, run_scenario, said_in, serve_live
 
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.lab.received import last_user_text
@@ -26,7 +26,7 @@ def asked(text: str, **more):
 def speaker(request):
     """Says half of it, and the rest when the door opens."""
     if "slowly" in last_user_text(request):
-        return (Say("One half"), door(1), Say(" and the other."), Finish())
+        return (Say("One half"), gate(1), Say(" and the other."), Finish())
     return (Say("Well."), Finish())
 
 
@@ -43,7 +43,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
     """A limit of the process on the size of files is what a disk without room is for it."""
     headers = {"x_turnbuckle_session": session} if session else {}
 
-    async def scene(server):
+    async def scenario(server):
         await server.start()
         body = asked("slowly", stream=True)
         async with server.listen(CHAT, body, idempotency_key="k", **headers) as listener:
@@ -55,7 +55,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
                 refused = await server.post(CHAT, asked("hello"))
                 in_session = await server.post(CHAT, asked("hello"), x_turnbuckle_session="other")
                 ready = await server.get("/readyz")
-                server.behind.doors.open(1)
+                server.behind.gates.open(1)
                 await watcher.until(b'"kind":"storage"')
                 await listener.until(b": waiting for storage")
                 async with server.listen(CHAT, body, idempotency_key="k", **headers) as again:
@@ -68,7 +68,7 @@ def test_a_disk_that_takes_nothing_for_a_while_is_told_to_everybody_and_work_goe
         await server.stop()
         return refused, in_session, ready, whole, events, later
 
-    refused, in_session, ready, whole, events, later = lived(scene, tmp_path, speaker)
+    refused, in_session, ready, whole, events, later = run_process_scenario(scenario, tmp_path, speaker)
     assert told(refused) == told(in_session) == (503, "storage_failed", True)
     assert (ready.status, ready.json["code"]) == (503, "storage_failed")
     assert said_in(events) == "One half and the other."
@@ -92,16 +92,16 @@ async def eventually_ready(server):
 
 @pytest.mark.requirement("E10")
 def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path):
-    async def scene(stage):
-        before = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+    async def scenario(live):
+        before = await live.post(CHAT, asked("hello"), x_turnbuckle_session="s")
         shutil.rmtree(tmp_path / "data")
-        plain = await stage.post(CHAT, asked("hello"))
-        in_session = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
-        keyed = await stage.post(CHAT, asked("hello"), idempotency_key="k")
-        ready = await stage.get("/readyz")
+        plain = await live.post(CHAT, asked("hello"))
+        in_session = await live.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        keyed = await live.post(CHAT, asked("hello"), idempotency_key="k")
+        ready = await live.get("/readyz")
         return before, plain, in_session, keyed, ready
 
-    before, *refused, ready = played(scene, tmp_path, speaker)
+    before, *refused, ready = run_scenario(scenario, tmp_path, speaker)
     assert before.status == 200
     assert [told(reply) for reply in refused] == [(503, "storage_gone", True)] * 3
     assert (ready.status, ready.json["code"]) == (503, "storage_gone")
@@ -110,16 +110,16 @@ def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path)
 
 @pytest.mark.requirement("E10")
 def test_a_turn_whose_folder_is_moved_away_waits_and_ends_when_it_is_back(tmp_path):
-    async def scene(stage):
-        async with stage.listen(CHAT, asked("slowly", stream=True)) as listener:
+    async def scenario(live):
+        async with live.listen(CHAT, asked("slowly", stream=True)) as listener:
             await listener.until(b"One half")
             (tmp_path / "data").rename(tmp_path / "away")
-            stage.behind.doors.open(1)
+            live.behind.gates.open(1)
             await listener.until(b": waiting for storage: the server's data folder is gone")
             (tmp_path / "away").rename(tmp_path / "data")
             return await listener.rest()
 
-    stream = played(scene, tmp_path, speaker)
+    stream = run_scenario(scenario, tmp_path, speaker)
     assert stream[-1].data == b"[DONE]"
     assert b'"finish_reason":"stop"' in b"".join(frame.data for frame in stream)
 
@@ -137,17 +137,17 @@ def damage(folder, run_id):
 @pytest.mark.requirement("E10", "E8")
 def test_damage_in_the_last_run_of_a_session_is_told_and_a_new_conversation_can_begin(tmp_path):
     async def main():
-        async with provider(speaker) as behind:
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                first = await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+        async with lab_provider(speaker) as behind:
+            async with serve_live(tmp_path, behind, server="drain = 0") as live:
+                first = await live.post(CHAT, asked("hello"), x_turnbuckle_session="s")
             damage(tmp_path, first.headers["x-turnbuckle-run"])
-            async with served(tmp_path, behind, server="drain = 0") as stage:
-                second = await stage.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
-                third = await stage.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
-                ready = await stage.get("/readyz")
-                read = await stage.get(f"/v1/runs/{first.headers['x-turnbuckle-run']}")
-                anew = await stage.post(CHAT, asked("/new"), x_turnbuckle_session="s")
-                fresh = await stage.post(CHAT, asked("hello again"), x_turnbuckle_session="s")
+            async with serve_live(tmp_path, behind, server="drain = 0") as live:
+                second = await live.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
+                third = await live.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
+                ready = await live.get("/readyz")
+                read = await live.get(f"/v1/runs/{first.headers['x-turnbuckle-run']}")
+                anew = await live.post(CHAT, asked("/new"), x_turnbuckle_session="s")
+                fresh = await live.post(CHAT, asked("hello again"), x_turnbuckle_session="s")
                 return second, third, read, ready, anew, fresh
 
     second, third, read, ready, anew, fresh = run(main())
@@ -159,12 +159,12 @@ def test_damage_in_the_last_run_of_a_session_is_told_and_a_new_conversation_can_
 
 @pytest.mark.requirement("E10")
 def test_a_journal_whose_pages_are_zeroed_is_not_ready(tmp_path):
-    async def scene(stage):
-        await stage.post(CHAT, asked("hello"), x_turnbuckle_session="s")
+    async def scenario(live):
+        await live.post(CHAT, asked("hello"), x_turnbuckle_session="s")
         file = tmp_path / "data" / DATABASE
         with file.open("r+b") as opened:
             opened.write(bytes(file.stat().st_size))
-        return await stage.get("/readyz")
+        return await live.get("/readyz")
 
-    ready = played(scene, tmp_path, speaker)
+    ready = run_scenario(scenario, tmp_path, speaker)
     assert (ready.status, ready.json["code"]) == (503, "storage_damaged")

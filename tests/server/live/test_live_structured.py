@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_stage import Model, Stage, played
+from support.server.live_server import LiveServer, Model, run_scenario
 
 from turnbuckle.lab.script import CutOff, Finish, LabRequest, Say, ScriptItem
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
@@ -50,7 +50,7 @@ def documents() -> Model:
     return model
 
 
-async def chat(stage: Stage, model: str, task: str, *, stream: bool) -> tuple[str, str]:
+async def chat(server: LiveServer, model: str, task: str, *, stream: bool) -> tuple[str, str]:
     """The content, and why it ended."""
     form = {"type": "json_schema", "json_schema": FORM}
     body: dict[str, Any] = {
@@ -59,21 +59,21 @@ async def chat(stage: Stage, model: str, task: str, *, stream: bool) -> tuple[st
         "response_format": form,
     }
     if not stream:
-        reply = await stage.post("/v1/chat/completions", body)
+        reply = await server.post("/v1/chat/completions", body)
         (choice,) = reply.json["choices"]
         return choice["message"]["content"], choice["finish_reason"]
-    frames = await stage.read("/v1/chat/completions", {**body, "stream": True})
+    frames = await server.read("/v1/chat/completions", {**body, "stream": True})
     told = [choice for frame in frames[:-1] for choice in frame.json["choices"]]
     return "".join(one["delta"].get("content") or "" for one in told), told[-1]["finish_reason"]
 
 
-async def response(stage: Stage, model: str, task: str, *, stream: bool) -> tuple[str, str]:
+async def response(server: LiveServer, model: str, task: str, *, stream: bool) -> tuple[str, str]:
     """The text of all messages, and the status."""
     body = {"model": model, "input": task, "text": {"format": {"type": "json_schema", **FORM}}}
     if not stream:
-        made = (await stage.post("/v1/responses", body)).json
+        made = (await server.post("/v1/responses", body)).json
         return _text(made), made["status"]
-    frames = await stage.read("/v1/responses", {**body, "stream": True})
+    frames = await server.read("/v1/responses", {**body, "stream": True})
     deltas = "".join(frame.json["delta"] for frame in frames if frame.event == "response.output_text.delta")
     made = frames[-1].json["response"]
     assert deltas == _text(made)
@@ -96,13 +96,13 @@ SURFACES = {"chat": chat, "responses": response}
 def test_a_document_that_was_cut_leaves_as_one_document(
     protocol: ProtocolName, model: str, surface: str, stream: bool, tmp_path: Path
 ):
-    async def scene(stage: Stage):
+    async def scenario(server: LiveServer):
         return [
-            await SURFACES[surface](stage, model, f"cut {place} {how} {end}", stream=stream)
+            await SURFACES[surface](server, model, f"cut {place} {how} {end}", stream=stream)
             for place, how, end in CASES
         ]
 
-    got = played(scene, tmp_path, documents(), protocol=protocol)
+    got = run_scenario(scenario, tmp_path, documents(), protocol=protocol)
     wrong = {
         case: told
         for case, told in zip(CASES, got, strict=True)

@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from live_scenes import CUT_AT, LAST, is_alive, stages
-from live_stage import door, eventually
-from server_process import ServerProcess, lived
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import eventually, gate
+from support.server.scripted_models import CUT_AT, LAST, is_alive, model_by_phase
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
 from turnbuckle.runtime.lease import LEASE
@@ -44,7 +44,7 @@ async def states(server: ServerProcess, session: str) -> list[str]:
 def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_that_can_be_used(
     tmp_path: Path,
 ):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         await made(server, "talk")
         tool = await said(server, "talk", "tool one")
@@ -72,7 +72,7 @@ def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_
             await server.stop(),
         )
 
-    views, inbox, asked, found, code = lived(scene, tmp_path, stages(), gap=PATIENT)
+    views, inbox, asked, found, code = run_process_scenario(scenario, tmp_path, model_by_phase(), gap=PATIENT)
     assert [view["status"] for view in views] == ["completed"] * 3
     assert views[-1]["output"] == LAST
     assert inbox == ["injected"] * 3
@@ -85,7 +85,7 @@ def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_
 def test_fifty_sessions_in_flight_at_the_kill_all_come_back(tmp_path: Path):
     names = [f"s{number}" for number in range(50)]
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         await made(server, *names, "idle")
         runs = [await said(server, name, f"text {name}") for name in names]
@@ -99,8 +99,8 @@ def test_fifty_sessions_in_flight_at_the_kill_all_come_back(tmp_path: Path):
         log = server.log
         return views, len(server.behind.lab.requests), before == idle, log, await server.stop()
 
-    views, asked, untouched, log, code = lived(
-        scene, tmp_path, stages(), gap=PATIENT, server="max_runs = 100\nmax_runs_per_owner = 100"
+    views, asked, untouched, log, code = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), gap=PATIENT, server="max_runs = 100\nmax_runs_per_owner = 100"
     )
     assert [view["status"] for view in views] == ["completed"] * 60
     assert {view["output"] for view in views} == {LAST}
@@ -112,7 +112,7 @@ def test_fifty_sessions_in_flight_at_the_kill_all_come_back(tmp_path: Path):
 
 @pytest.mark.requirement("G2", "G5")
 def test_with_suspend_a_crash_ends_the_run_and_the_next_message_begins_anew(tmp_path: Path):
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         await made(server, "talk")
         run = await said(server, "talk", "text one")
@@ -125,8 +125,8 @@ def test_with_suspend_a_crash_ends_the_run_and_the_next_message_begins_anew(tmp_
         bodies = [request.body["messages"] for request in server.behind.lab.requests]
         return first, second, third, bodies
 
-    first, second, third, bodies = lived(
-        scene, tmp_path, stages(), gap=PATIENT, more='[session]\nafter_crash = "suspend"'
+    first, second, third, bodies = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), gap=PATIENT, more='[session]\nafter_crash = "suspend"'
     )
     assert (first["status"], second["status"], third["status"]) == ("cancelled", "completed", "completed")
     assert len(bodies) == 3
@@ -140,9 +140,9 @@ def test_a_server_that_was_paused_for_longer_than_its_lease_goes_on_with_good_au
     """S5. Nobody else can have the folder, so it takes its own claims again before it does anything with them."""
 
     def model(request: LabRequest):
-        return (Say(LAST[:20]), door(1), Say(LAST[20:]), Finish())
+        return (Say(LAST[:20]), gate(1), Say(LAST[20:]), Finish())
 
-    async def scene(server: ServerProcess):
+    async def scenario(server: ServerProcess):
         await server.start()
         await made(server, "talk")
         run = await said(server, "talk", "one")
@@ -151,13 +151,13 @@ def test_a_server_that_was_paused_for_longer_than_its_lease_goes_on_with_good_au
         server.signal(signal.SIGSTOP)
         loop = asyncio.get_running_loop()
         await asyncio.wait({loop.create_future()}, timeout=LEASE + 1)
-        server.behind.doors.open(1)
+        server.behind.gates.open(1)
         server.signal(signal.SIGCONT)
         views = [await server.ended(run), await server.ended(behind)]
         events = [frame.event for frame in await server.events(run)]
         return views, events, len(server.behind.lab.requests), await server.stop()
 
-    views, events, asked, code = lived(scene, tmp_path, model, gap=PATIENT * 10)
+    views, events, asked, code = run_process_scenario(scenario, tmp_path, model, gap=PATIENT * 10)
     assert [(view["status"], view["output"]) for view in views] == [("completed", LAST)] * 2
     assert events.count("run_ended") == 1
     assert asked == 2

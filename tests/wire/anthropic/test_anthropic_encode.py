@@ -5,7 +5,7 @@ from pathlib import Path
 import anthropic
 import msgspec
 import pytest
-from oracle import anthropic_client
+from support.wire.official_clients import anthropic_client
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.arguments import judge

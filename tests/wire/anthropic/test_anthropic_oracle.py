@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from oracle import anthropic_client
+from support.wire.official_clients import anthropic_client
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.arguments import judge

@@ -4,13 +4,13 @@ import json
 
 import msgspec
 import pytest
-from chat_cases.calls import CALLS
-from chat_cases.case import TRANSCRIPTS, Case, body, found, last_word, read, reply_of, states
-from chat_cases.clean import CLEAN
-from chat_cases.endings import ENDINGS
-from chat_cases.errors import ERRORS
-from chat_cases.framing import FRAMING
-from chat_cases.reasoning import REASONING
+from support.wire.chat_cases.calls import CALLS
+from support.wire.chat_cases.case import TRANSCRIPTS, Case, body, found, last_word, read, reply_of, states
+from support.wire.chat_cases.clean import CLEAN
+from support.wire.chat_cases.endings import ENDINGS
+from support.wire.chat_cases.errors import ERRORS
+from support.wire.chat_cases.framing import FRAMING
+from support.wire.chat_cases.reasoning import REASONING
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.verdict import verdict

@@ -5,14 +5,14 @@ from typing import get_args
 import msgspec
 import openai
 import pytest
-from chat_cases.calls import CALLS
-from chat_cases.case import body, read
-from chat_cases.clean import CLEAN
-from chat_cases.endings import ENDINGS
-from chat_cases.framing import FRAMING
-from chat_cases.official import ASKED, by_answer, by_chunks, by_helper, by_us
-from chat_cases.reasoning import REASONING
-from oracle import openai_client
+from support.wire.chat_cases.calls import CALLS
+from support.wire.chat_cases.case import body, read
+from support.wire.chat_cases.clean import CLEAN
+from support.wire.chat_cases.endings import ENDINGS
+from support.wire.chat_cases.framing import FRAMING
+from support.wire.chat_cases.official import ASKED, by_answer, by_chunks, by_helper, by_us
+from support.wire.chat_cases.reasoning import REASONING
+from support.wire.official_clients import openai_client
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.stream_invariants import check_stream

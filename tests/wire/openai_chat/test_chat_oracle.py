@@ -1,8 +1,8 @@
 """On clean transcripts we read what the official package reads from the same bytes."""
 
 import pytest
-from chat_cases.case import TRANSCRIPTS, body, reply_of
-from chat_cases.official import by_answer, by_chunks, by_helper, by_us
+from support.wire.chat_cases.case import TRANSCRIPTS, body, reply_of
+from support.wire.chat_cases.official import by_answer, by_chunks, by_helper, by_us
 
 from turnbuckle.wire.usage import usage_from_openai
 

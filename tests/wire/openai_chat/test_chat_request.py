@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from chat_cases.case import reply_of
+from support.wire.chat_cases.case import reply_of
 
 from turnbuckle.reply.message import message_of
 from turnbuckle.vocab.messages import (

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from recorded import FOLDER, transcripts
+from support.wire.transcript_files import FOLDER, transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.events import (

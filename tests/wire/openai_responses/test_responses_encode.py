@@ -3,8 +3,8 @@
 import msgspec
 import openai
 import pytest
-from oracle import openai_client
-from recorded import transcripts
+from support.wire.official_clients import openai_client
+from support.wire.transcript_files import transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.stream_invariants import content_of

@@ -1,8 +1,8 @@
 """On clean recordings our reply equals what the official package makes of the same bytes."""
 
 import pytest
-from oracle import openai_client
-from recorded import transcripts
+from support.wire.official_clients import openai_client
+from support.wire.transcript_files import transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.reply import ReplyOpaque

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import pytest
-from recorded import transcripts
+from support.wire.transcript_files import transcripts
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.vocab.events import Cut, Ended, Usage
