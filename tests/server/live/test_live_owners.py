@@ -237,7 +237,7 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
     """X4."""
 
     async def scenario(server: LiveServer):
-        server, ann = server.owner("house"), server.owner("ann")
+        other, ann = server.owner("other"), server.owner("ann")
         body = {"model": "agent", "messages": [user("go")], "stream": True}
         async with ann.listen("/v1/chat/completions", body) as reader:
             await reader.until(LAST[:12].encode())
@@ -254,15 +254,15 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
             refused,
             frames,
             (await again.run(reader.run))["status"],
-            (await server.get("/v1/runs")).json["data"],
+            (await other.get("/v1/runs")).json["data"],
         )
 
-    refused, frames, status, of_house = run_scenario(scenario, tmp_path, halting)
+    refused, frames, status, of_other = run_scenario(scenario, tmp_path, halting)
     assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 3
     assert all(reply.headers["www-authenticate"] for reply in refused)
     assert frames[-1].data == b"[DONE]"
     assert status == "completed"  # a new key of the same owner
-    assert of_house == []
+    assert of_other == []
 
 
 @pytest.mark.requirement("F9")
