@@ -25,6 +25,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from turnbuckle.app import process_environment
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.loop import new_loop
@@ -214,7 +215,7 @@ async def trial(options: argparse.Namespace, way: str, kind: str, number: int, s
         assert isinstance(claim, Claim)
         log = RunLog(journal, claim, TurnFold(policy))
         ways = OneWay(way if way in SINGLE else "")
-        driver = Driver(log, model, files, wall=time.time, sleep=clock.sleep, ways=ways)
+        driver = Driver(log, model, files, process_environment(clock.sleep), ways)
         said = (Message("user", (TextPart(task),)),)
         outcome = await driver.start(RunStarted(time.time(), RunId("r"), SessionId("s"), said))
         asked = [fact for fact in await facts(journal) if isinstance(fact, ModelAsked)]

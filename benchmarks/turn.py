@@ -22,6 +22,7 @@ from pathlib import Path
 import call
 import msgspec
 
+from turnbuckle.app import process_environment
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.loop import new_loop
@@ -69,7 +70,7 @@ async def turn(url: str) -> int:
             async with Connections() as connections:
                 models = Models([route], connections, clock, HealthBook())
                 log = RunLog(journal, await claimed(journal, "r"), TurnFold(policy))
-                driver = Driver(log, models, tools, wall=time.time, sleep=clock.sleep)
+                driver = Driver(log, models, tools, process_environment(clock.sleep))
                 outcome = await driver.start(RunStarted(time.time(), RunId("r"), SessionId("s"), HELLO))
                 assert outcome.kind == "completed", outcome
                 return log.head

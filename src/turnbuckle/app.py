@@ -37,7 +37,7 @@ from turnbuckle.runtime.price import load, price_of
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.service.limits import Slots
@@ -64,11 +64,7 @@ class App(Struct, frozen=True):
 
     settings: Settings
     journal: Journal
-    policy: Policy
     runs: Runs
-    environment: Environment
-    opening: tuple[Message, ...]
-    price: Price | None
 
 
 @asynccontextmanager
@@ -108,27 +104,20 @@ async def open_app(
     try:
         async with Connections() as connections:
             live = Models(routes, connections, clock, HealthBook())
-            process, first = process_environment(clock.sleep), opening(settings.workspace)
             rehearsal: Model = Rehearsal(clock.sleep, REHEARSAL_PACE)
             embedded = {
                 RouteName(route_name(route)): rehearsal for route in _routes(settings) if rehearses(route)
             }
             runs = Runs(
                 journal,
-                policy,
+                RunRules(policy, opening(settings.workspace), price),
                 RoutedModels(live, embedded),
                 toolbox,
-                owner=process.owner,
-                wall=process.wall,
-                sleep=process.sleep,
-                new_name=process.new_name,
-                opening=first,
-                price=price,
+                process_environment(clock.sleep),
                 watch=watch,
                 background=Processes(Path(settings.data), clock),
-                elapsed=time.monotonic,
             )
-            yield App(settings, journal, policy, runs, process, first, price)
+            yield App(settings, journal, runs)
     finally:
         await journal.close()
 
@@ -212,10 +201,8 @@ def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRu
 
 def services_of(opened: App, slots: Slots | None = None) -> Services:
     """What every surface asks for runs and sessions. Without `slots` there may be any number at once."""
-    rules = session_rules(opened.settings, opened.opening)
-    return make_services(
-        opened.journal, opened.runs, rules, opened.environment, slots=slots, price=opened.price
-    )
+    rules = session_rules(opened.settings, opened.runs.rules.opening)
+    return make_services(opened.journal, opened.runs, rules, slots=slots)
 
 
 class Compacted(Struct, frozen=True):
@@ -245,10 +232,7 @@ async def compact_journal(loaded: Loaded) -> Compacted | None:
 def retention_of(settings: Settings, journal: Journal) -> Retention:
     """What is kept, and for how long."""
     session = settings.session
-    environment = process_environment(asyncio.sleep)
-    once = IdempotencyStore(
-        journal, environment.owner, environment.wall, lambda: RunId(environment.new_name("r"))
-    )
+    once = IdempotencyStore(journal, process_environment(asyncio.sleep))
     keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
     return Retention(journal, keeping, Path(settings.data) / "kept", wall=time.time, deleted=once.deleted)
 
@@ -321,7 +305,8 @@ def owner_name(process: str) -> str:
 
 def process_environment(sleep: Sleep) -> Environment:
     """What this process is called, and its clocks."""
-    return Environment(owner_name(str(os.getpid())) + secrets.token_hex(4), time.time, sleep, new_name)
+    owner = owner_name(str(os.getpid())) + secrets.token_hex(4)
+    return Environment(owner, time.time, sleep, new_name, time.monotonic)
 
 
 def writer_of(folder: Path) -> str:

@@ -130,8 +130,8 @@ class _Parts:
         # Before any run is taken up, so that nothing of it counts as unknown.
         metrics.know(
             endpoints=[row.path for row in self._rows],
-            routes=[route.name for route in opened.policy.routes],
-            tools={name: facts.effect for name, facts in opened.policy.tools.items()},
+            routes=[route.name for route in opened.runs.policy.routes],
+            tools={name: facts.effect for name, facts in opened.runs.policy.tools.items()},
         )
 
     def service(self, auth: Auth, origins: Origins, token: str) -> Service:

@@ -12,12 +12,14 @@ from turnbuckle.errors import ImportRefused
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull, StreamQuery
 from turnbuckle.runtime.archive import Importer, exported, finish_imports, read_archive
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.retention import merge_run
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
 from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import RunEnded, RunStarted
 from turnbuckle.vocab.ids import SessionId
 from turnbuckle.vocab.messages import Message, TextPart, text_of
@@ -38,17 +40,9 @@ class Talk:
         if journal is not None:
             harness.journal = journal
         self.runs = harness.process()
-        self.sessions = Sessions(harness.journal, self.runs, owner="a", wall=harness.clock.now)
-        names = itertools.count(1)
+        self.sessions = Sessions(harness.journal, self.runs)
         self.lanes = SessionManager(
-            harness.journal,
-            self.runs,
-            SessionRules(),
-            owner="a",
-            wall=harness.clock.now,
-            sleep=harness.clock.sleep,
-            new_name=lambda kind: f"{kind}-{name}-{next(names)}",
-            began=lambda running, user: None,
+            harness.journal, self.runs, SessionRules(), began=lambda running, user: None
         )
 
     async def say(self, *texts):
@@ -75,9 +69,9 @@ class Talk:
 
 def importer(journal):
     names = itertools.count(1)
-    return Importer(
-        journal, owner="b", wall=lambda: 2000.0, new_name=lambda kind: f"{kind}-new-{next(names)}"
-    )
+    clock = VirtualClock(2000.0)
+    environment = Environment("b", clock.now, clock.sleep, lambda kind: f"{kind}-new-{next(names)}")
+    return Importer(journal, environment)
 
 
 def lines_of_a_talk():

@@ -95,7 +95,7 @@ class ChangedScene(Scene):
         tools = FewerTools(self._disk, self._process)
         tools.known = frozenset(self._policy.tools)
         log = RunLog(self._process, claim, TurnFold(self._policy))
-        driver = Driver(log, model, tools, wall=lambda: self.now, sleep=self._sleep)
+        driver = Driver(log, model, tools, self._environment)
         self._process.stop = driver.stop.ask
         return driver
 

@@ -141,7 +141,7 @@ def test_a_run_is_not_deleted_while_one_goes_on_that_was_told_of_it():
 def test_a_run_without_a_session_leaves_nothing_behind_once_all_that_stood_on_it_are_gone():
     async def scenario(harness):
         runs = harness.process()
-        sessions = Sessions(harness.journal, runs, owner="a", wall=harness.clock.now)
+        sessions = Sessions(harness.journal, runs)
         made = []
         for _ in range(3):
             running = await runs.begin(new_run(session=SessionId("s"), user="ann"))

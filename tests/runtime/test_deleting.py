@@ -89,7 +89,7 @@ def test_the_fate_of_a_message_is_known_however_many_were_said_since():
 def test_a_session_that_can_not_be_deleted_is_still_there_as_a_whole(held: int):
     async def scenario(harness):
         runs = harness.process()
-        sessions = Sessions(harness.journal, runs, owner="a", wall=harness.clock.now)
+        sessions = Sessions(harness.journal, runs)
         await sessions.create(S1, "ann", "First")
         for _ in range(3):
             await (await runs.begin(new_run(session=S1, user="ann"))).outcome()

@@ -7,7 +7,9 @@ import pytest
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, StorageFull
 from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.testing.clock import numbered
 from turnbuckle.turn.facts import (
     ModelAsked,
     RunEnded,
@@ -123,7 +125,8 @@ class Harness:
         claim = await self.journal.claim("run", "me", 1e9)
         assert isinstance(claim, Claim)
         log = RunLog(self.journal, claim, TurnFold(self.policy))
-        return Driver(log, self.model, self.tools, wall=lambda: self.now, sleep=self.sleep)
+        environment = Environment("me", lambda: self.now, self.sleep, numbered())
+        return Driver(log, self.model, self.tools, environment)
 
     async def start(self, driver):
         said = Message("user", (TextPart("Do it."),))

@@ -1,7 +1,6 @@
 """Claims that are renewed, that cannot be renewed, and that run out while the machine sleeps."""
 
 import asyncio
-import itertools
 import time
 
 import pytest
@@ -11,10 +10,11 @@ from turnbuckle.errors import ClaimLost
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Held, StorageError
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, PERIOD, hold, is_held
 from turnbuckle.runtime.rehearsal import Rehearsal
-from turnbuckle.runtime.runs import Runs
-from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.runtime.runs import RunRules, Runs
+from turnbuckle.testing.clock import VirtualClock, numbered
 from turnbuckle.turn.facts import ToolStarted, decode
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -158,17 +158,9 @@ async def takeover(machine):
 
 
 def runs_on(machine, tools, meanwhile):
-    names = itertools.count(1)
-    return Runs(
-        machine.journal,
-        POLICY,
-        Sleeper(machine, meanwhile),
-        lambda run: tools,
-        owner="a",
-        wall=machine.lease_time,
-        sleep=machine.clock.sleep,
-        new_name=lambda kind: f"{kind}{next(names)}",
-    )
+    environment = Environment("a", machine.lease_time, machine.clock.sleep, numbered())
+    model = Sleeper(machine, meanwhile)
+    return Runs(machine.journal, RunRules(POLICY), model, lambda run: tools, environment)
 
 
 @pytest.mark.requirement("E6", "D3")

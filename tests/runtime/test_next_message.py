@@ -1,7 +1,5 @@
 """Two messages right behind each other, the second one from somebody who saw the first one's end before the lane did."""
 
-import itertools
-
 import pytest
 from support.runs.approval_runs import HANG, HELLO, run_scenario
 
@@ -17,18 +15,9 @@ SESSION = SessionId("s")
 @pytest.mark.requirement("G1")
 def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_one():
     async def scenario(harness):
-        runs, names = harness.process(), itertools.count(1)
-        await Sessions(harness.journal, runs, owner="a", wall=harness.clock.now).create(SESSION, "ann")
-        lanes = SessionManager(
-            harness.journal,
-            runs,
-            SessionRules(),
-            owner="a",
-            wall=harness.clock.now,
-            sleep=harness.clock.sleep,
-            new_name=lambda kind: f"{kind}{next(names)}",
-            began=lambda running, user: None,
-        )
+        runs = harness.process()
+        await Sessions(harness.journal, runs).create(SESSION, "ann")
+        lanes = SessionManager(harness.journal, runs, SessionRules(), began=lambda running, user: None)
         lane = await lanes.open(SESSION, "ann")
         said = IncomingMessage((Message("user", (TextPart("Hello?"),)),))
         first = await lane.say(said)

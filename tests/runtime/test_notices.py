@@ -1,7 +1,6 @@
 """A fresh start is told to the model always, and to the user once, where that is wanted."""
 
 import asyncio
-import itertools
 
 import pytest
 from support.narrate.sample_runs import run_named
@@ -9,7 +8,7 @@ from support.turns.turn_facts import POLICY
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.runtime.rehearsal import Rehearsal
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
 from turnbuckle.service.run_view import RunFold
@@ -37,17 +36,12 @@ class Talk:
     def __init__(self, quiet=()):
         self.clock = VirtualClock()
         self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
-        names = itertools.count(1)
-
-        def new_name(kind):
-            return f"{kind}{next(names)}"
-
-        common = {"owner": "p", "wall": self.clock.now, "sleep": self.clock.sleep, "new_name": new_name}
-        self.runs = Runs(self.journal, POLICY, Rehearsal(self.clock.sleep), lambda run: NoTools(), **common)
-        rules = SessionRules(quiet=quiet)
-        self.lanes = SessionManager(
-            self.journal, self.runs, rules, began=lambda running, user: None, **common
+        model = Rehearsal(self.clock.sleep)
+        self.runs = Runs(
+            self.journal, RunRules(POLICY), model, lambda run: NoTools(), self.clock.environment("p")
         )
+        rules = SessionRules(quiet=quiet)
+        self.lanes = SessionManager(self.journal, self.runs, rules, began=lambda running, user: None)
 
     def play(self, story):
         async def whole():

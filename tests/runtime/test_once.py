@@ -11,6 +11,7 @@ from turnbuckle.errors import RunHeld
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, StorageFull, StreamQuery
 from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.idempotency import (
     KIND,
     LEASE,
@@ -83,12 +84,9 @@ class Harness:
     def __init__(self) -> None:
         self.clock = VirtualClock(1000.0)
         self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
-        self.ids = itertools.count(1)
 
     def process(self, name: str = "one", journal=None) -> IdempotencyStore:
-        return IdempotencyStore(
-            journal or self.journal, name, self.clock.now, lambda: RunId(f"r{next(self.ids)}")
-        )
+        return IdempotencyStore(journal or self.journal, self.clock.environment(name))
 
     def run(self, scenario):
         return self.clock.run(scenario, quiet=0)
@@ -130,8 +128,7 @@ def test_a_key_gives_one_run_and_another_request_with_it_is_told_so():
 def test_of_many_at_one_moment_one_is_the_first_and_one_starts(body, tmp_path: Path):
     async def main():
         journal = MemoryJournal() if body == "memory" else SqliteJournal(tmp_path)
-        ids = itertools.count(1)
-        once = IdempotencyStore(journal, "one", lambda: 0.0, lambda: RunId(f"r{next(ids)}"))
+        once = IdempotencyStore(journal, VirtualClock().environment("one"))
         started: list[RunId] = []
 
         async def request(key: str):
@@ -158,7 +155,10 @@ def test_of_many_at_one_moment_one_is_the_first_and_one_starts(body, tmp_path: P
 def test_a_restart_gives_the_same_run_from_the_file(tmp_path):
     async def life(number: int):
         journal = SqliteJournal(tmp_path)
-        once = IdempotencyStore(journal, f"process {number}", lambda: 5.0, lambda: RunId(f"r{number}"))
+        clock = VirtualClock(5.0)
+        once = IdempotencyStore(
+            journal, Environment(f"process {number}", clock.now, clock.sleep, lambda kind: f"{kind}{number}")
+        )
         answer = await once.reserve("ann", "k", "body")
         assert [row.kind for row in await journal.streams()] == [KIND]
         assert await journal.streams(StreamQuery(kind="run")) == []  # a record is no run

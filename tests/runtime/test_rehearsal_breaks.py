@@ -1,7 +1,6 @@
 """Every request of the rehearsal model, with every way to break, through the real driver and the real tools: each run
 ends truthfully, and what it did was done exactly once."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.rehearsal_words import HELP, MARKDOWN, WHO, lines, story
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.builtin import BUILT_IN
@@ -83,7 +82,6 @@ class Told:
 
 def told(folder: Path, task: str, tools: tuple[Tool, ...] | None = None) -> Told:
     clock = VirtualClock()
-    numbers = itertools.count(1)
     instead = {one.name: one for one in (*BUILT_IN, shell, fetch_url, ask_user, search_files, get_weather)}
     dispatcher = Dispatcher(Registry(instead.values() if tools is None else tools))
     policy = Policy((RouteFacts(RouteName("r"), "openai_chat", "rehearsal"),), facts_of(dispatcher))
@@ -96,14 +94,10 @@ def told(folder: Path, task: str, tools: tuple[Tool, ...] | None = None) -> Told
     async def main() -> Told:
         runs = Runs(
             journal,
-            policy,
+            RunRules(policy, opening(str(workspace))),
             Rehearsal(clock.sleep),
             lambda run: Toolbox(dispatcher, context),
-            owner="a",
-            wall=clock.now,
-            sleep=clock.sleep,
-            new_name=lambda kind: f"{kind}{next(numbers)}",
-            opening=opening(str(workspace)),
+            clock.environment("a"),
         )
         running = await runs.start(task)
         await running.outcome()

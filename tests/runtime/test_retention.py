@@ -39,6 +39,7 @@ from turnbuckle.runtime.runs import READING, RUNNING, TOLD
 from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import ModelAsked, RunEnded, RunStarted, Streamed, UserSpoke, decode, encode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ledger import Ledger
@@ -404,8 +405,10 @@ def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
 @pytest.mark.requirement("G7")
 def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_shares_less_in_silence(tmp_path):
     async def scenario(harness):
-        reading = SimpleNamespace(policy=READING, conversations=Conversations(harness.journal, READING))
-        sessions = Sessions(harness.journal, reading, owner="a", wall=lambda: harness.now)
+        environment = VirtualClock(harness.now).environment("a")
+        conversations = Conversations(harness.journal, READING)
+        reading = SimpleNamespace(policy=READING, conversations=conversations, environment=environment)
+        sessions = Sessions(harness.journal, reading)
         await sessions.create(SessionId("s1"), "ann")
         await harness.run("r", "s1")
         assert await merge_run(harness.journal, "r") == 5

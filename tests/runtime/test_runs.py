@@ -1,7 +1,6 @@
 """Runs by name: started, claimed, taken over, resumed and listed."""
 
 import asyncio
-import itertools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
@@ -12,7 +11,7 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.rehearsal import Rehearsal
-from turnbuckle.runtime.runs import LEASE, Runs, find_run, fold_run
+from turnbuckle.runtime.runs import LEASE, RunRules, Runs, find_run, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -66,19 +65,14 @@ class Harness:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
-        self._numbers = itertools.count(1)
 
     def process(self, name: str, model: Rehearsal | None = None) -> Runs:
         return Runs(
             self.journal,
-            POLICY,
+            RunRules(POLICY, opening("the workspace")),
             model or Rehearsal(self.clock.sleep),
             lambda run: NoTools(),
-            owner=name,
-            wall=self.clock.now,
-            sleep=self.clock.sleep,
-            new_name=lambda kind: f"{kind}{next(self._numbers)}",
-            opening=opening("the workspace"),
+            self.clock.environment(name),
         )
 
     async def facts(self, run: RunId) -> list[Fact]:

@@ -31,7 +31,7 @@ S1, S2 = SessionId("s-one"), SessionId("s-two")
 
 
 def sessions_of(harness, runs):
-    return Sessions(harness.journal, runs, owner="a", wall=harness.clock.now)
+    return Sessions(harness.journal, runs)
 
 
 async def said(harness, runs, session, text="Do it."):

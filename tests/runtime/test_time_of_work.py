@@ -9,7 +9,9 @@ from msgspec.structs import replace
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.testing.clock import numbered
 from turnbuckle.turn import budget
 from turnbuckle.turn.consent import written
 from turnbuckle.turn.facts import (
@@ -106,7 +108,7 @@ async def run_process_scenario(times, journal, world, epoch=1, die_in=None):
     claim = await journal.claim("r", f"life {epoch}", 1e9)
     assert isinstance(claim, Claim)
     log = RunLog(journal, claim, TurnFold(POLICY), elapsed=lambda: times.work)
-    driver = Driver(log, world, world, wall=lambda: times.wall, sleep=world.sleep)
+    driver = Driver(log, world, world, Environment("a", lambda: times.wall, world.sleep, numbered()))
     if epoch == 1:
         await driver.begin(RunStarted(times.wall, RunId("r"), SessionId("s"), TASK))
     else:

@@ -136,8 +136,8 @@ def test_a_program_has_the_tools_of_its_settings_and_rules_may_name_them(tmp_pat
 
     async def main():
         async with open_app(load(folder=tmp_path, environment={}), {}) as opened:
-            assert opened.policy.tools["greet"].effect == "read"
-            assert [rule.tool for rule in opened.policy.consent] == ["greet"]
+            assert opened.runs.policy.tools["greet"].effect == "read"
+            assert [rule.tool for rule in opened.runs.policy.consent] == ["greet"]
 
     run(main())
     (tmp_path / "turnbuckle.toml").write_text(text.replace("greet =", "greets ="))

@@ -143,7 +143,7 @@ class Agent:
             )
         )
         told = (Message("system", (TextPart(self._instructions),)),) if self._instructions else ()
-        return AgentRuns(opened, (*opened.opening, *told), self._ask, sight.gone)
+        return AgentRuns(opened, (*opened.runs.rules.opening, *told), self._ask, sight.gone)
 
     async def _close(self) -> None:
         stack, self._stack, self._work, self._loop = self._stack, None, None, None

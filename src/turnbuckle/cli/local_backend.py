@@ -66,7 +66,7 @@ class LocalBackend:
     stays = False
 
     def __init__(self, opened: Opened) -> None:
-        self.about = ", ".join(dict.fromkeys(route.model for route in opened.policy.routes))
+        self.about = ", ".join(dict.fromkeys(route.model for route in opened.runs.policy.routes))
         self.opened = opened
         self.services = services_of(opened)
         self._runs, self._sessions = self.services.runs, self.services.sessions
@@ -222,7 +222,7 @@ class LocalBackend:
         return ledger.entries
 
     async def models(self) -> list[str]:
-        return [f"{route.name}: {route.model}" for route in self.opened.policy.routes]
+        return [f"{route.name}: {route.model}" for route in self.opened.runs.policy.routes]
 
     async def leave(self) -> None:
         """What runs is left without an end, marked, and what waits stays where it is."""

@@ -177,7 +177,7 @@ async def partial_run(opened: Opened, session: SessionId) -> StreamRow | None:
 
 async def carried_on(opened: Opened, given_up: StreamRow, look: Look) -> int:
     """Have a task that was given up carried to its end, by a new run that knows what is there already."""
-    turn = await fold_run(opened.journal, RunId(given_up.name), opened.policy)
+    turn = await fold_run(opened.journal, RunId(given_up.name), opened.runs.policy)
     words = prompts.go_on(turn.outcome.why if turn.outcome is not None else "")
     user, session = given_up.user or LOCAL, SessionId(given_up.parent)
     services = services_of(opened)
@@ -226,7 +226,7 @@ async def watched(
     )
     _listen_for_signals(running)
     await follower.skip(0, after)
-    model = opened.policy.routes[0].model
+    model = opened.runs.policy.routes[0].model
     await follower.say([Line(f"run {running.run}, {model}")])
     following = asyncio.create_task(follower.follow(after))
     ending = asyncio.create_task(running.outcome())

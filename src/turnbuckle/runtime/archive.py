@@ -36,7 +36,7 @@ from turnbuckle.journal.port import (
     StreamRow,
 )
 from turnbuckle.runtime.conversation import Conversations, Link, merged
-from turnbuckle.runtime.ports import Wall
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, listed
 from turnbuckle.runtime.session_worker import KIND, OPEN
@@ -317,14 +317,13 @@ class _Names(dict[str, RunId]):
 
 
 class Importer:
-    """Puts archives into a journal. `new_name` makes ids, `owner` is what this process calls itself in its
-    claims."""
+    """Puts archives into a journal."""
 
-    def __init__(self, journal: Journal, *, owner: str, wall: Wall, new_name: Callable[[str], str]) -> None:
+    def __init__(self, journal: Journal, environment: Environment) -> None:
         self._journal = journal
-        self._owner = owner
-        self._wall = wall
-        self._new_name = new_name
+        self._owner = environment.owner
+        self._wall = environment.wall
+        self._new_run = environment.new_run
 
     async def bring_in(self, archive: Archive, session: SessionId, user: str) -> Imported | None:
         """Make a session of it. Its runs get new ids, so that no line of it can name anything that is here.
@@ -332,7 +331,7 @@ class Importer:
         journal = self._journal
         if await journal.head(session):
             return None
-        names = _Names(lambda: RunId(self._new_name("r")))
+        names = _Names(self._new_run)
         claim = await journal.claim(session, self._owner, _LEASE)
         if not isinstance(claim, Claim):
             return None

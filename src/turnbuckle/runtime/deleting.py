@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Append, Claim, Held, IndexUpdate, Journal, StreamQuery
 from turnbuckle.runtime.conversation import KIND, Conversations, Link, kept_name
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import listed
@@ -31,11 +32,11 @@ def fork_name(session: SessionId) -> str:
 class Replacing:
     """Streams that take the place of others in one change: claimed before it, let go of behind it."""
 
-    def __init__(self, journal: Journal, conversations: Conversations, owner: str, at: float) -> None:
+    def __init__(self, journal: Journal, conversations: Conversations, environment: Environment) -> None:
         self._journal = journal
         self._conversations = conversations
-        self._owner = owner
-        self._at = at
+        self._owner = environment.owner
+        self._wall = environment.wall
         self._claims: list[Claim] = []
         self.appends: list[Append] = []
 
@@ -64,7 +65,7 @@ class Replacing:
         if isinstance(claim, Held):
             raise SessionBusy(f"{claim.by} deletes the same at this moment")
         self._claims.append(claim)
-        first = ConversationKept(self._at, link.session, (), link.base, link.opening)
+        first = ConversationKept(self._wall(), link.session, (), link.base, link.opening)
         facts = [replace(first, messages=part) for part in _parts(link.own)]
         items = tuple(msgspec.json.encode(fact) for fact in facts)
         self.appends.append(Append(stream, items, claim.head, claim.epoch))
@@ -76,11 +77,11 @@ class Replacing:
 
 @asynccontextmanager
 async def replacing(
-    journal: Journal, conversations: Conversations, owner: str, at: float, session: SessionId
+    journal: Journal, conversations: Conversations, environment: Environment, session: SessionId
 ) -> AsyncIterator[Replacing]:
     """Delete something of a session inside of this, together with the `appends` that keep the rest."""
     async with conversations.sharing.of(session):
-        made = Replacing(journal, conversations, owner, at)
+        made = Replacing(journal, conversations, environment)
         try:
             yield made
         finally:

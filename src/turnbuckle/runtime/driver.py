@@ -11,10 +11,11 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.halt import Halt
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
-from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
+from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.stream_filter import StreamFilter
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
@@ -86,9 +87,7 @@ class Driver:
         log: RunLog,
         model: Model,
         tools: Tools,
-        *,
-        wall: Wall,
-        sleep: Sleep,
+        environment: Environment,
         ways: WayBook | None = None,
     ) -> None:
         self.stop = Stop()
@@ -98,8 +97,8 @@ class Driver:
         self._log = log
         self._model = model
         self._tools = tools
-        self._wall = wall
-        self._sleep = sleep
+        self._wall = environment.wall
+        self._sleep = environment.sleep
         self._sending = Sending()
         self._stopping: asyncio.Task[None] | None = None
         self._answers: dict[str, asyncio.Event] = {}

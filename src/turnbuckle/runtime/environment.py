@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from turnbuckle.runtime.ports import Sleep, Wall
+from turnbuckle.vocab.ids import RunId
 
 
 class Environment(Struct, frozen=True):
@@ -15,3 +16,9 @@ class Environment(Struct, frozen=True):
     sleep: Sleep
     new_name: Callable[[str], str]
     """A new id for a kind of thing: `r` for a run, `s` for a session, `m` for a message."""
+    elapsed: Wall | None = None
+    """The clock that work is measured by: no step of the wall clock and no sleep of the machine moves it.
+    Without one, the wall clock does."""
+
+    def new_run(self) -> RunId:
+        return RunId(self.new_name("r"))

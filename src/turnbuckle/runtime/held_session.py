@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -21,7 +20,6 @@ from turnbuckle.journal.port import (
     head_after,
 )
 from turnbuckle.runtime.lease import hold
-from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
@@ -53,11 +51,7 @@ class HeldSession:
         runs: Runs,
         rules: SessionRules,
         *,
-        wall: Wall,
-        sleep: Sleep,
-        new_name: Callable[[str], str],
         began: Callable[[Running, str], None],
-        closed: Callable[[Any], None],
     ) -> None:
         self.session = SessionId(claim.stream)
         self.user = user
@@ -68,11 +62,11 @@ class HeldSession:
         self._journal = journal
         self._runs = runs
         self._rules = rules
-        self._wall = wall
-        self._sleep = sleep
-        self._new_name = new_name
+        self._wall = runs.environment.wall
+        self._sleep = runs.environment.sleep
         self._began = began
-        self._closed = closed
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the claim is given back and nothing more is done here."""
         self.resting = False
         """Nothing more begins here: the process is about to end."""
         self.closing: asyncio.Task[None] | None = None
@@ -102,7 +96,7 @@ class HeldSession:
                 pass
             await self.let_go()
         finally:
-            self._closed(self)
+            self.closed.set_result(None)
 
     def _fail(self) -> None:
         """Close because of an error."""

@@ -13,7 +13,7 @@ there.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -29,7 +29,7 @@ from turnbuckle.journal.port import (
     Reader,
     StreamQuery,
 )
-from turnbuckle.runtime.ports import Wall
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.vocab.ids import RunId
 
 KIND = "once"
@@ -100,15 +100,13 @@ class Turns:
 
 
 class IdempotencyStore:
-    """The records of one journal. `owner_name` is what this process calls itself in its claims."""
+    """The records of one journal."""
 
-    def __init__(
-        self, journal: Journal, owner_name: str, wall: Wall, new_run_id: Callable[[], RunId]
-    ) -> None:
+    def __init__(self, journal: Journal, environment: Environment) -> None:
         self._journal = journal
-        self._owner_name = owner_name
-        self._wall = wall
-        self._new_run_id = new_run_id
+        self._owner = environment.owner
+        self._wall = environment.wall
+        self._new_run = environment.new_run
         self._turns = Turns()
         self._under_way: set[asyncio.Task[Reservation]] = set()
 
@@ -130,7 +128,7 @@ class IdempotencyStore:
         async with self._turns.of(stream):
             record = await self._read(stream)
             if record is None:
-                mine = _KeyRecord(fingerprint, self._new_run_id(), self._wall())
+                mine = _KeyRecord(fingerprint, self._new_run(), self._wall())
                 record = await self._write(stream, user, mine)
                 if record is mine:
                     return New(mine.run)
@@ -188,7 +186,7 @@ class IdempotencyStore:
             await self._journal.note(
                 stream, kind
             )  # first, so that whatever is left behind is known for what it is
-            claim = await self._journal.claim(stream, self._owner_name, LEASE)
+            claim = await self._journal.claim(stream, self._owner, LEASE)
             if isinstance(claim, Held):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(claim.seconds):

@@ -44,10 +44,11 @@ from turnbuckle.journal.port import (
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.conversation import NOTHING, Conversations
 from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
-from turnbuckle.runtime.ports import Model, Sleep, Tools, Wall
+from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.running import Running
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
@@ -125,42 +126,40 @@ class NewRun(Struct, frozen=True):
         return "\n".join(text_of(message.parts) for message in self.messages if message.role == "user")
 
 
+class RunRules(Struct, frozen=True):
+    """What holds for every run: how its turn goes, the messages that open a new conversation, and what its
+    tokens cost."""
+
+    policy: Policy
+    opening: tuple[Message, ...] = ()
+    price: Price | None = None
+
+
 class Runs:
-    """All runs of one journal. `owner` names this process, and no other process ever has the same name."""
+    """All runs of one journal."""
 
     def __init__(
         self,
         journal: Journal,
-        policy: Policy,
+        rules: RunRules,
         model: Model,
         tools: Callable[[RunId], Tools],
+        environment: Environment,
         *,
-        owner: str,
-        wall: Wall,
-        sleep: Sleep,
-        new_name: Callable[[str], str],
-        opening: tuple[Message, ...] = (),
-        price: Price | None = None,
         watch: Watch | None = None,
         background: Processes | None = None,
-        elapsed: Wall | None = None,
     ) -> None:
-        """`elapsed` is the clock that work is measured by: no step of the wall clock and no sleep moves it.
-        Without one, the wall clock does."""
-        self.policy = policy
-        self.owner = owner
-        self.conversations = Conversations(journal, policy)
-        self._elapsed = elapsed
+        self.rules = rules
+        self.policy = rules.policy
+        self.environment = environment
+        self.conversations = Conversations(journal, rules.policy)
         self.background = background
         self._journal = journal
         self._model = model
         self._tools = tools
-        self._wall = wall
-        self._sleep = sleep
+        self._wall = environment.wall
+        self._sleep = environment.sleep
         self._ways = WayBook()
-        self._new_name = new_name
-        self._opening = opening
-        self._price = price
         self._watch = watch
         self._live: dict[RunId, Running] = {}
 
@@ -171,10 +170,10 @@ class Runs:
     async def begin(self, new: NewRun) -> Running:
         """Begin a run. It is stored when this returns. Raises RunHeld if somebody begins the same one, or has
         begun it before."""
-        session = new.session or SessionId(self._new_name("s"))
+        session = new.session or SessionId(self.environment.new_name("s"))
         new = await self._based(new, session)
         base = await self.conversations.until(new.base, session) if new.base else NOTHING
-        run = new.run or RunId(self._new_name("r"))
+        run = new.run or self.environment.new_run()
         claim = await self._claim(run)
         row = IndexUpdate(
             kind=KIND, parent=session, title=new.title, status=RUNNING, user=new.user, words=new.words
@@ -200,9 +199,8 @@ class Runs:
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
             await running.driver.begin(started, row, new.left)
-        running.log.sleep = (
-            self._sleep
-        )  # whoever begins is told that it cannot be stored; from here on it is waited for
+        # Whoever begins is told that it cannot be stored; from here on it is waited for.
+        running.log.sleep = self._sleep
         if self.background is not None:
             self.background.told(lost)
         return self._driven(running, claim)
@@ -211,7 +209,7 @@ class Runs:
         """With what it stands on, and no instructions that stand there already."""
         if new.history is None and not new.base:
             before = await self._last_of(session) if new.session is not None else None
-            history = self._opening if before is None else ()
+            history = self.rules.opening if before is None else ()
             return replace(new, history=history, base=before or RunId(""))
         history, opening = new.history or (), new.opening
         if not new.base or opening is None:
@@ -261,7 +259,7 @@ class Runs:
                 raise RunUnknown(f"there is no run {run}")
             claim = await self._claim(run)
         except StorageError as error:
-            return self._driven(self._running(Claim(run, self.owner, -1, 0)), None, error)
+            return self._driven(self._running(Claim(run, self.environment.owner, -1, 0)), None, error)
         running = self._running(claim)
         try:
             await running.driver.take_up(claim.epoch)
@@ -283,7 +281,7 @@ class Runs:
         return tuple(self._live.values())
 
     def new_id(self) -> RunId:
-        return RunId(self._new_name("r"))
+        return self.environment.new_run()
 
     async def unfinished(self) -> list[StreamRow]:
         """Exactly the runs that have no end, last touched first."""
@@ -297,24 +295,26 @@ class Runs:
     async def history(self, session: SessionId) -> tuple[Message, ...]:
         """All that was said in a session, as its last run left it."""
         last = await self._last_of(session)
-        return self._opening if last is None else (await self.conversations.until(last, session)).messages
+        return (
+            self.rules.opening if last is None else (await self.conversations.until(last, session)).messages
+        )
 
     async def _last_of(self, session: SessionId) -> RunId | None:
         rows = await self._journal.streams(StreamQuery(kind=KIND, parent=session), limit=1)
         return RunId(rows[0].name) if rows else None
 
     async def _claim(self, run: RunId) -> Claim:
-        claim = await self._journal.claim(run, self.owner, LEASE)
+        claim = await self._journal.claim(run, self.environment.owner, LEASE)
         if isinstance(claim, Held):
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
 
     def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
-        fold = TurnFold(self.policy, self._price)
+        fold, elapsed = TurnFold(self.policy, self.rules.price), self.environment.elapsed
         before = self.conversations.before
-        log = RunLog(self._journal, claim, fold, self._watch, elapsed=self._elapsed, base_of=before)
+        log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
         tools = self._tools(RunId(claim.stream))
-        return log, Driver(log, self._model, tools, wall=self._wall, sleep=self._sleep, ways=self._ways)
+        return log, Driver(log, self._model, tools, self.environment, self._ways)
 
     def _running(self, claim: Claim) -> Running:
         return Running(RunId(claim.stream), *self._parts(claim))
@@ -376,10 +376,10 @@ class Runs:
         tries = 0
         while True:
             try:
-                claim = await self._journal.claim(run, self.owner, LEASE)
+                claim = await self._journal.claim(run, self.environment.owner, LEASE)
                 if isinstance(claim, Claim):
                     return claim
-                if claim.by != self.owner:
+                if claim.by != self.environment.owner:
                     raise (
                         why
                         if isinstance(why, ClaimLost)

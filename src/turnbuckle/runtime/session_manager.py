@@ -11,7 +11,6 @@ from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Held, Journal, StreamQuery
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import pause
-from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs, listed
 from turnbuckle.runtime.session_log import fold_session
@@ -41,19 +40,13 @@ class SessionManager:
         runs: Runs,
         rules: SessionRules,
         *,
-        owner: str,
-        wall: Wall,
-        sleep: Sleep,
-        new_name: Callable[[str], str],
         began: Callable[[Running, str], None],
     ) -> None:
         self._journal = journal
         self._runs = runs
         self._rules = rules
-        self._owner = owner
-        self._wall = wall
-        self._sleep = sleep
-        self._new_name = new_name
+        self._owner = runs.environment.owner
+        self._sleep = runs.environment.sleep
         self._began = began
         self._resting = False
         self._open: dict[SessionId, SessionWorker] = {}
@@ -73,6 +66,7 @@ class SessionManager:
             lane = self._open.get(session)
             if lane is not None and lane.closing is not None:
                 await asyncio.shield(lane.closing)
+                self._forget(lane)
                 continue
             if lane is not None:
                 return lane
@@ -135,6 +129,7 @@ class SessionManager:
             if not lane.rests:
                 raise SessionBusy("something is under way in this session; stop it first")
             await lane.close()
+            self._forget(lane)
 
     async def close(self) -> None:
         self._resting = True
@@ -142,6 +137,7 @@ class SessionManager:
             task.cancel()
         for lane in list(self._open.values()):
             await lane.close()
+            self._forget(lane)
 
     async def _make(
         self, session: SessionId, user: str, running: Running | None, left: Suspended | None
@@ -155,18 +151,7 @@ class SessionManager:
         if isinstance(claim, Held):
             kind = _HeldHere if claim.by == self._owner else SessionBusy
             raise kind(f"{claim.by} works on the session {session} at this moment")
-        lane = SessionWorker(
-            claim,
-            user,
-            self._journal,
-            self._runs,
-            self._rules,
-            wall=self._wall,
-            sleep=self._sleep,
-            new_name=self._new_name,
-            began=self._began,
-            closed=self._forget,
-        )
+        lane = SessionWorker(claim, user, self._journal, self._runs, self._rules, began=self._began)
         lane.resting = self._resting
         try:
             await lane.open(running, left)
@@ -174,11 +159,14 @@ class SessionManager:
             await lane.let_go()
             raise
         self._open[session] = lane
+        lane.closed.add_done_callback(lambda _: self._forget(lane))
         return lane
 
     def _forget(self, lane: SessionWorker) -> None:
-        if self._open.get(lane.session) is lane:
-            del self._open[lane.session]
+        """It has closed. What one that failed left undone is for the next one to find."""
+        if self._open.get(lane.session) is not lane:
+            return
+        del self._open[lane.session]
         if lane.failed and not self._resting:
             reopening = asyncio.create_task(self._reopen(lane.session, lane.user), context=Context())
             self._reopening.add(reopening)

@@ -152,7 +152,7 @@ class SessionWorker(HeldSession):
             queued = turn_awaited(running.turn if running is not None else None, len(self.state.waiting))
         accepted = MessageAccepted(
             self._wall(),
-            self._new_name("m"),
+            self._runs.environment.new_name("m"),
             said.run or self._runs.new_id(),
             said.messages,
             busy,
@@ -285,10 +285,10 @@ class SessionWorker(HeldSession):
     async def forget(self, run: RunId) -> None:
         """Delete a run for ever, as a whole with what the session and the keys know of it. What stands on it
         keeps all else. Raises SessionBusy, also while a run goes on that was told of it."""
-        conversations, now = self._runs.conversations, self._wall()
+        runs = self._runs
         async with (
             self._changing(),
-            replacing(self._journal, conversations, self._runs.owner, now, self.session) as kept,
+            replacing(self._journal, runs.conversations, runs.environment, self.session) as kept,
         ):
             self._refuse_if_told_of(run)
             await kept.run(run, self.session)
@@ -296,7 +296,11 @@ class SessionWorker(HeldSession):
             marks = await marks_of_deleted(self._journal, (run,))
             untitled = await self._is_titled_by(run)
             if not await self._change(
-                [RunDeleted(now, run)], appends=kept.appends, notes=marks, drops=[run], untitled=untitled
+                [RunDeleted(self._wall(), run)],
+                appends=kept.appends,
+                notes=marks,
+                drops=[run],
+                untitled=untitled,
             ):
                 raise SessionBusy(f"the run {run} is under way; stop it first")
 

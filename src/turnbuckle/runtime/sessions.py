@@ -18,7 +18,6 @@ from turnbuckle.runtime.conversation import Link, merged
 from turnbuckle.runtime.deleting import FORK, Replacing, fork_name, replacing
 from turnbuckle.runtime.history import history_of, last_run
 from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
-from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.runtime.session_log import fold_session, session_facts
@@ -59,11 +58,9 @@ class SessionMessage(Struct, frozen=True):
 class Sessions:
     """All sessions of one journal."""
 
-    def __init__(self, journal: Journal, runs: Runs, *, owner: str, wall: Wall) -> None:
+    def __init__(self, journal: Journal, runs: Runs) -> None:
         self.journal = journal
         self._runs = runs
-        self._owner = owner
-        self._wall = wall
         self._turns = Turns()
 
     async def create(
@@ -76,7 +73,7 @@ class Sessions:
     ) -> bool:
         """Make a session. False if there is one with that name already."""
         return await self._create(
-            session, user, title, SessionMade(self._wall(), history, metadata=metadata or {})
+            session, user, title, SessionMade(self._runs.environment.wall(), history, metadata=metadata or {})
         )
 
     async def _create(
@@ -88,7 +85,7 @@ class Sessions:
     async def _store(self, session: SessionId, user: str, title: str, made: SessionMade, parent: str) -> bool:
         if await self.journal.head(session):
             return False
-        claim = await self.journal.claim(session, self._owner, _LEASE)
+        claim = await self.journal.claim(session, self._runs.environment.owner, _LEASE)
         if isinstance(claim, Held):
             return False
         note = IndexUpdate(kind=KIND, title=title, status=OPEN, user=user, words=title)
@@ -176,8 +173,8 @@ class Sessions:
             return await self.journal.change_all(appends=kept.appends, notes=marks, drops=drops)
 
     def _replacing(self, session: SessionId) -> AbstractAsyncContextManager[Replacing]:
-        conversations = self._runs.conversations
-        return replacing(self.journal, conversations, self._owner, self._wall(), session)
+        runs = self._runs
+        return replacing(self.journal, runs.conversations, runs.environment, session)
 
     async def fork(
         self,
@@ -198,7 +195,9 @@ class Sessions:
             chosen = run or await last_run(self.journal, session, state)
             link = await self._shared(session, state, chosen, at)
             forked_from = {"session": session, "run": chosen, "after": at}
-            made = SessionMade(self._wall(), link.own, forked_from, {}, link.base, link.opening)
+            made = SessionMade(
+                self._runs.environment.wall(), link.own, forked_from, {}, link.base, link.opening
+            )
             return await self._create(new, user, title, made, session)
 
     async def _has(self, session: SessionId, run: RunId) -> bool:

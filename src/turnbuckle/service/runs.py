@@ -47,7 +47,6 @@ from turnbuckle.service.watch import RunWatch
 from turnbuckle.session.commands import parse
 from turnbuckle.session.facts import Busy
 from turnbuckle.turn.facts import Fact, RunStarted, decode
-from turnbuckle.turn.ledger import Price
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
@@ -98,24 +97,16 @@ def handle_of(started: RunStarted, *, ended: bool = False) -> RunHandle:
 class RunService:
     """All surfaces share one."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        watch: RunWatch,
-        *,
-        opening: tuple[Message, ...] = (),
-        price: Price | None = None,
-    ) -> None:
+    def __init__(self, stores: Stores, watch: RunWatch) -> None:
         self.watch = watch
         self.catalog = Catalog([(route.name, route.model) for route in stores.runs.policy.routes])
-        self.opening = opening
+        self.opening = stores.runs.rules.opening
         self.client_calls = Handover(finder(stores.journal, stores.runs.policy))
         self._stores = stores
         self._journal = stores.journal
         self._runs = stores.runs
         self._manager = stores.manager
         self._commands = Commands(stores.manager, stores.sessions)
-        self._price = price
         self._withdrawing: set[asyncio.Task[bool]] = set()
 
     # Beginning
@@ -321,7 +312,7 @@ class RunService:
 
     async def fold(self, run: RunId) -> RunFold:
         """All that is stored of a run, folded."""
-        fold = RunFold(self._runs.policy, self._price)
+        fold = RunFold(self._runs.policy, self._runs.rules.price)
         async for seq, fact in self.facts(run):
             fold.take(seq, fact)
         return fold

@@ -3,7 +3,6 @@
 from msgspec import Struct
 
 from turnbuckle.journal.port import Journal
-from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
@@ -15,7 +14,6 @@ from turnbuckle.service.runs import RunService
 from turnbuckle.service.sessions import SessionService
 from turnbuckle.service.stores import Stores
 from turnbuckle.service.watch import RunWatch
-from turnbuckle.turn.ledger import Price
 
 
 class Services(Struct, frozen=True):
@@ -31,26 +29,13 @@ def make_services(
     journal: Journal,
     runs: Runs,
     rules: SessionRules,
-    environment: Environment,
     *,
     slots: Slots | None = None,
-    price: Price | None = None,
 ) -> Services:
     """Over runs that are made already. Without `slots` there may be any number at once."""
     watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
-    owner, wall = environment.owner, environment.wall
-    manager = SessionManager(
-        journal,
-        runs,
-        rules,
-        owner=owner,
-        wall=wall,
-        sleep=environment.sleep,
-        new_name=environment.new_name,
-        began=watch.began,
-    )
-    sessions = Sessions(journal, runs, owner=owner, wall=wall)
-    idempotency = IdempotencyStore(journal, owner, wall, runs.new_id)
-    stores = Stores(journal, runs, sessions, manager, idempotency, environment)
-    service = RunService(stores, watch, opening=rules.opening, price=price)
+    manager = SessionManager(journal, runs, rules, began=watch.began)
+    idempotency = IdempotencyStore(journal, runs.environment)
+    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency)
+    service = RunService(stores, watch)
     return Services(service, SessionService(stores), Lifecycle(stores, service), stores)

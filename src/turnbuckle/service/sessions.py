@@ -92,9 +92,7 @@ class SessionReader:
     def __init__(self, journal: Reader, sessions: Sessions | None = None, writer: str = "") -> None:
         self._reader = journal
         self._writer = writer
-        self._sessions = sessions or Sessions(
-            cast(Journal, journal), cast(Runs, _OnlyReading(journal)), owner="", wall=lambda: 0.0
-        )
+        self._sessions = sessions or Sessions(cast(Journal, journal), cast(Runs, _OnlyReading(journal)))
 
     async def row(self, public: str, owner: Owner = None) -> StreamRow:
         """Raises SessionUnknown, also if it belongs to somebody else."""
@@ -195,13 +193,7 @@ class SessionService(SessionReader):
         self._stores = stores
         self._manager = stores.manager
         self._commands = Commands(stores.manager, stores.sessions)
-        environment = stores.environment
-        self._importer = Importer(
-            stores.journal,
-            owner=environment.owner,
-            wall=environment.wall,
-            new_name=environment.new_name,
-        )
+        self._importer = Importer(stores.journal, stores.environment)
 
     # Making
 

@@ -30,7 +30,10 @@ class Stores(Struct, frozen=True):
     sessions: Sessions
     manager: SessionManager
     idempotency: IdempotencyStore
-    environment: Environment
+
+    @property
+    def environment(self) -> Environment:
+        return self.runs.environment
 
     async def rows(self, kind: str, name: str, owner: Owner = None) -> list[StreamRow]:
         """The row of this name, or none."""

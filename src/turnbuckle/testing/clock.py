@@ -14,10 +14,18 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from turnbuckle.runtime.environment import Environment
+
 T = TypeVar("T")
 
 # One real pause before a jump, since bytes between two sockets of this machine may still be on their way.
 QUIET_SECONDS = 0.005
+
+
+def numbered() -> Callable[[str], str]:
+    """Ids that a test can guess: r1, s2, m3."""
+    numbers = itertools.count(1)
+    return lambda kind: f"{kind}{next(numbers)}"
 
 
 class VirtualClock:
@@ -27,6 +35,11 @@ class VirtualClock:
         self._now = start
         self._order = itertools.count()
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._new_name = numbered()
+
+    def environment(self, owner: str) -> Environment:
+        """What a process that lives by this clock is handed. All of them share one row of ids."""
+        return Environment(owner, self.now, self.sleep, self._new_name)
 
     def now(self) -> float:
         return self._now

@@ -2,11 +2,10 @@
 on request. The runs are real ones, with claims and leases."""
 
 import asyncio
-import itertools
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull
-from turnbuckle.runtime.runs import NewRun, Runs
+from turnbuckle.runtime.runs import NewRun, RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.consent import written
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, decode
@@ -122,19 +121,10 @@ class ApprovalHarness:
         self.model = ScriptedReplies(*replies)
         self.tools = tools or CountingTools()
         self.policy = policy
-        self._names = itertools.count(1)
 
     def process(self, name="a", policy=None):
-        return Runs(
-            self.journal,
-            policy or self.policy,
-            self.model,
-            lambda run: self.tools,
-            owner=name,
-            wall=self.clock.now,
-            sleep=self.clock.sleep,
-            new_name=lambda kind: f"{kind}{next(self._names)}",
-        )
+        rules = RunRules(policy or self.policy)
+        return Runs(self.journal, rules, self.model, lambda run: self.tools, self.clock.environment(name))
 
     async def asked(self, runs=None, count=1):
         """A run that has asked so many questions."""

@@ -25,8 +25,9 @@ from turnbuckle.lab.clock import RealClock
 from turnbuckle.lab.provider import CASE_HEADER, Provider, Received
 from turnbuckle.lab.script import Case
 from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.running import Running
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.tools.builtin import BUILT_IN
@@ -202,13 +203,10 @@ class RunHarness:
         self.models = Models(routes, self._connections, self.call_clock, self.health)
         self.runs = Runs(
             self.journal,
-            self.policy,
+            RunRules(self.policy),
             self.models,
             lambda run: Toolbox(dispatcher, context, setting.decide),
-            owner=f"process {self._names}",
-            wall=self.clock.now,
-            sleep=self.clock.sleep,
-            new_name=self._name,
+            Environment(f"process {self._names}", self.clock.now, self.clock.sleep, self._name),
             watch=setting.watch,
         )
 

@@ -9,7 +9,9 @@ from msgspec import Struct
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Fenced, Item
 from turnbuckle.runtime.driver import Driver
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.testing.clock import numbered
 from turnbuckle.testing.world.faults import NOTHING, Fault
 from turnbuckle.testing.world.model import Asked, Brain, WorldModel
 from turnbuckle.testing.world.people import Person, attend
@@ -123,6 +125,7 @@ class Scene:
         wired: bool = False,
     ) -> None:
         self.now = 1_000.0
+        self._environment = Environment("world", lambda: self.now, self._sleep, numbered())
         self._lease_time = 0.0
         self._task = task
         self._policy = task.policy(protocol)
@@ -164,7 +167,7 @@ class Scene:
         self._models.append(model)
         log = RunLog(self._process, claim, TurnFold(self._policy))
         tools = WorldTools(self._disk, self._process)
-        driver = Driver(log, model, tools, wall=lambda: self.now, sleep=self._sleep)
+        driver = Driver(log, model, tools, self._environment)
         self._process.stop = driver.stop.ask
         return driver
 

@@ -19,7 +19,7 @@ from turnbuckle.journal.port import Append, Claim, Grade, Held, IndexUpdate
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.environment import Environment
-from turnbuckle.runtime.runs import Runs
+from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage, SessionRules, Stopped
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.service.limits import Slots
@@ -340,20 +340,12 @@ class SessionWorld:
         life = self._life = Life(self, len(self._models))
         model = Brief({ROUTE: talkative}, life, protocols={ROUTE: self._plot.protocol})
         self._models.append(model)
-        clock, owner = self._clock, f"process {len(self._models)}"
-        runs = Runs(
-            life,
-            self._policy,
-            model,
-            lambda run: WorldTools(self._disk, life),
-            owner=owner,
-            wall=self._wall,
-            sleep=clock.sleep,
-            new_name=self._name,
-        )
+        owner = f"process {len(self._models)}"
+        environment = Environment(owner, self._wall, self._clock.sleep, self._name)
+        rules = RunRules(self._policy)
+        runs = Runs(life, rules, model, lambda run: WorldTools(self._disk, life), environment)
         self.slots = Slots(100, 100)
-        environment = Environment(owner, self._wall, clock.sleep, self._name)
-        services = make_services(life, runs, self._rules, environment, slots=self.slots)
+        services = make_services(life, runs, self._rules, slots=self.slots)
         self.service, self.lifecycle = services.runs, services.lifecycle
         self.runs, self.manager, self.sessions = runs, services.stores.manager, services.stores.sessions
         starting = asyncio.ensure_future(self._start())
