@@ -13,11 +13,11 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull, StreamQuery
 from turnbuckle.runtime.archive import Importer, exported, finish_imports, read_archive
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.held_session import KIND, OPEN
 from turnbuckle.runtime.retention import merge_run
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules
-from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import RunEnded, RunStarted

@@ -24,6 +24,7 @@ from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import EPOCH_BITS, Grade, IndexUpdate, Item, StreamQuery
 from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.retention import (
     KIND,
     Keeping,
@@ -36,7 +37,6 @@ from turnbuckle.runtime.retention import (
 )
 from turnbuckle.runtime.runs import KIND as RUN_KIND
 from turnbuckle.runtime.runs import READING, RUNNING, TOLD
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.testing.clock import VirtualClock

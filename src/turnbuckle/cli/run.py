@@ -23,9 +23,9 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import ConfigError, TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND, NewRun, fold_run
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.service import store_words
 from turnbuckle.service.owners import LOCAL, session_id
 from turnbuckle.service.services import Services

@@ -37,9 +37,9 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.runtime.conversation import Conversations, Link, merged
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.held_session import KIND, OPEN
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, listed
-from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.session import facts as session_facts
 from turnbuckle.session.facts import (
     MessageAccepted,

@@ -28,10 +28,10 @@ from turnbuckle.journal.port import (
     StreamRow,
 )
 from turnbuckle.runtime.archive import finish_imports
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.turn.facts import RunStarted, Streamed, decode, encode
 from turnbuckle.vocab.events import (
     Alive,

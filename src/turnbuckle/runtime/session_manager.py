@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Held, Journal, StreamQuery
+from turnbuckle.runtime.held_session import ACTIVE, KIND
 from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import pause
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs, listed
 from turnbuckle.runtime.session_log import fold_session
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
-from turnbuckle.runtime.session_worker import ACTIVE, KIND, SessionWorker
+from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.session.facts import MessageAccepted, Suspended
 from turnbuckle.vocab.ids import SessionId
 

@@ -28,7 +28,7 @@ from turnbuckle.journal.port import (
     StreamQuery,
 )
 from turnbuckle.runtime.deleting import replacing
-from turnbuckle.runtime.held_session import ACTIVE, KIND, OPEN, HeldSession
+from turnbuckle.runtime.held_session import HeldSession
 from turnbuckle.runtime.history import new_run
 from turnbuckle.runtime.idempotency import marks_of_deleted
 from turnbuckle.runtime.lease import is_held
@@ -40,7 +40,6 @@ from turnbuckle.runtime.session_log import fold_session, status_in
 from turnbuckle.runtime.session_messages import (
     Accepted,
     IncomingMessage,
-    SessionRules,
     Stopped,
     WorkerClosed,
     refusal,
@@ -62,8 +61,6 @@ from turnbuckle.session.facts import (
 from turnbuckle.session.reset import reason
 from turnbuckle.vocab.ids import RunId
 
-__all__ = ["ACTIVE", "KIND", "OPEN", "IncomingMessage", "SessionRules", "SessionWorker"]
-
 REST = 5.0
 """Seconds without anything to do after which a lane closes."""
 AGAIN = 1.0
@@ -75,10 +72,9 @@ MOST_WAITING = 100
 STOPPED = "the session was stopped"
 ANEW = "a new conversation was begun"
 
-log = logging.getLogger("turnbuckle.session")
-
-
 ENDED = "the turn ended before it could be told"
+
+log = logging.getLogger("turnbuckle.session")
 
 
 class SessionWorker(HeldSession):
@@ -295,12 +291,9 @@ class SessionWorker(HeldSession):
             await kept.forks(self.session, run)
             marks = await marks_of_deleted(self._journal, (run,))
             untitled = await self._is_titled_by(run)
+            gone: list[SessionFact] = [RunDeleted(self._wall(), run)]
             if not await self._change(
-                [RunDeleted(self._wall(), run)],
-                appends=kept.appends,
-                notes=marks,
-                drops=[run],
-                untitled=untitled,
+                gone, appends=kept.appends, notes=marks, drops=[run], untitled=untitled
             ):
                 raise SessionBusy(f"the run {run} is under way; stop it first")
 

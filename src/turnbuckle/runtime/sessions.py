@@ -16,12 +16,12 @@ from turnbuckle.journal.port import Grade, Held, IndexUpdate, Journal, StreamQue
 from turnbuckle.runtime.conversation import KIND as KEPT
 from turnbuckle.runtime.conversation import Link, merged
 from turnbuckle.runtime.deleting import FORK, Replacing, fork_name, replacing
+from turnbuckle.runtime.held_session import KIND, OPEN
 from turnbuckle.runtime.history import history_of, last_run
 from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.runtime.session_log import fold_session, session_facts
-from turnbuckle.runtime.session_worker import KIND, OPEN
 from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState

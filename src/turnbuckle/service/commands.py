@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import StreamQuery
+from turnbuckle.runtime.held_session import KIND
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
-from turnbuckle.runtime.session_worker import KIND, SessionWorker
+from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
 from turnbuckle.session.commands import Command, help_text, status_text, stopped_text

@@ -6,10 +6,10 @@ import logging
 
 from turnbuckle.errors import SessionBusy, TurnbuckleError
 from turnbuckle.journal.port import JournalError, StreamQuery
+from turnbuckle.runtime.held_session import ACTIVE
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import listed
-from turnbuckle.runtime.session_worker import ACTIVE
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.stores import Stores
 from turnbuckle.session.facts import FreshWhy, Suspended

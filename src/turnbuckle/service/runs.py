@@ -31,12 +31,12 @@ from turnbuckle.narrate.receipt import Receipt, receipt
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.runtime.client_calls import Handover, finder
 from turnbuckle.runtime.driver import PersonsAnswer
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.idempotency import Replay
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun
 from turnbuckle.runtime.session_messages import IncomingMessage
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.runtime.supervise import told
 from turnbuckle.service.catalog import Catalog
 from turnbuckle.service.commands import Commands

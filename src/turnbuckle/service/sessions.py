@@ -23,11 +23,12 @@ from turnbuckle.errors import (
 from turnbuckle.journal.port import Journal, Reader, StreamQuery, StreamRow
 from turnbuckle.runtime.archive import Imported, Importer, exported, read_archive
 from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.held_session import ACTIVE
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
 from turnbuckle.runtime.session_messages import IncomingMessage
-from turnbuckle.runtime.session_worker import ACTIVE, SessionWorker
-from turnbuckle.runtime.session_worker import KIND as SESSION
+from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import SessionMessage, Sessions
 from turnbuckle.service.commands import Commands
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id

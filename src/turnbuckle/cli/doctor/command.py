@@ -43,10 +43,10 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamQuery, StreamRow
 from turnbuckle.journal.sqlite.doctor import JournalReport
 from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.runtime.held_session import ACTIVE
+from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, listed
-from turnbuckle.runtime.session_worker import ACTIVE
-from turnbuckle.runtime.session_worker import KIND as SESSION
 from turnbuckle.server.http.origins import is_loopback
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.tools.background import BackgroundProcess
