@@ -3,7 +3,7 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check bench bench-server reference recordings pictures lock format clean
+.PHONY: help run test quick check wheel bench bench-server reference recordings pictures lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes are started by the tests: each would read every module from its source again.
@@ -42,6 +42,9 @@ check: $(ready) ## lint, format, types, layers
 	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
 	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py; layers=$$?; \
 	wait $$types && exit $$layers
+
+wheel: $(ready) ## build dist/turnbuckle-….whl, one file that pip, pipx and uv install
+	@$(python) -m pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist . && ls dist/turnbuckle-*.whl
 
 bench: $(ready) ## run the benchmarks
 	@for each in decode call journal turn; do echo "== $$each"; $(python) benchmarks/$$each.py $(ARGS) || exit 1; done

@@ -43,6 +43,11 @@ app.command(
     name="doctor",
     help="Is all well? Set-up, journal, keys, disk, settings.",
 )
+app.command(
+    "turnbuckle.cli.clients.command:app",
+    name="clients",
+    help="Point Claude Code, Codex, opencode … at this server.",
+)
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 

@@ -33,11 +33,17 @@ class Catalog:
             if name != AGENT:
                 self._known[name] = ModelChoice(name, name)
         models = [model for _, model in routes]
+        self._models = {name: model for name, model in reversed(routes)}
+        self._models[AGENT] = models[0] if models else ""  # the agent begins with the first route
         self._behind = {model: name for name, model in routes if model and models.count(model) == 1}
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._known)
+
+    def model_behind(self, name: str) -> str:
+        """The provider's model that answers under a name of the list."""
+        return self._models.get(RouteName(name), "")
 
     def choose(self, name: str) -> ModelChoice:
         """Raises ModelUnknown."""

@@ -1,15 +1,13 @@
 """The settings file that `turnbuckle init` writes: with comments, whole or not at all, and never over another
 one without a copy of that."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.cli.replaced_file import replace_file
 from turnbuckle.config import load
-from turnbuckle.errors import ConfigError
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
 _HEAD = """# Settings of turnbuckle, written by `turnbuckle init`. `turnbuckle doctor` explains what is in effect.
@@ -69,41 +67,9 @@ def text_of(chosen: Chosen) -> str:
 
 
 def write(path: Path, text: str, *, is_secret: bool = False) -> Path | None:
-    """Write the file by a rename, after a look whether it can be read. What was there is kept beside it, and
-    its place returned. Raises ConfigError."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise ConfigError(f"{path.parent} cannot be written: {error.strerror}") from None
-    made = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        load(made, environment={})
-        made.chmod(0o600 if is_secret else 0o644)
-        copy = _copied(path)
-        made.replace(path)
-        return copy
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        made.unlink(missing_ok=True)
-
-
-def _copied(path: Path) -> Path | None:
-    if not path.exists():
-        return None
-    copy = next(place for number in range(1, 10_000) if not (place := _numbered(path, number)).exists())
-    opened = os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY, path.stat().st_mode & 0o777)
-    with os.fdopen(opened, "wb") as file:
-        file.write(path.read_bytes())
-    return copy
-
-
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}.old")
+    """Write the file, after a look whether it can be read. What was there is kept beside it, and its place
+    returned. Raises ConfigError."""
+    return replace_file(path, text, is_secret=is_secret, check=lambda made: load(made, environment={}))
 
 
 def _quoted(text: str) -> str:

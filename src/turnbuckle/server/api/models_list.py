@@ -12,10 +12,14 @@ from turnbuckle.service.catalog import Catalog
 
 
 class ListedModel(Struct, frozen=True):
-    """One entry of the list."""
+    """One entry of the list. `kind` and `description` are ours; clients that do not know them ignore them."""
 
     id: str
     created: int
+    kind: Literal["agent", "relay"]
+    description: str
+    model: str
+    """The provider's model behind it; empty if the route leaves that to its provider."""
     owned_by: str = "turnbuckle"
     object: Literal["model"] = "model"
 
@@ -27,9 +31,17 @@ class ModelList(Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
+def _entry(catalog: Catalog, name: str, created: int) -> ListedModel:
+    model = catalog.model_behind(name)
+    if catalog.choose(name).own_tools:
+        return ListedModel(name, created, "agent", "The server's agent, with the server's own tools.", model)
+    what = f"A relay to the route {name}: your tools and your loop, with streams that are healed."
+    return ListedModel(name, created, "relay", what, model)
+
+
 def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
     """The endpoints. `created` is when this server began to offer them."""
-    models = {name: ListedModel(name, created) for name in catalog.names}
+    models = {name: _entry(catalog, name, created) for name in catalog.names}
 
     async def listed(exchange: Exchange) -> Answer:
         return json_answer(ModelList(tuple(models.values())))

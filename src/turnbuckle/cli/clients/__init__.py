@@ -1,0 +1,1 @@
+"""`turnbuckle clients`: the lines by which other programs find this server."""

@@ -1,0 +1,186 @@
+"""`turnbuckle clients`: the lines by which other programs find this server, printed or written."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+from cyclopts import App, Parameter
+
+from turnbuckle.cli.clients.merge import CannotMerge, merged
+from turnbuckle.cli.clients.recipes import CONTEXT, RECIPES, ClientFile, Recipe, Setup, Target
+from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.first_screen import reachable
+from turnbuckle.cli.replaced_file import replace_file
+from turnbuckle.config import Loaded, route_name
+from turnbuckle.errors import ConfigError
+from turnbuckle.server.keys import OWNER, KeyFile
+from turnbuckle.service.catalog import AGENT, Catalog
+from turnbuckle.vocab.ids import RouteName
+
+ANY_KEY = "any"  # a server without keys takes every word
+NO_KEY = "YOUR-KEY"
+
+app = App(name="clients", help="Point other programs at this server: print or write their settings.")
+Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
+
+
+@app.default
+def clients(
+    name: str | None = None,
+    /,
+    *,
+    server: str | None = None,
+    key: str | None = None,
+    new_key: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    model: str | None = None,
+    context: int | None = None,
+    write: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    config: Path | None = None,
+    as_json: Json = False,
+) -> int:
+    """Print what points a client at this server, or with --write put it where the client looks.
+
+    Parameters
+    ----------
+    name
+        Which client; without one they are listed.
+    server
+        The server's address; the one of the settings if left out.
+    key
+        The key that the client is to use.
+    new_key
+        Make a key for this client, and use that.
+    model
+        The model: `agent` or a route. If left out, agents with tools of their own get the first route.
+    context
+        The model's window in tokens, for clients that must be told. 200,000 if left out.
+    write
+        Write the client's file. What was there is kept beside it.
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        As JSON, for programs.
+    """
+    if name is None:
+        return _list(as_json)
+    recipe = RECIPES.get(name.lower())
+    if recipe is None:
+        return fail(f"there is no client {name!r}; there are {', '.join(RECIPES)}", USAGE_ERROR)
+    if key is not None and new_key:
+        return fail("--key names a key and --new-key makes one: give one of them", USAGE_ERROR)
+    try:
+        loaded = load_for(config)
+        relay, agent = _models(loaded, model)
+        address = _address(loaded, server)
+        key = _new_key(loaded, recipe) if new_key else key or _key(loaded, server)
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
+    setup = recipe.make(Target(address, key, relay, agent, context or CONTEXT))
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(_row(recipe, setup))).decode())
+    elif not write:
+        _show(recipe, setup)
+    if write:
+        return _write(recipe, setup, is_secret=key not in (ANY_KEY, NO_KEY))
+    if key == NO_KEY:
+        _say(f"the server wants a key: put yours in the place of {NO_KEY}, or add --new-key to make one")
+    return OK
+
+
+def _list(as_json: bool) -> int:
+    if as_json:
+        rows = [{"name": recipe.name, "title": recipe.title} for recipe in RECIPES.values()]
+        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        return OK
+    for recipe in RECIPES.values():
+        print(f"{recipe.name:<14} {recipe.title}")
+    return OK
+
+
+def _models(loaded: Loaded, wanted: str | None) -> tuple[str, str]:
+    """The model for agents with tools of their own, and the one for all others. Raises ConfigError."""
+    routes = [(RouteName(route_name(route)), route.model) for route in loaded.settings.routes]
+    names = Catalog(routes).names
+    if wanted is not None:
+        if wanted not in names:
+            raise ConfigError(f"there is no model {wanted!r}; there are {', '.join(names)}")
+        return wanted, wanted
+    return (names[1] if len(names) > 1 else AGENT), AGENT
+
+
+def _address(loaded: Loaded, given: str | None) -> str:
+    settings = loaded.settings.server
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = given or reachable(f"http://{host}:{settings.port}")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{address!r} is not an address such as http://127.0.0.1:8765")
+    return address.rstrip("/").removesuffix("/v1")
+
+
+def _key(loaded: Loaded, server: str | None) -> str:
+    """A server without keys takes any. Which ones another server has, nobody here knows."""
+    has_keys = loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys()
+    return NO_KEY if has_keys or server is not None else ANY_KEY
+
+
+def _new_key(loaded: Loaded, recipe: Recipe) -> str:
+    file = KeyFile(Path(loaded.settings.data))
+    if not (file.keys() or loaded.settings.server.api_keys):
+        _say("this is the first key: from now on the server takes no request without one")
+    _, token = file.create(recipe.name, OWNER, time.time())
+    return token
+
+
+def _show(recipe: Recipe, setup: Setup) -> None:
+    if setup.file is not None:
+        print(f"# {setup.file.path}" if setup.file.format != "json" else f"// {setup.file.path}")
+        print(setup.file.text.rstrip("\n"))
+        print()
+    for line in setup.shell:
+        print(line)
+    if setup.note:
+        _say(setup.note)
+
+
+def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
+    file = setup.file
+    if file is None:
+        return fail(f"{recipe.title} has no file to write; `turnbuckle clients {recipe.name}` prints it", FAILED)
+    path = Path(file.path).expanduser()
+    try:
+        text = merged(file, path.read_text(encoding="utf-8") if path.exists() else None)
+        if text is None:
+            _say(f"{path} says so already")
+            return OK
+        path.parent.mkdir(parents=True, exist_ok=True)
+        copy = replace_file(path, text, is_secret=is_secret)
+    except (CannotMerge, UnicodeDecodeError, OSError, ConfigError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        return fail(f"{path} was not changed: {why}. `turnbuckle clients {recipe.name}` prints the lines", FAILED)
+    _say(f"{path} is written" + (f"; what was there is in {copy}" if copy is not None else ""))
+    for line in setup.shell:
+        print(line)
+    return OK
+
+
+def _row(recipe: Recipe, setup: Setup) -> dict[str, object]:
+    return {
+        "name": recipe.name,
+        "title": recipe.title,
+        "file": None if setup.file is None else _file_row(setup.file),
+        "shell": setup.shell,
+        "note": setup.note,
+    }
+
+
+def _file_row(file: ClientFile) -> dict[str, str]:
+    return {"path": str(file.path), "format": file.format, "text": file.text}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
