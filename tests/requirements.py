@@ -110,6 +110,8 @@ REQUIREMENTS: dict[str, str] = {
     "H3": "A web console over the live run.",
     "H4": "A lab that plays broken streams for any client, and grades servers.",
     "H5": "Metrics, traces and logs, with secrets removed.",
+    # Faces
+    "J8": "Installed by one command from a built package into an empty environment; known clients are pointed here by one command.",
     # Strangers
     "R1": "Nothing that a client, page, model, file or archive sends holds the event loop for more than 250 ms.",
     "R2": "What is another owner's is not readable by any way: import, fork, search, export, metrics.",

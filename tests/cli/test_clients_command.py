@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
-from commands import command
+from support.processes.commands import command
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
 from turnbuckle.cli.clients.recipes import RECIPES, ClientFile, Target
@@ -14,7 +14,9 @@ from turnbuckle.server.keys import KeyFile
 
 HERE = Target("http://127.0.0.1:8765", "tb-a'b", "main", "agent", 32_000)
 READERS = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
-ROUTE = '[[routes]]\nname = "main"\nprotocol = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
+ROUTE = (
+    '[[routes]]\nname = "main"\nprotocol = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m"\n'
+)
 
 
 @pytest.mark.requirement("J8")

@@ -29,33 +29,32 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `turnbuckle` of an environment that was empty before."""
-    place = tmp_path_factory.mktemp("empty")
-    _ran(sys.executable, "-m", "venv", "--without-pip", place)
-    pip = (sys.executable, "-m", "pip", "--python", place / "bin/python")
-    _ran(*pip, "install", "-qq", "--no-index", "--find-links", WHEELS, wheel)
-    return place / "bin/turnbuckle"
-
-
 @pytest.mark.process
 @pytest.mark.requirement("J8")
 def test_the_package_holds_all_that_is_served_and_nothing_else(wheel: Path):
     names = zipfile.ZipFile(wheel).namelist()
     source = ROOT / "src"
-    tracked = {
+    sources = {
         str(path.relative_to(source))
         for path in (source / "turnbuckle").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in names if ".dist-info/" not in name} == tracked
+    assert {name for name in names if ".dist-info/" not in name} == sources
 
 
 @pytest.mark.process
 @pytest.mark.requirement("J8")
-def test_a_server_of_the_installed_package_answers_and_has_its_console(installed: Path, tmp_path: Path):
-    with _served(installed, tmp_path) as address:
+def test_one_file_installed_into_an_empty_environment_serves_chats_runs_and_has_its_lab(
+    wheel: Path, tmp_path: Path
+):
+    """One test, because installing is what costs."""
+    place, folder = tmp_path / "empty", tmp_path / "work"
+    folder.mkdir()
+    _ran(sys.executable, "-m", "venv", "--without-pip", place)
+    pip = (sys.executable, "-m", "pip", "--python", place / "bin/python")
+    _ran(*pip, "install", "-qq", "--no-compile", "--no-index", "--find-links", WHEELS, wheel)
+    turnbuckle = place / "bin/turnbuckle"
+    with _served(turnbuckle, folder) as address:
         page = _get(f"{address}/").decode()
         assert "<title>" in page
         script = page.split('src="', 1)[1].split('"', 1)[0]
@@ -63,30 +62,25 @@ def test_a_server_of_the_installed_package_answers_and_has_its_console(installed
         body = {"model": "agent", "messages": [{"role": "user", "content": "say good morning"}]}
         answer = json.loads(_get(f"{address}/v1/chat/completions", body))
         assert "good morning" in answer["choices"][0]["message"]["content"]
+    assert "usable" in _ran(turnbuckle, "run", "say usable", cwd=folder)
+    assert "usable" in _ran(turnbuckle, "chat", cwd=folder, typed="say usable\n")
+    assert "reset-in-text" in _ran(turnbuckle, "lab", "cases", cwd=folder)
 
 
 @pytest.mark.process
 @pytest.mark.requirement("J8")
-def test_a_task_the_chat_and_the_lab_of_the_installed_package_work(installed: Path, tmp_path: Path):
-    assert "usable" in _ran(installed, "run", "say usable", cwd=tmp_path)
-    assert "usable" in _ran(installed, "chat", "--print", "say usable", cwd=tmp_path)
-    assert "reset-in-text" in _ran(installed, "lab", "cases", cwd=tmp_path)
-
-
-@pytest.mark.process
-@pytest.mark.requirement("J8")
-def test_the_container_is_linted_and_its_own_words_start_and_check_a_server(installed: Path, tmp_path: Path):
-    _ran(Path(sys.executable).with_name("hadolint"), ROOT / "Containerfile")
+def test_the_container_is_linted_and_its_own_words_start_and_check_a_server(tmp_path: Path):
+    programs = Path(sys.executable).parent
+    _ran(programs / "hadolint", ROOT / "Containerfile")
     text = (ROOT / "Containerfile").read_text()
     health = json.loads(text.split("CMD ", 1)[1].split("\n", 1)[0])
     command = json.loads(text.rsplit("CMD ", 1)[1])
     assert "\nUSER 10001\n" in text
-    with _served(installed, tmp_path, *command) as address:
+    with _served(programs / "turnbuckle", tmp_path, *command) as address:
         port = address.rsplit(":", 1)[1]
-        python = installed.with_name("python")
-        _ran(python, *health[1:], environment={"TURNBUCKLE_SERVER__PORT": port})
+        _ran(sys.executable, *health[1:], environment={"TURNBUCKLE_SERVER__PORT": port})
     with pytest.raises(AssertionError):
-        _ran(python, *health[1:], environment={"TURNBUCKLE_SERVER__PORT": port})
+        _ran(sys.executable, *health[1:], environment={"TURNBUCKLE_SERVER__PORT": port})
 
 
 @contextmanager
@@ -111,14 +105,16 @@ def _get(address: str, body: object = None) -> bytes:
         return bytes(answer.read())
 
 
-def _ran(*words: str | Path, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> str:
+def _ran(
+    *words: str | Path, cwd: Path = ROOT, environment: dict[str, str] | None = None, typed: str = ""
+) -> str:
     done = subprocess.run(
         [str(word) for word in words],
         cwd=cwd,
         env={**CLEAN, **(environment or {})},
         capture_output=True,
         text=True,
-        stdin=subprocess.DEVNULL,
+        input=typed,
         timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr

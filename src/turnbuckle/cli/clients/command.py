@@ -150,7 +150,9 @@ def _show(recipe: Recipe, setup: Setup) -> None:
 def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
     file = setup.file
     if file is None:
-        return fail(f"{recipe.title} has no file to write; `turnbuckle clients {recipe.name}` prints it", FAILED)
+        return fail(
+            f"{recipe.title} has no file to write; `turnbuckle clients {recipe.name}` prints it", FAILED
+        )
     path = Path(file.path).expanduser()
     try:
         text = merged(file, path.read_text(encoding="utf-8") if path.exists() else None)
@@ -161,7 +163,9 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
         copy = replace_file(path, text, is_secret=is_secret)
     except (CannotMerge, UnicodeDecodeError, OSError, ConfigError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        return fail(f"{path} was not changed: {why}. `turnbuckle clients {recipe.name}` prints the lines", FAILED)
+        return fail(
+            f"{path} was not changed: {why}. `turnbuckle clients {recipe.name}` prints the lines", FAILED
+        )
     _say(f"{path} is written" + (f"; what was there is in {copy}" if copy is not None else ""))
     for line in setup.shell:
         print(line)

@@ -147,7 +147,12 @@ models:
 def _zed(at: Target) -> Setup:
     abilities = {"tools": True, "images": True, "parallel_tool_calls": True, "prompt_cache_key": False}
     models = [
-        {"name": name, "display_name": f"Turnbuckle {name}", "max_tokens": at.context, "capabilities": abilities}
+        {
+            "name": name,
+            "display_name": f"Turnbuckle {name}",
+            "max_tokens": at.context,
+            "capabilities": abilities,
+        }
         for name in dict.fromkeys((at.relay, at.agent))
     ]
     provider = {"Turnbuckle": {"api_url": at.openai, "available_models": models}}
