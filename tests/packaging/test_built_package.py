@@ -116,6 +116,7 @@ def _ran(
         text=True,
         input=typed,
         timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr

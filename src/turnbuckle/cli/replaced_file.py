@@ -11,8 +11,8 @@ from turnbuckle.errors import ConfigError
 def replace_file(
     path: Path, text: str, *, is_secret: bool = False, check: Callable[[Path], object] = lambda made: None
 ) -> Path | None:
-    """Write the file by a rename. `check` looks at it before that, and may raise ConfigError. What was there is
-    kept beside it, and its place returned. Raises ConfigError."""
+    """Write the file by a rename. `check` looks at it before that, and may raise ConfigError. What was there
+    is kept beside it, and its place returned. Raises ConfigError."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

@@ -33,7 +33,7 @@ class Catalog:
             if name != AGENT:
                 self._known[name] = ModelChoice(name, name)
         models = [model for _, model in routes]
-        self._models = {name: model for name, model in reversed(routes)}
+        self._models = dict(reversed(routes))
         self._models[AGENT] = models[0] if models else ""  # the agent begins with the first route
         self._behind = {model: name for name, model in routes if model and models.count(model) == 1}
 

@@ -34,8 +34,8 @@ class Target(Struct, frozen=True):
 
 
 class ClientFile(Struct, frozen=True):
-    """A file that a client reads. `path` begins with `~` if it lies in the home folder, else it belongs to the
-    folder in which one works."""
+    """A file that a client reads. `path` begins with `~` if it lies in the home folder, else it belongs to
+    the folder in which one works."""
 
     path: PurePosixPath
     format: FileFormat
@@ -174,8 +174,8 @@ def _vercel_ai(at: Target) -> Setup:
     return Setup(
         shell=(
             'import { createOpenAICompatible } from "@ai-sdk/openai-compatible";',
-            f'const turnbuckle = createOpenAICompatible({{ name: "turnbuckle", baseURL: {_quoted(at.openai)}, '
-            f"apiKey: {_quoted(at.key)}, includeUsage: true }});",
+            'const turnbuckle = createOpenAICompatible({ name: "turnbuckle", '
+            f"baseURL: {_quoted(at.openai)}, apiKey: {_quoted(at.key)}, includeUsage: true }});",
             f"const model = turnbuckle({_quoted(at.agent)});",
         )
     )
@@ -192,7 +192,7 @@ def _openai(at: Target) -> Setup:
             f"export OPENAI_BASE_URL={at.openai}",
             f"export OPENAI_API_KEY={_shell(at.key)}",
         ),
-        note=f"For every program with OpenAI's package. The model is {at.agent}, or {at.relay} for a relay.",
+        note=f"For every program with OpenAI's package. Models: {at.agent}, or {at.relay} as a relay.",
     )
 
 
@@ -202,7 +202,7 @@ def _anthropic(at: Target) -> Setup:
             f"export ANTHROPIC_BASE_URL={at.address}",
             f"export ANTHROPIC_AUTH_TOKEN={_shell(at.key)}",
         ),
-        note=f"For every program with Anthropic's package. The model is {at.agent}, or {at.relay} for a relay.",
+        note=f"For every program with Anthropic's package. Models: {at.agent}, or {at.relay} as a relay.",
     )
 
 
