@@ -33,7 +33,7 @@ class Catalog:
             if name != AGENT:
                 self._known[name] = ModelChoice(name, name)
         models = [model for _, model in routes]
-        self._models = dict(reversed(routes))
+        self._models: dict[str, str] = {name: model for name, model in reversed(routes)}  # noqa: C416
         self._models[AGENT] = models[0] if models else ""  # the agent begins with the first route
         self._behind = {model: name for name, model in routes if model and models.count(model) == 1}
 
@@ -43,7 +43,7 @@ class Catalog:
 
     def model_behind(self, name: str) -> str:
         """The provider's model that answers under a name of the list."""
-        return self._models.get(RouteName(name), "")
+        return self._models.get(name, "")
 
     def choose(self, name: str) -> ModelChoice:
         """Raises ModelUnknown."""
