@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path, PurePosixPath
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 from support.processes.commands import command
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
