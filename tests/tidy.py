@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).parent.parent
 MAX_FUNCTION = 70
 MAX_FILE = 500
+MAX_PARAMETERS = 8
 
 # From the top down; names in one row never import each other.
 LAYERS = (
@@ -248,6 +249,18 @@ def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:
                 yield source.at(node, f"{node.name} is a class of {first[node.name]} too")
 
 
+def constructors_take_few(source: Source) -> Iterator[str]:
+    """Who needs more is given values that belong together, or does too much. The options of `Agent` are
+    what its users type, each by its name."""
+    if not source.in_package or source.path == "src/turnbuckle/agent/agent.py":
+        return
+    for function in _functions(source.tree):
+        arguments = function.args
+        count = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]) - 1
+        if function.name == "__init__" and count > MAX_PARAMETERS:
+            yield source.at(function, f"a constructor with {count} parameters")
+
+
 # Rules for all code
 
 
@@ -334,6 +347,7 @@ CODE_RULES: tuple[Rule, ...] = (
     only_the_command_line_prints,
     modules_have_a_noun,
     modules_say_what_they_are,
+    constructors_take_few,
     nothing_is_unfinished,
     functions_are_short,
     files_are_short,

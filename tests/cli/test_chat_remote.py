@@ -91,7 +91,7 @@ async def _through(live, cutter, session):
     """One whole turn of a chat behind a cutter, and its screen."""
     async with cutter.open() as port:
         talk, front = controller_of(
-            remote(live, port), RecordingView(60), session, reasoning=True, new_key=lambda: session
+            remote(live, port), RecordingView(60), session, reasoning=True, new_name=lambda kind: session
         )
         await talk.open()
         talk.entered("do it")

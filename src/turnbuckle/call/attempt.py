@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Self
 
 import msgspec
-from msgspec.structs import replace
 
 from turnbuckle.call.limits import AttemptLimits, RoutePace, limits_for
 from turnbuckle.call.redaction import discreet
@@ -61,16 +60,13 @@ class Attempt:
         pace: RoutePace | None = None,
         first_delta: Callable[[], None] | None = None,
         alternative: bool = False,
-        bare_done: bool = False,
     ) -> None:
-        """`alternative`: another route stands ready, so that this one is not waited for as long. `bare_done`:
-        this route and model is known to give no reason to stop."""
+        """`alternative`: another route stands ready, so that this one is not waited for as long."""
         self._alternative = alternative
         self.last: Ended | Cut | None = None
         self.limits: AttemptLimits | None = None
         self._route = route
         self._request = _filled(request, route)
-        self._quirks = replace(route.quirks, bare_done=True) if bare_done else route.quirks
         self._connections = connections
         self._clock = clock
         self._stop = stop
@@ -159,7 +155,7 @@ class Attempt:
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
         self._decoder = open_answer(
-            self._route.protocol, status=head.status, headers=head.headers, quirks=self._quirks
+            self._route.protocol, status=head.status, headers=head.headers, quirks=self._route.quirks
         )
         return None
 

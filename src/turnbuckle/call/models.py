@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable
 
-import msgspec
+from msgspec.structs import replace
 
 from turnbuckle.call.attempt import Attempt
 from turnbuckle.call.health import HealthBook
@@ -42,10 +42,13 @@ class Models:
             self._health.begin_stream(route, model, now)
         alternative = any(self._health.usable(other, now) for other in self._routes if other != route)
         if (learned := self._health.cap_field(route)) is not None:
-            request = msgspec.structs.replace(request, cap_field=learned)
+            request = replace(request, cap_field=learned)
         model = request.model or self._routes[route].model
+        to = self._routes[route]
+        if self._health.ends_bare(route, model):
+            to = replace(to, quirks=replace(to.quirks, bare_done=True))
         attempt = Attempt(
-            self._routes[route],
+            to,
             request,
             connections=self._connections,
             clock=self._clock,
@@ -53,7 +56,6 @@ class Models:
             pace=self._health.pace(route),
             first_delta=first_delta,
             alternative=alternative,
-            bare_done=self._health.ends_bare(route, model),
         )
         self._live.add(attempt)
         try:

@@ -10,6 +10,8 @@ from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.printing import Typesetter
 from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
 from turnbuckle.cli.pieces import Line, Words
+from turnbuckle.runtime.environment import Environment
+from turnbuckle.testing.clock import numbered
 from turnbuckle.turn.facts import RunEnded, RunStarted, Streamed
 from turnbuckle.vocab.events import TextDelta
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -59,25 +61,15 @@ class RecordingView:
         return [line for line in told[told.index("› ") :].splitlines() if line.strip()]
 
 
-class ScriptedKeys:
-    """Keys that can be told apart: k1, k2 …"""
-
-    def __init__(self):
-        self.made = 0
-
-    def __call__(self):
-        self.made += 1
-        return f"k{self.made}"
-
-
 async def no_pause(seconds):
     await asyncio.sleep(0)
 
 
 def controller_of(place, front=None, session="work", **more):
     front = RecordingView() if front is None else front
-    usual = {"new_key": ScriptedKeys(), "sleep": no_pause, "wall": lambda: 1_000.0}
-    return ChatController(place, session, front, **{**usual, **more}), front
+    wall, new_name = more.pop("wall", lambda: 1_000.0), more.pop("new_name", numbered())
+    environment = Environment("chat", wall, no_pause, new_name)
+    return ChatController(place, session, front, environment=environment, **more), front
 
 
 def started(run, text, at=1_000.0):
@@ -200,7 +192,6 @@ def run_scenario(scenario):
 __all__ = [
     "RecordingView",
     "ScriptedBackend",
-    "ScriptedKeys",
     "controller_of",
     "ended",
     "eventually",

@@ -3,7 +3,6 @@ server."""
 
 import asyncio
 import os
-import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 from msgspec import Struct
 
-from turnbuckle.app import new_name, open_app
+from turnbuckle.app import new_name, open_app, process_environment
 from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.plain import PlainFront
@@ -182,7 +181,8 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
     from turnbuckle.cli.chat.terminal import TerminalFront
 
     front = TerminalFront(place, ChatHistory(Path(loaded.settings.data)), color=wish.color)
-    talk = ChatController(place, session, front, new_key=_new_key, reasoning=wish.reasoning)
+    environment = process_environment(asyncio.sleep)
+    talk = ChatController(place, session, front, environment=environment, reasoning=wish.reasoning)
     front.attach(talk)
     with patch_stdout(raw=True):  # what is logged stands above the line, too
         left = await _until_left(talk, front, quietly=False)
@@ -199,7 +199,7 @@ async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: W
         place,
         session,
         front,
-        new_key=_new_key,
+        environment=process_environment(asyncio.sleep),
         reasoning=wish.reasoning,
         attended=attended,
         patience=patience,
@@ -247,7 +247,3 @@ def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
     words = f"left at once; turnbuckle chat --session {talk.session} goes on here\n"
     os.write(2, words.encode())
     os._exit(CANCELLED)
-
-
-def _new_key() -> str:
-    return f"chat-{secrets.token_hex(16)}"

@@ -10,7 +10,6 @@ so it is shown once, in its place. A line that was begun before a question appea
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeVar
 
@@ -27,6 +26,7 @@ from turnbuckle.cli.pieces import Break, Line, Words
 from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
+from turnbuckle.runtime.environment import Environment
 from turnbuckle.service.runs import Decision
 from turnbuckle.session.facts import Busy
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded
@@ -74,12 +74,10 @@ class ChatController:
         session: str,
         front: ChatView,
         *,
-        new_key: Callable[[], str],
+        environment: Environment,
         reasoning: bool = False,
         attended: bool = True,
         patience: float | None = None,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self.session = session
         self.code = OK
@@ -87,12 +85,12 @@ class ChatController:
         self.busy: Busy | None = None
         self._place = place
         self._front = front
-        self._new_key = new_key
         self._reasoning = reasoning
         self._attended = attended
         self._patience = patience
-        self._sleep = sleep
-        self._wall = wall
+        self._sleep = environment.sleep
+        self._wall = environment.wall
+        self._new_name = environment.new_name
         self._typed: asyncio.Queue[Command | ChatMessage] = asyncio.Queue(_MOST_TYPED)
         self._pending: dict[str, str] = {}  # messages by their keys, until a run takes them up
         self._awaited: set[str] = set()  # runs that answer us and have not ended
@@ -285,7 +283,7 @@ class ChatController:
         await self._front.show([CommandOutput(text)])
 
     async def _send(self, text: str, busy: Busy | None) -> None:
-        key = self._new_key()
+        key = self._new_name("k")
         self._pending[key] = text
         self._front.refresh()
         try:

@@ -26,7 +26,7 @@ from turnbuckle.server.http.bodies import Body, BodyBudget, check_type, is_empty
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone
 from turnbuckle.server.http.connection import EXTENSION
 from turnbuckle.server.http.endpoints import Endpoint, Table
-from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, Query, Streaming
+from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, RequestHead, Streaming
 from turnbuckle.server.http.neighbours import Address
 from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.http.problems import new_request_id, problem_of, storage_problem, unexpected, written
@@ -93,10 +93,10 @@ class Server:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"this app speaks HTTP only, not {scope['type']}")
-        request = _Request(self, scope, receive, send)
+        request = _Request(scope, receive, send)
         self._active.add(request)
         try:
-            await request.answer()
+            await self._answer(request)
         finally:
             self._active.discard(request)
 
@@ -107,151 +107,133 @@ class Server:
             for request in [request for request in self._active if request.caller.key in revoked]:
                 request.line.abort()
 
-    async def perform(self, request: "_Request") -> Answer | Streaming:
+    async def _answer(self, request: "_Request") -> None:
+        """Carry the request out, whatever happens."""
+        began = time.monotonic()
+        status, run, end = DEPARTED, "", ""
+        request_id.set(request.head.id)
+        try:
+            result = await self._result(request)
+            if isinstance(result, Streaming):
+                status, run = 200, result.run
+                end = await self._stream(request, result)
+            else:
+                status = result.status
+                await request.send_answer(result)
+        except ClientGone:
+            log.debug("%s: the client left before its answer", request.head.id)
+        finally:
+            request.close()
+            if self._seen is not None:
+                seconds = time.monotonic() - began
+                self._seen(request.served(status, seconds, run, end))
+
+    async def _result(self, request: "_Request") -> Answer | Streaming:
+        head = request.head
+        try:
+            return await self._perform(request)
+        except Problem as problem:
+            return written(problem)
+        except ClientGone:
+            raise
+        except JournalError as error:
+            log.error("%s: %s %s failed: %s", head.id, head.method, head.path[:200], error)
+            return written(storage_problem(error))
+        except Exception as error:
+            known = problem_of(error) if isinstance(error, TurnbuckleError) else None
+            if known is not None:
+                return written(known)
+            log.error("%s: %s %s failed", head.id, head.method, head.path[:200], exc_info=error)
+            return written(unexpected(head.id))
+
+    async def _perform(self, request: "_Request") -> Answer | Streaming:
         """Find the endpoint, check, and let the handler work. Raises Problem."""
-        headers, method = request.headers, request.method
+        head = request.head
         # Without a query: what stands there may ask the page to do something.
-        to_page = (
-            method in ("GET", "HEAD") and request.path in self._pages and not request.scope["query_string"]
-        )
-        request.page = self._origins.check(headers, to_page=to_page)
-        if method == "OPTIONS":
+        to_page = head.method in ("GET", "HEAD") and head.path in self._pages and not head.query_string
+        request.page = self._origins.check(head.headers, to_page=to_page)
+        if head.method == "OPTIONS":
             return self._options(request)
-        found = self.table.find(method, request.path)
-        endpoint = request.endpoint = found.endpoint
+        match = self.table.find(head.method, head.path)
+        endpoint = request.endpoint = match.endpoint
         if not endpoint.open:
-            request.caller = self._auth.caller(headers, *request.ends)
+            request.caller = self._auth.caller(head.headers, *request.ends)
             self._rates.check(request.caller.owner)
-        if method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(headers)):
-            check_type(headers, endpoint.doc.body_type)
-        body = Body(request.receive, headers, self._max_body, self._bodies, request.caller.owner)
+        if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
+            check_type(head.headers, endpoint.doc.body_type)
+        body = Body(request.receive, head.headers, self._max_body, self._bodies, request.caller.owner)
         exchange = Exchange(
-            method,
-            request.path,
-            params=found.params,
-            query=Query(request.scope["query_string"]),
-            headers=headers,
-            caller=request.caller,
-            request_id=request.id,
-            line=request.line,
-            read=body.read,
+            head, params=match.params, caller=request.caller, line=request.line, read=body.read
         )
         try:
-            with under(headers):  # a run that begins here belongs to the caller's trace
+            with under(head.headers):  # a run that begins here belongs to the caller's trace
                 return await endpoint.handler(exchange)
         finally:
             body.let_go()
 
-    async def stream(self, request: "_Request", streaming: Streaming) -> str:
+    async def _stream(self, request: "_Request", streaming: Streaming) -> str:
         """Answer with a stream, and say how it ended."""
         headers = request.common_headers(streaming.headers)
-        if request.method == "HEAD":
+        if request.head.method == "HEAD":
             await request.start(200, [*STREAM_HEADERS, *headers])
             await request.send({"type": "http.response.body", "body": b"", "more_body": False})
             return "ended"
         return await self._streamer.perform(streaming, request.line, request.send, headers)
 
-    def report(self, request: "_Request", status: int, seconds: float, run: str, end: str) -> None:
-        """Tell whoever observes."""
-        if self._seen is not None:
-            endpoint = request.endpoint.path if request.endpoint is not None else ""
-            served = Served(
-                request.method, endpoint, status, seconds, request.id, request.caller.owner, run, end
-            )
-            self._seen(served)
-
     def _options(self, request: "_Request") -> Answer:
-        methods = self.table.methods(request.path)
+        head = request.head
+        methods = self.table.methods(head.path)
         if not methods:
-            self.table.find("GET", request.path)  # says that there is nothing
+            self.table.find("GET", head.path)  # says that there is nothing
         headers: Headers = (("allow", ", ".join(methods)),)
-        if "access-control-request-method" in request.headers and request.page:
-            headers += self._origins.preflight(request.headers, methods)
+        if "access-control-request-method" in head.headers and request.page:
+            headers += self._origins.preflight(head.headers, methods)
         return Answer(204, b"", headers, "")
 
 
 class _Request:
-    """One request on its way through the server."""
+    """One request on its way through the server, which finds out `page`, `endpoint` and `caller`, in this
+    order. It knows nothing of the server."""
 
-    __slots__ = (
-        "caller",
-        "endpoint",
-        "headers",
-        "id",
-        "line",
-        "method",
-        "page",
-        "path",
-        "receive",
-        "scope",
-        "send",
-        "server",
-    )
+    __slots__ = ("caller", "endpoint", "ends", "head", "line", "page", "receive", "send")
 
-    def __init__(self, server: Server, scope: Scope, receive: Receive, send: Send) -> None:
-        self.server = server
-        self.scope = scope
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.head = RequestHead(
+            method=scope["method"],
+            path=(scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1"),
+            query_string=scope["query_string"],
+            headers=headers_of(scope["headers"]),
+            id=new_request_id(),
+        )
+        client, server = scope.get("client"), scope.get("server")
+        self.ends: tuple[Address | None, Address | None] = (
+            tuple(client[:2]) if client else None,
+            tuple(server[:2]) if server else None,
+        )
+        """The addresses of the client and of the server."""
         self.receive = receive
         self.send = send
-        self.id = new_request_id()
-        self.method: str = scope["method"]
-        self.path: str = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("latin-1")
-        self.headers = headers_of(scope["headers"])
         self.line: ClientConnection | AsgiClient
         own: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION)
         if own is None:
-            self.line = client = AsgiClient(receive, send)
-            self.receive, self.send = client.receive, client.send
+            self.line = stranger = AsgiClient(receive, send)
+            self.receive, self.send = stranger.receive, stranger.send
         else:
             self.line = own
         self.caller = NOBODY
         self.endpoint: Endpoint | None = None
         self.page: Headers = ()
 
-    @property
-    def ends(self) -> tuple[Address | None, Address | None]:
-        """The addresses of the client and of the server."""
-        client, server = self.scope.get("client"), self.scope.get("server")
-        return (tuple(client[:2]) if client else None), (tuple(server[:2]) if server else None)
+    def close(self) -> None:
+        if isinstance(self.line, AsgiClient):
+            self.line.close()
 
-    async def answer(self) -> None:
-        """Carry the request out, whatever happens."""
-        began = time.monotonic()
-        status, run, end = DEPARTED, "", ""
-        request_id.set(self.id)
-        try:
-            result = await self._result()
-            if isinstance(result, Streaming):
-                status, run = 200, result.run
-                end = await self.server.stream(self, result)
-            else:
-                status = result.status
-                await self._send_answer(result)
-        except ClientGone:
-            log.debug("%s: the client left before its answer", self.id)
-        finally:
-            if isinstance(self.line, AsgiClient):
-                self.line.close()
-            self.server.report(self, status, time.monotonic() - began, run, end)
+    def served(self, status: int, seconds: float, run: str, end: str) -> Served:
+        endpoint = self.endpoint.path if self.endpoint is not None else ""
+        head = self.head
+        return Served(head.method, endpoint, status, seconds, head.id, self.caller.owner, run, end)
 
-    async def _result(self) -> Answer | Streaming:
-        try:
-            return await self.server.perform(self)
-        except Problem as problem:
-            return written(problem)
-        except ClientGone:
-            raise
-        except JournalError as error:
-            log.error("%s: %s %s failed: %s", self.id, self.method, self.path[:200], error)
-            return written(storage_problem(error))
-        except Exception as error:
-            known = problem_of(error) if isinstance(error, TurnbuckleError) else None
-            if known is not None:
-                return written(known)
-            log.error("%s: %s %s failed", self.id, self.method, self.path[:200], exc_info=error)
-            return written(unexpected(self.id))
-
-    async def _send_answer(self, answer: Answer) -> None:
+    async def send_answer(self, answer: Answer) -> None:
         headers = self.common_headers(answer.headers)
         if not any(name == "cache-control" for name, _ in answer.headers):
             headers.append(_UNCACHED)
@@ -267,7 +249,7 @@ class _Request:
 
     def common_headers(self, more: Headers) -> list[tuple[bytes, bytes]]:
         """The headers of every answer, and those of this one."""
-        named = (("x-request-id", self.id), *more, *self.page)
+        named = (("x-request-id", self.head.id), *more, *self.page)
         return [*_ALWAYS, *((name.lower().encode("latin-1"), header_value(value)) for name, value in named)]
 
 

@@ -178,9 +178,19 @@ def whole_number(text: str, name: str, default: int = 0, *, least: int = 0, most
 ReadBody = Callable[[], Awaitable[bytes]]
 
 
+class RequestHead(Struct, frozen=True):
+    """What a request says in front of its body. Names of `headers` are in lower case; `id` is what the log
+    knows it by."""
+
+    method: str
+    path: str
+    query_string: bytes
+    headers: Mapping[str, str]
+    id: str
+
+
 class Exchange:
-    """One request, as a handler sees it. `params` are the parts of the path that the endpoint left open;
-    names of `headers` are in lower case."""
+    """One request, as a handler sees it. `params` are the parts of the path that the endpoint left open."""
 
     __slots__ = (
         "_body",
@@ -197,24 +207,20 @@ class Exchange:
 
     def __init__(
         self,
-        method: str,
-        path: str,
+        head: RequestHead,
         *,
         params: Mapping[str, str],
-        query: Query,
-        headers: Mapping[str, str],
         caller: Caller,
-        request_id: str,
         line: ClientConnection,
         read: ReadBody,
     ) -> None:
-        self.method = method
-        self.path = path
+        self.method = head.method
+        self.path = head.path
+        self.headers = head.headers
+        self.request_id = head.id
+        self.query = Query(head.query_string)
         self.params = params
-        self.query = query
-        self.headers = headers
         self.caller = caller
-        self.request_id = request_id
         self.line = line
         self._read = read
         self._body: bytes | None = None
