@@ -219,6 +219,36 @@ def only_the_command_line_prints(source: Source) -> Iterator[str]:
             yield source.at(node, "print outside cli")
 
 
+PRINTERS = (
+    "src/turnbuckle/cli/echo.py",
+    "src/turnbuckle/cli/screen.py",
+    "src/turnbuckle/cli/chat/terminal.py",
+)
+"""Where text is made visible before it is printed; `visible` is all that they know of it."""
+_WRITES = re.compile(
+    r"(?:print|input|getpass\.getpass|\w*(?:\.\w+)*\.write_raw|sys\.(?:stdout|stderr|__\w+__)(?:\.\w+)*\.(?:write|writelines))"
+)
+_GETS_VISIBLE = re.compile(r"getpass\.getpass\(visible_line\(")
+
+
+def the_command_line_prints_in_one_place(source: Source) -> Iterator[str]:
+    """What a terminal shows goes through `cli/echo.py` or the screen, which make every sign visible."""
+    if source.layer != "cli" or not source.in_package or source.path in PRINTERS:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node).startswith(
+            ("sys.stdout.buffer", "sys.stderr.buffer")
+        ):
+            yield source.at(node, f"{ast.unparse(node)}: print with cli/echo.py")
+        if not isinstance(node, ast.Call) or _GETS_VISIBLE.match(words := ast.unparse(node)):
+            continue
+        writes = _WRITES.fullmatch(ast.unparse(node.func)) or re.match(r"os\.write\([12],", words)
+        if writes or any(
+            word.arg == "file" and "sys.std" in ast.unparse(word.value) for word in node.keywords
+        ):
+            yield source.at(node, f"{ast.unparse(node.func)}: print with cli/echo.py")
+
+
 def modules_have_a_noun(source: Source) -> Iterator[str]:
     for part in PurePosixPath(source.path).with_suffix("").parts:
         if source.in_package and part in NAMELESS_MODULES:
@@ -345,6 +375,7 @@ CODE_RULES: tuple[Rule, ...] = (
     pure_layers_touch_nothing,
     imports_stand_at_the_top,
     only_the_command_line_prints,
+    the_command_line_prints_in_one_place,
     modules_have_a_noun,
     modules_say_what_they_are,
     constructors_take_few,

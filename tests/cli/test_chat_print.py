@@ -71,7 +71,18 @@ def test_markdown_is_set_with_colours_and_without():
 @pytest.mark.requirement("H2")
 @pytest.mark.parametrize(
     "evil",
-    ["\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "a\rb", "\x08\x08", "\u202egnorw", "\x1b]52;c;aGk=\x07"],
+    [
+        "\x1b[2J",
+        "\x1b]0;title\x07",
+        "\x9b31m",
+        "a\rb",
+        "\x08\x08",
+        "\u202egnorw",
+        "\x1b]52;c;aGk=\x07",
+        "&#x202e;gnorw",
+        "&#155;2J",
+        "&#13;x",
+    ],
 )
 def test_nothing_that_is_said_steers_the_terminal(evil):
     pieces = [

@@ -114,7 +114,7 @@ def test_wide_characters_take_two_columns() -> None:
 def test_what_a_model_says_can_not_steer_the_terminal() -> None:
     screen, log = _terminal()
     screen.show([Words("a\x1b[2Jb\x07\r\tc\n"), Line("→ shell \x1b]0;title\x07", "tool")])
-    assert "".join(log) == "a[2Jb\tc\n→ shell ]0;title\n"
+    assert "".join(log) == "a\\x1b[2Jb\\x07\\r\tc\n→ shell \\x1b]0;title\\x07\n"
     out = io.StringIO()
     Screen(out, io.StringIO()).show([Words("a\x1b[2Jb")])
     assert out.getvalue() == "a\x1b[2Jb"

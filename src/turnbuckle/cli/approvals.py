@@ -3,8 +3,9 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -14,18 +15,21 @@ from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
 from turnbuckle.runtime.running import Running
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded, decode
+from turnbuckle.vocab.visible import visible_line
 
 _LONGEST = 65_536
 
 
-def ask_on_terminal(screen: Screen) -> Callable[[str], Awaitable[str]] | None:
+def ask_on_terminal(screen: Screen, source: TextIO | None = None) -> Callable[[str], Awaitable[str]] | None:
     """How to ask; None if nobody sits there."""
-    if not (sys.stdin.isatty() and screen.is_terminal):
+    typed = sys.stdin if source is None else source
+    if not (typed.isatty() and screen.is_terminal):
         return None
 
     async def ask(question: str) -> str:
         screen.show([Break(), Line(f"? {question}", "notice")])
-        return await _one_line()
+        termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # what was typed before is no answer to this
+        return await _one_line(typed.fileno())
 
     return ask
 
@@ -72,24 +76,24 @@ def question_text(asked: ApprovalAsked) -> str:
 def arguments_text(arguments: dict[str, Any]) -> str:
     """All of the arguments: a yes is for all of them. What a terminal would not show, or would turn around,
     is spelled out."""
-    return "".join(map(_visible, msgspec.json.encode(arguments).decode()))
+    return "".join(map(_printable, visible_line(msgspec.json.encode(arguments).decode())))
 
 
-def _visible(sign: str) -> str:
+def _printable(sign: str) -> str:
     return sign if sign.isprintable() else sign.encode("unicode_escape", "backslashreplace").decode()
 
 
-async def _one_line() -> str:
+async def _one_line(typed: int) -> str:
     """The next line of the terminal. Nothing is lost if nobody answers and the wait is given up."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[str] = loop.create_future()
 
     def read() -> None:
         if not answered.done():
-            answered.set_result(os.read(sys.stdin.fileno(), _LONGEST).decode("utf-8", "replace").rstrip("\n"))
+            answered.set_result(os.read(typed, _LONGEST).decode("utf-8", "replace").rstrip("\n"))
 
-    loop.add_reader(sys.stdin.fileno(), read)
+    loop.add_reader(typed, read)
     try:
         return await answered
     finally:
-        loop.remove_reader(sys.stdin.fileno())
+        loop.remove_reader(typed)

@@ -1,11 +1,11 @@
 """Settings for a command: the file, the environment, and what the command line says."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from turnbuckle.cli.echo import echo_text
 from turnbuckle.config import Loaded, load, route_name
 from turnbuckle.errors import ConfigError
 
@@ -49,5 +49,5 @@ def _chosen(loaded: Loaded, wanted: str | None, model: str | None) -> Loaded:
 
 def fail(message: object, code: int) -> int:
     """Say what went wrong, and the exit code that says the same."""
-    print(f"turnbuckle: {message}", file=sys.stderr)
+    echo_text(f"turnbuckle: {message}", err=True)
     return code

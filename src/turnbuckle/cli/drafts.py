@@ -1,16 +1,15 @@
 """`turnbuckle drafts`: what arrived of calls that were cut and never finished."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import App, Parameter
 from msgspec import Struct
 
 from turnbuckle.app import open_reader
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json, echo_whole
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.run import guarded
 from turnbuckle.config import Loaded
@@ -100,12 +99,12 @@ def save(draft: str, path: Path, /, *, config: Path | None = None, as_json: Json
 async def _list(loaded: Loaded, as_json: bool) -> int:
     found = await _all(loaded)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode([_row(kept) for kept in found])).decode())
+        echo_json([_row(kept) for kept in found], indented=True)
         return OK
     for kept in found:
-        print(f"{kept.name}  {kept.draft.tool} {kept.target}, {len(kept.draft.text):,} characters")
+        echo(f"{kept.name}  {kept.draft.tool} {kept.target}, {len(kept.draft.text):,} characters")
     if not found:
-        print("no open drafts", file=sys.stderr)
+        echo("no open drafts", err=True)
     return OK
 
 
@@ -114,9 +113,9 @@ async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
     if isinstance(kept, str):
         return fail(kept, USAGE_ERROR)
     if as_json:
-        print(msgspec.json.encode({**_row(kept), "text": kept.draft.text}).decode())
+        echo_json({**_row(kept), "text": kept.draft.text})
     else:
-        sys.stdout.write(kept.draft.text)
+        echo_whole(kept.draft.text)
     return OK
 
 
@@ -132,9 +131,9 @@ async def _save(loaded: Loaded, text: str, path: Path, as_json: bool) -> int:
     except OSError as error:
         return fail(f"{path} cannot be written: {error.strerror}", FAILED)
     if as_json:
-        print(msgspec.json.encode({**_row(kept), "path": str(path)}).decode())
+        echo_json({**_row(kept), "path": str(path)})
     else:
-        print(f"wrote {len(kept.draft.text):,} characters to {path}", file=sys.stderr)
+        echo(f"wrote {len(kept.draft.text):,} characters to {path}", err=True)
     return OK
 
 

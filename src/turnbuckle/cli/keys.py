@@ -1,14 +1,13 @@
 """`turnbuckle keys`: who may use the server. Works beside a running one, which notices at once."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, Key, KeyFile
@@ -39,10 +38,10 @@ def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_j
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     if as_json:
-        print(msgspec.json.encode({**_row(key), "key": token}).decode())
+        echo_json({**_row(key), "key": token})
         return OK
-    print(token)
-    print(f"{key.id}, {key.name}, owner {key.owner}. This key is not shown again.", file=sys.stderr)
+    echo(token)
+    echo(f"{key.id}, {key.name}, owner {key.owner}. This key is not shown again.", err=True)
     return OK
 
 
@@ -62,13 +61,13 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode([_row(key) for key in keys])).decode())
+        echo_json([_row(key) for key in keys], indented=True)
         return OK
     for key in keys:
         state = "good" if key.revoked is None else f"revoked {_day(key.revoked)}"
-        print(f"{key.id}  {_day(key.created)}  {key.owner:<16} {state:<20} {key.name}")
+        echo(f"{key.id}  {_day(key.created)}  {key.owner:<16} {state:<20} {key.name}")
     if not keys:
-        print("no keys yet: `turnbuckle keys create NAME` makes one", file=sys.stderr)
+        echo("no keys yet: `turnbuckle keys create NAME` makes one", err=True)
     return OK
 
 
@@ -88,7 +87,7 @@ def revoke(key: str, /, *, config: Path | None = None) -> int:
         gone = file.revoke(_id_of(file.keys(), key), time.time())
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
-    print(f"{gone.id}, {gone.name}, is revoked", file=sys.stderr)
+    echo(f"{gone.id}, {gone.name}, is revoked", err=True)
     return OK
 
 

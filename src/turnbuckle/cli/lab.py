@@ -6,12 +6,13 @@ import errno
 import os
 import secrets
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
+
+from turnbuckle.cli.echo import echo, echo_json, echo_json_lines, echo_text
 
 if TYPE_CHECKING:
     from turnbuckle.lab.provider import Provider
@@ -84,7 +85,6 @@ def cases(
     as_json
         As JSON, for programs.
     """
-    import msgspec
 
     from turnbuckle.lab.cases import CASES
 
@@ -98,11 +98,11 @@ def cases(
             }
             for case in CASES
         ]
-        print(msgspec.json.format(msgspec.json.encode(listed)).decode())
+        echo_json(listed, indented=True)
         return 0
     width = max(len(case.name) for case in CASES) + 2
     for case in CASES:
-        print(f"{case.name:<{width}}{case.summary}")
+        echo(f"{case.name:<{width}}{case.summary}")
     return 0
 
 
@@ -188,13 +188,19 @@ async def _score(
         player = Scorer(backstage, scoring)
         async for row in player.rows(trials):
             if not as_json and not rows:
-                print(
-                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}",
-                    flush=True,
+                echo_text(
+                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}"
                 )
             rows.append(row)
-            print(card.as_json(row) if as_json else card.line(row), flush=True)
-    print(card.totals_as_json(rows) if as_json else card.foot(rows))
+            _tell(card.as_json(row) if as_json else card.line(row), as_json)
+    _tell(card.totals_as_json(rows) if as_json else card.foot(rows), as_json)
+
+
+def _tell(text: str, as_json: bool) -> None:
+    if as_json:
+        echo_json_lines(f"{text}\n")
+    else:
+        echo_text(text)
 
 
 def _no_port(error: OSError | OverflowError, host: str, port: int, option: str) -> int:
@@ -222,9 +228,9 @@ async def _serve(provider: "Provider", case: "Case") -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     async with provider:
-        print(tour(provider.url, case), flush=True)
+        echo_text(tour(provider.url, case))
         await stopped.wait()
-    print("stopped", flush=True)
+    echo("stopped")
 
 
 def tour(url: str, case: "Case") -> str:
@@ -257,5 +263,5 @@ def tour(url: str, case: "Case") -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"turnbuckle: {message}", file=sys.stderr)
+    echo_text(f"turnbuckle: {message}", err=True)
     return code

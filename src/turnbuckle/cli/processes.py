@@ -4,7 +4,6 @@ A process has a keeper that is no child of any server, so all of this works besi
 one."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -14,6 +13,7 @@ from cyclopts import App, Parameter
 
 from turnbuckle.app import background_of
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
@@ -45,12 +45,12 @@ def list_processes(
     async def act() -> int:
         rows = await _rows(server, key, config)
         if as_json:
-            print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+            echo_json(rows, indented=True)
             return OK
         for row in rows:
-            print(f"{row['id']}  {row['state']:8}  {row['run']}  {' '.join(row['command'].split())[:_SHOWN]}")
+            echo(f"{row['id']}  {row['state']:8}  {row['run']}  {' '.join(row['command'].split())[:_SHOWN]}")
         if not rows:
-            print("no background processes", file=sys.stderr)
+            echo("no background processes", err=True)
         return OK
 
     return _guided(act)
@@ -77,7 +77,10 @@ def stop(
                 return fail(f"there is no background process {process}", USAGE_ERROR)
             found = await background.stop(process)
             row = {} if found is None else _row(found)
-        print(msgspec.json.encode(row).decode() if as_json else f"{process}: {row.get('state', 'gone')}")
+        if as_json:
+            echo_json(row)
+        else:
+            echo(f"{process}: {row.get('state', 'gone')}")
         return OK
 
     return _guided(act)

@@ -15,6 +15,7 @@ from turnbuckle.app import new_name, open_app, services_of
 from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.approvals import answer_all, ask_on_terminal
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR, USAGE_ERRORS
 from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.pieces import Line, Piece
@@ -198,7 +199,7 @@ async def _said(opened: Opened, services: Services, new: NewRun, look: Look) -> 
     try:
         begun = await services.runs.begin(new, first=(), busy="queue", commands=False)
         if begun.origin.queued:
-            print("messages wait in this session, and are answered first", file=sys.stderr)
+            echo("messages wait in this session, and are answered first", err=True)
         return await watched(opened, lambda: driven(opened, begun.run), look)
     finally:
         await services.stores.manager.close()
@@ -271,7 +272,7 @@ async def _store_fails(journal: Journal) -> str:
             continue
         if told != trouble.since:
             told = trouble.since
-            print(f"waiting for storage: {store_words.words(trouble.fault)}", file=sys.stderr)
+            echo(f"waiting for storage: {store_words.words(trouble.fault)}", err=True)
         if time.time() - trouble.since >= _STORE_PATIENCE:
             return store_words.words(trouble.fault)
 
@@ -301,7 +302,7 @@ def _listen_for_signals(running: Running) -> None:
         asked += 1
         if asked > 1:
             # Everything that was shown is stored, so this is as safe as a crash; tools die with this process.
-            os.write(2, f"\nleft at once; turnbuckle runs resume {running.run} goes on\n".encode())
+            echo_at_once(f"left at once; turnbuckle runs resume {running.run} goes on")
             os._exit(CANCELLED)
         running.stop("user")
 

@@ -1,15 +1,14 @@
 """`turnbuckle runs`: what was run, how it went, and going on with what has no end."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.app import open_app, open_reader, writer_of
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
@@ -118,13 +117,13 @@ async def _list(loaded: Loaded, unfinished: bool, as_json: bool) -> int:
         rows = [] if reader is None else await listed(reader, wanted)
         lives = writer_of(Path(loaded.settings.data)) if reader is not None and reader.has_writer else ""
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode([_row(row, lives) for row in rows])).decode())
+        echo_json([_row(row, lives) for row in rows], indented=True)
         return OK
     for row in rows:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created))
-        print(f"{row.name}  {when}  {_status(row, lives):<11} {shortened(row.title, 60)}")
+        echo(f"{row.name}  {when}  {_status(row, lives):<11} {shortened(row.title, 60)}")
     if not rows:
-        print("no unfinished runs" if unfinished else "no runs yet", file=sys.stderr)
+        echo("no unfinished runs" if unfinished else "no runs yet", err=True)
     return OK
 
 
@@ -172,7 +171,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
         if follower.outcome is not None:
             look.screen.show(draft_lines(run, follower.outcome))
             return EXIT_CODES[follower.outcome.kind]
-    print("this run has no end yet", file=sys.stderr)
+    echo("this run has no end yet", err=True)
     return OK
 
 

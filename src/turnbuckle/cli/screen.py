@@ -3,22 +3,19 @@
 The model's text goes to stdout, everything else to stderr, so a pipe gets the answer and nothing more. If
 both are one terminal they share a cursor: a line about a tool does not end up inside a sentence, and a status
 line stands below the text and goes away without a trace. What a model or a tool says cannot steer the
-terminal: control characters are taken out there, and left as they are in a pipe.
+terminal, nor hide anything in it: such signs are spelled out there, and the text is left as it is in a pipe.
 """
 
 import io
 import os
-import re
 import shutil
 import threading
 import unicodedata
 from typing import TextIO
 
 from turnbuckle.cli.pieces import Break, Line, Piece, Tone, Words
+from turnbuckle.vocab.visible import visible_json, visible_line, visible_text
 
-_CONTROL = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)  # and what turns text around
 _COLORS: dict[Tone, str] = {"tool": "\x1b[36m", "notice": "\x1b[33m", "quiet": "\x1b[2m", "bad": "\x1b[31m"}
 _DIM = "\x1b[2m"
 _PLAIN = "\x1b[0m"
@@ -38,6 +35,7 @@ class Screen:
         self._shared = (self.is_terminal and self._out_terminal) or _same_file(out, err)
         self._color = color
         self._column = 0  # of the text on stdout
+        self._last = ""  # character there
         self._ends = 0  # line ends behind the last word there
         self._lined = False  # a line about what happens stands between the last words and the next
         self._status_shown = False
@@ -55,9 +53,9 @@ class Screen:
             self._err.flush()
 
     def raw(self, text: str) -> None:
-        """Something for programs, on stdout."""
+        """JSON for programs, on stdout, or a prompt."""
         with self._turn:
-            self._out.write(text)
+            self._out.write(visible_json(text))
             self._out.flush()
 
     def status(self, words: str) -> None:
@@ -103,12 +101,13 @@ class Screen:
         if reasoning:
             # Reasoning is for the eyes of a person; a pipe wants the answer alone.
             where = self._out if self._shared else self._err
-            shown = without_control(text) if where.isatty() else text
+            shown = visible_text(text) if where.isatty() else text
             where.write(f"{_DIM}{shown}{_PLAIN}" if self._color and where.isatty() else shown)
             if where is self._out:
                 self._moved(shown)
             return
-        shown = without_control(text) if self._out_terminal else text
+        shown = visible_text(text, self._last) if self._out_terminal else text
+        self._last = text[-1:] or self._last
         self._out.write(shown)
         self._moved(shown)
 
@@ -142,16 +141,10 @@ class Screen:
         self._err.write(f"{_COLORS[tone]}{shown}{_PLAIN}\n" if self._color and self.live else f"{shown}\n")
 
     def _clean(self, text: str) -> str:
-        line = text.replace("\n", " ").replace("\t", " ")
-        return without_control(line) if self.is_terminal else line
+        return visible_line(text.replace("\n", " ").replace("\t", " "))
 
     def _width(self) -> int:
         return max(shutil.get_terminal_size().columns, 20)
-
-
-def without_control(text: str) -> str:
-    """Text that cannot steer a terminal."""
-    return _CONTROL.sub("", text)
 
 
 def _same_file(out: TextIO, err: TextIO) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
 from turnbuckle.cli.listener import is_turnbuckle, serves
@@ -105,18 +106,18 @@ def _calm_collector() -> None:
 
 
 def _announce(loaded: Loaded, open_page: bool, address: str) -> None:
-    print(f"Turnbuckle listens on {address}", flush=True)
+    echo(f"Turnbuckle listens on {address}")
     if not sys.stdout.isatty():
         return
     if sys.stderr.isatty():
         logging.getLogger("turnbuckle.server").addFilter(Quieter())
     address, _, token = address.partition(TOKEN)
     needs_key = bool(token or loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
-    print("\n".join(first_screen(address, loaded, needs_key=needs_key)), flush=True)
+    echo(*first_screen(address, loaded, needs_key=needs_key))
     if open_page:
         open_browser(f"{address}{TOKEN}{token}" if token else address)
 
 
 def _leave_at_once() -> None:
-    os.write(2, b"\nleft at once; runs that were under way go on after the next start\n")
+    echo_at_once("left at once; runs that were under way go on after the next start")
     os._exit(CANCELLED)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from cyclopts import App, Parameter
 from turnbuckle.app import open_reader, writer_of
 from turnbuckle.cli.backend import Fork, SessionBackend
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json, echo_text, json_bytes_out
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.local_backend import LocalBackend, open_local
 from turnbuckle.cli.remote import Remote, session_path
@@ -196,7 +196,7 @@ def export(session: Latest = "", path: Path | None = None, /, *, config: Config 
             row = await sessions.guess(session)
             size = await _export(sessions.export(row, row.user, time.time()), path)
         if path is not None:
-            print(f"wrote {row.name}, {size:,} bytes, to {path}", file=sys.stderr)
+            echo(f"wrote {row.name}, {size:,} bytes, to {path}", err=True)
         return OK
 
     return _carried_out(config, act)
@@ -378,7 +378,7 @@ async def _looking(loaded: Loaded) -> AsyncIterator[SessionReader]:
 async def _export(pieces: AsyncIterator[bytes], target: Path | None) -> int:
     """Write a session to a new file, or to stdout. Returns how many bytes that were. Raises OSError."""
     if target is None:
-        return await _write(pieces, sys.stdout.buffer)
+        return await _write(pieces, json_bytes_out())
     if target.exists():
         raise FileExistsError(f"{target} is there already, and is left alone")
     part = target.with_name(f"{target.name}.part")  # the file is whole, or not there
@@ -404,7 +404,7 @@ async def _write(pieces: AsyncIterator[bytes], file: IO[bytes]) -> int:
 
 
 def _say(words: str, told: dict[str, Any], as_json: bool) -> int:
-    print(msgspec.json.encode(told).decode() if as_json else words)
+    echo_json(told) if as_json else echo(words)
     return OK
 
 
@@ -430,16 +430,16 @@ async def _listed(loaded: Loaded, words: str, limit: int, owner: str, as_json: b
             search = sessions.search(words, owner or None, limit) if words else None
             lines = await (search or sessions.lines(owner or None, limit))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode([_row(line) for line in lines])).decode())
+        echo_json([_row(line) for line in lines], indented=True)
         return OK
     wide = max((len(line.name) for line in lines), default=0)
     for line in lines:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-        print(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
+        echo(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
         if line.snippet:
-            print(f"    {shortened(line.snippet, 100)}")
+            echo(f"    {shortened(line.snippet, 100)}")
     if not lines:
-        print("no sessions", file=sys.stderr)
+        echo("no sessions", err=True)
     return OK
 
 
@@ -462,25 +462,25 @@ async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
         line, state = await sessions.line(row, None), await sessions.state(row)
         runs, said = list(await sessions.runs(row)), list(await sessions.messages(row))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(_whole(line, state, runs, said))).decode())
+        echo_json(_whole(line, state, runs, said), indented=True)
         return OK
-    print(f"{line.name}  {line.title}".rstrip(), file=sys.stderr)
+    echo(f"{line.name}  {line.title}".rstrip(), err=True)
     facts = [f"owner {line.owner or LOCAL}", f"{len(runs)} runs", f"{line.status} {line.running}".rstrip()]
     if state.waiting or state.steering:
         facts.append(f"{len(state.waiting) + len(state.steering)} messages wait")
     if state.suspended is not None:
         facts.append(f"the next message starts fresh ({words_for(state.suspended.why)})")
-    print(", ".join(facts), file=sys.stderr)
+    echo(", ".join(facts), err=True)
     for told in said:
         for part in told.message.parts:
             if isinstance(part, CallPart):
-                print(f"→ {part.name} {shortened(part.arguments, 100)}")
+                echo(f"→ {part.name} {shortened(part.arguments, 100)}")
             elif isinstance(part, ResultPart):
-                print(f"  {'✗' if part.failed else '✓'} {shortened(text_of(part.content), 100)}")
+                echo(f"  {'✗' if part.failed else '✓'} {shortened(text_of(part.content), 100)}")
         if words := text_of(told.message.parts):
-            print(f"{told.message.role}: {words}")
+            echo_text(f"{told.message.role}: {words}")
         if told.outcome is not None and told.outcome.kind != "completed":
-            print(f"[{told.outcome.kind}{f': {told.outcome.why}' if told.outcome.why else ''}]")
+            echo(f"[{told.outcome.kind}{f': {told.outcome.why}' if told.outcome.why else ''}]")
     return OK
 
 

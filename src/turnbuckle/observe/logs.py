@@ -36,6 +36,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.labels import short_argument
 from turnbuckle.vocab.redaction import Redactor
+from turnbuckle.vocab.visible import visible_line
 
 Form = Literal["text", "json"]
 request_id: ContextVar[str] = ContextVar("request_id", default="")
@@ -48,10 +49,6 @@ counted."""
 _LINE = 8_000  # characters of a message
 _TRACE = 100  # lines of a stack trace; its end tells most
 _PATIENCE = 2.0
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
 _FIELDS = ("run", "session", "request_id", "event")
 
 
@@ -64,10 +61,7 @@ class _Form(logging.Formatter):
 
     def _clean(self, text: str) -> str:
         """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
-        shown = self._redactor.sample(text[: 4 * _LINE])[:_LINE]
-        if shown.isprintable():
-            return shown
-        return shown.translate(_CONTROL).encode("utf-8", "backslashreplace").decode()
+        return visible_line(self._redactor.sample(text[: 4 * _LINE])[:_LINE])
 
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
         found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}

@@ -18,6 +18,7 @@ from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.plain import PlainFront
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
 from turnbuckle.cli.listener import serves
 from turnbuckle.cli.local_backend import JournalTaken, LocalBackend
@@ -170,7 +171,7 @@ async def _beside(loaded: Loaded, wish: Wish, error: InUse) -> Remote:
         raise JournalTaken(f"{error}, and nothing answers at {remote.address}: {_WAY_OUT}") from None
     if not await asyncio.to_thread(serves, server.host, server.port, Path(loaded.settings.data)):
         raise JournalTaken(f"{error}, and {remote.address} is another turnbuckle: {_WAY_OUT}")
-    print(f"a server has the journal: this chat goes through {remote.address}", file=sys.stderr)
+    echo(f"a server has the journal: this chat goes through {remote.address}", err=True)
     return remote
 
 
@@ -239,11 +240,11 @@ def _farewell(talk: ChatController, place: SessionBackend) -> None:
             if place.stays
             else f"the run is kept unfinished; {words}"
         )
-    print(words, file=sys.stderr)
+    echo(words, err=True)
 
 
 def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
     """Everything that was shown is stored, so this is as safe as a crash; tools die with this process."""
-    words = f"left at once; turnbuckle chat --session {talk.session} goes on here\n"
-    os.write(2, words.encode())
+    words = f"left at once; turnbuckle chat --session {talk.session} goes on here"
+    echo_at_once(words)
     os._exit(CANCELLED)

@@ -117,7 +117,8 @@ class ChatController:
         self._renderer = ChatRunRenderer(self._reasoning)
         self._skew = 0.0
         self._asked: dict[str, ApprovalAsked] = {}
-        self._put = ""
+        self._put = ""  # the question that is shown, or about to be
+        self._shown = ""
 
     # From its beginning to its end
 
@@ -167,13 +168,18 @@ class ChatController:
 
     @property
     def question(self) -> ApprovalAsked | None:
-        """What waits for an answer, the oldest first."""
-        return next(iter(self._asked.values()), None)
+        """What waits for an answer, the oldest first, once it was shown: nobody says yes to what they have
+        not seen."""
+        return next(iter(self._asked.values()), None) if self._shown == self._next else None
 
     @property
     def asking(self) -> str:
         """A name for that question. Each run numbers its own from the start, so the run is a part of it."""
-        return "" if self.question is None else f"{self._run}:{self.question.approval}"
+        return self._shown if self.question is not None else ""
+
+    @property
+    def _next(self) -> str:
+        return f"{self._run}:{next(iter(self._asked))}" if self._asked else ""
 
     def view(self) -> View:
         running = bool(self._run)
@@ -194,6 +200,8 @@ class ChatController:
         line, question = parse(said), self.question
         if question is not None and about == self.asking and isinstance(line, ChatMessage):
             return self._answered(question, said)
+        if question is None and self._asked and isinstance(line, ChatMessage) and said.lower() in ("y", "yes"):
+            return self._refuse("a question comes: read it first")
         match line:
             case Wrong(why):
                 return self._refuse(why)
@@ -328,11 +336,13 @@ class ChatController:
         await self._ask_next()
 
     async def _ask_next(self) -> None:
-        question = self.question
-        if question is None or self.asking == self._put:
+        name = self._next
+        if not name or name == self._put:
             return
-        self._put = self.asking
+        self._put, question = name, next(iter(self._asked.values()))
         await self._front.show([Break(), CommandOutput(f"? {question_text(question)}", "notice")])
+        self._shown = name
+        self._front.refresh()
         if not self._attended:
             self._asked.pop(question.approval, None)
             decision: Decision = "answer" if question.kind == "question" else "deny"

@@ -3,7 +3,7 @@
 What is handed out is printed for good. The block that is still open is not among it: `tail` gives its last
 characters for the live part of the screen. A notice that comes in the middle of a block stands behind it, so
 that a paragraph that was healed is one paragraph. What a model or a tool says cannot steer the terminal:
-control characters are taken out before anything else is done with it. Code stands between two lines and is
+it is made visible before anything else is done with it. Code stands between two lines and is
 not indented, so that it can be copied.
 """
 
@@ -19,7 +19,7 @@ from rich.theme import Theme
 from turnbuckle.cli.chat.blocks import Block, BlockSplitter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.pieces import Break, Line, Tone, Words
-from turnbuckle.cli.screen import without_control
+from turnbuckle.vocab.visible import visible_line, visible_text
 
 Kind = Literal["", "you", "text", "item", "code", "thought", "line", "reply"]
 NARROWEST = 20
@@ -50,6 +50,7 @@ _THEME = Theme(
         "markdown.item.number": "bold",
     }
 )
+_OWN = re.compile(r"(\x1b\[[0-9;]*m)")  # colours
 _EDGES = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m)*\n)+|(?:\n(?:\x1b\[[0-9;]*m)*)+\Z")  # blank rows around a block
 _PADDING = re.compile(r"(?:[ ]|\x1b\[[0-9;]*m)+$", re.M)  # what fills a row up to the edge
 
@@ -72,6 +73,7 @@ class Typesetter:
     def __init__(self, *, color: bool) -> None:
         self._color = color
         self._blocks = BlockSplitter()
+        self._before = ""  # the last character of text, which a sign may join with the next
         self._thinking = False
         self._thought: list[str] = []  # of a line of reasoning that is not whole yet
         self._held: list[Line] = []
@@ -105,12 +107,12 @@ class Typesetter:
     def _piece(self, piece: ChatPiece) -> None:
         match piece:
             case Words(text, True):
-                self._reason(without_control(text))
+                self._reason(self._visible(text))
             case Words(text, _, apart):
                 self._end_thought()
                 if apart:
                     self._flush()
-                self._set(self._blocks.feed(without_control(text)))
+                self._set(self._blocks.feed(self._visible(text)))
             case Break():
                 self._flush()
             case Line(_, "notice" | "quiet") if self._blocks.is_open:
@@ -120,9 +122,13 @@ class Typesetter:
                 self._line(piece)
             case UserWords(text):
                 self._flush()
-                self._said(without_control(text))
+                self._said(visible_text(text))
             case CommandOutput(text, tone):
-                self._put("reply", self._printed(RichText(without_control(text), _STYLES[tone])))
+                self._put("reply", self._printed(RichText(visible_text(text), _STYLES[tone])))
+
+    def _visible(self, text: str) -> str:
+        before, self._before = self._before, text[-1:] or self._before
+        return visible_text(text, before)
 
     def _flush(self) -> None:
         """What is open is over."""
@@ -176,7 +182,7 @@ class Typesetter:
                 self._put("text", self._printed(_markdown(block.text)), apart=block.apart)
 
     def _line(self, line: Line) -> None:
-        text = " ".join(without_control(line.text).split("\n"))
+        text = visible_line(" ".join(line.text.split("\n")))
         words = RichText(text, _STYLES[line.tone])
         if line.tone == "tool":
             words.truncate(self._width - 1, overflow="ellipsis")  # a card is one row
@@ -207,12 +213,19 @@ class Typesetter:
             legacy_windows=False,
         )
         console.print(content, soft_wrap=not wrap)
-        text = _PADDING.sub(_closed, file.getvalue())
+        text = _PADDING.sub(_closed, _seen(file.getvalue()))
         return f"{_EDGES.sub('', text)}\n" if wrap else text
 
 
 def _markdown(text: str) -> Markdown:
     return _Markdown(text, hyperlinks=False)
+
+
+def _seen(text: str) -> str:
+    """Markdown can name a character (`&#x202e;`): what it made of that is made visible, too."""
+    parts = _OWN.split(text)
+    parts[::2] = map(visible_text, parts[::2])
+    return "".join(parts)
 
 
 def _broken(text: str) -> str:

@@ -31,10 +31,10 @@ from turnbuckle.cli.chat.controller import ChatController, View
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
 from turnbuckle.cli.pieces import Tone
-from turnbuckle.cli.screen import without_control
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
 from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.visible import visible_line
 
 TICK = 0.5
 REDRAW = 0.05
@@ -166,13 +166,13 @@ class TerminalFront:
         lines = [("", "")] if text and self._setter.gap else []
         lines += [(open_style, line) for line in _wrapped(text.rstrip("\n"), width)[-rows:]] if text else []
         said = [*self._setter.held, *view.lines]
-        lines += [(_TONES[line.tone], _cut(without_control(line.text), width)) for line in said]
+        lines += [(_TONES[line.tone], _cut(line.text, width)) for line in said]
         for words in view.queued[:_QUEUED]:
-            lines.append(("class:quiet", _cut(f"waits: {shortened(without_control(words), width)}", width)))
+            lines.append(("class:quiet", _cut(f"waits: {shortened(words, width)}", width)))
         if len(view.queued) > _QUEUED:
             lines.append(("class:quiet", f"and {len(view.queued) - _QUEUED} more wait"))
         if status := _status(view):
-            lines.append(("class:quiet", _cut(without_control(status), width)))
+            lines.append(("class:quiet", _cut(status, width)))
         return lines
 
     # Typing
@@ -301,7 +301,9 @@ class _Words(Completer):
             with contextlib.suppress(TurnbuckleError, JournalError):  # no names, then
                 for one in await self._place.sessions(""):
                     if rest in one.name:
-                        yield Completion(one.name, -len(rest), display_meta=shortened(one.title, 40))
+                        yield Completion(
+                            one.name, -len(rest), display_meta=visible_line(shortened(one.title, 40))
+                        )
             return
         for completion in self.get_completions(document, complete_event):
             yield completion
@@ -323,7 +325,7 @@ def _status(view: View) -> str:
 
 def _cut(text: str, width: int) -> str:
     """One row of a terminal."""
-    text = text.replace("\t", " ").replace("\n", " ")
+    text = visible_line(text.replace("\t", " ").replace("\n", " "))
     room = width - 1
     if get_cwidth(text) <= room:
         return text

@@ -37,6 +37,7 @@ from turnbuckle.cli.doctor.setup import (
     versions,
 )
 from turnbuckle.cli.doctor.store import cause_of, check_store
+from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
@@ -133,7 +134,7 @@ def doctor(
         loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded), setup
     )
     if as_json:
-        print(msgspec.json.encode(found.as_values()).decode())
+        echo_json(found.as_values())
     else:
         found.print_all(mend)
     return OK if sound and all_well(setup) else FAILED
@@ -157,16 +158,16 @@ def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
 def _told_alone(findings: list[Finding], *, as_json: bool) -> int:
     """The settings cannot be read, so there is nothing else to look at."""
     if as_json:
-        print(msgspec.json.encode({"well": False, "findings": findings, "versions": versions()}).decode())
+        echo_json({"well": False, "findings": findings, "versions": versions()})
     else:
         _print_findings(findings)
     return FAILED
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:
-    print("set-up:")
+    echo("set-up:")
     for finding in findings:
-        print("\n".join(finding.lines()))
+        echo(*finding.lines())
 
 
 async def _contents(loaded: Loaded) -> Contents | None:
@@ -242,87 +243,85 @@ class _Found(Struct, frozen=True):
         }
 
     def print_all(self, mend: bool) -> None:
-        print(f"journal: {Path(self.loaded.settings.data)}")
+        echo(f"journal: {Path(self.loaded.settings.data)}")
         self._print_report(mend)
         if self.compacted is not None:
             swept, before, after = self.compacted.swept, self.compacted.before, self.compacted.after
             did = f"{swept.merged} runs merged, {swept.deleted} deleted, outputs of {swept.outputs} removed"
-            print(f"  compacted: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after; {did}")
+            echo(f"  compacted: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after; {did}")
         if self.contents is not None:
             self._print_contents(self.contents)
         self._print_processes()
         self._print_keys()
         disk = self.disk
         parts = f"journal {disk.journal / 1e6:.1f} MB, outputs of tools {disk.outputs / 1e6:.1f} MB"
-        print(f"disk: {disk.data / 1e6:.1f} MB in all ({parts}); {disk.free / 1e9:.1f} GB free")
+        echo(f"disk: {disk.data / 1e6:.1f} MB in all ({parts}); {disk.free / 1e9:.1f} GB free")
         self._print_settings()
         _print_findings(self.findings)
 
     def _print_report(self, mend: bool) -> None:
         report = self.report
         if report is None:
-            print("  there is none yet")
+            echo("  there is none yet")
             return
         size = f"{report.streams:,} streams, {report.items:,} items, {report.bytes / 1e6:.1f} MB"
-        print(f"  {'sound' if report.sound else 'DAMAGED'}: {size}, format {report.format}")
+        echo(f"  {'sound' if report.sound else 'DAMAGED'}: {size}, format {report.format}")
         for problem in report.problems:
             where = f"stream {problem.stream or '?'}" + (
                 f", from item {problem.seq} on" if problem.seq is not None else ""
             )
             lost = f"{problem.lost} items lost" if problem.lost else "lost items cannot be counted"
-            print(f"  {where}: {problem.why} ({lost})")
+            echo(f"  {where}: {problem.why} ({lost})")
         for line in report.structure:
-            print(f"  the database says: {line}")
+            echo(f"  the database says: {line}")
         if report.kept:
-            print(f"  mended; the old file is kept as {report.kept}")
+            echo(f"  mended; the old file is kept as {report.kept}")
         elif not report.sound and not mend:
-            print("  turnbuckle doctor --mend cuts the damage out and keeps what is sound")
+            echo("  turnbuckle doctor --mend cuts the damage out and keeps what is sound")
 
     def _print_contents(self, contents: Contents) -> None:
         if contents.writer:
-            print(f"  in use by {contents.writer}")
+            echo(f"  in use by {contents.writer}")
         waiting = f", {contents.waiting} with messages that wait" if contents.waiting else ""
-        print(f"sessions: {contents.sessions:,}{waiting}")
+        echo(f"sessions: {contents.sessions:,}{waiting}")
         ended = (
             ", ".join(f"{count:,} {status}" for status, count in sorted(contents.runs.items()))
             or "none has ended"
         )
-        print(f"runs: {ended}; {len(contents.unfinished):,} without an end")
+        echo(f"runs: {ended}; {len(contents.unfinished):,} without an end")
         for row in contents.unfinished[:_LISTED]:
-            print(f"  {row.name}  {shortened(row.title, 60)}".rstrip())
+            echo(f"  {row.name}  {shortened(row.title, 60)}".rstrip())
         if len(contents.unfinished) > _LISTED:
-            print(f"  and {len(contents.unfinished) - _LISTED:,} more: turnbuckle runs list --unfinished")
+            echo(f"  and {len(contents.unfinished) - _LISTED:,} more: turnbuckle runs list --unfinished")
         if contents.unfinished and not contents.writer:
-            print("  turnbuckle serve takes them up; turnbuckle runs resume goes on with one")
+            echo("  turnbuckle serve takes them up; turnbuckle runs resume goes on with one")
 
     def _print_processes(self) -> None:
         if not self.processes:
             return
         counts = Counter(process.state for process in self.processes)
-        print(
+        echo(
             "background processes: "
             f"{', '.join(f'{count} {state}' for state, count in sorted(counts.items()))}"
         )
         for process in [one for one in self.processes if one.state in ("running", "lost")][:_LISTED]:
-            print(f"  {process.id}  {process.state}, pid {process.pid}: {shortened(process.command, 60)}")
+            echo(f"  {process.id}  {process.state}, pid {process.pid}: {shortened(process.command, 60)}")
 
     def _print_keys(self) -> None:
         keys = self.keys
         if isinstance(keys, str):
-            print(f"keys: {keys}")
+            echo(f"keys: {keys}")
         elif not keys.good and not keys.settings:
             host = self.loaded.settings.server.host
             near = "a server listens on this machine only, and asks nobody for one"
-            print(f"keys: none; {near if is_loopback(host) else f'a server on {host} needs one'}")
+            echo(f"keys: none; {near if is_loopback(host) else f'a server on {host} needs one'}")
         else:
             revoked = f", {keys.revoked} revoked" if keys.revoked else ""
-            print(f"keys: {keys.good} made with `turnbuckle keys`{revoked}, {keys.settings} in the settings")
+            echo(f"keys: {keys.good} made with `turnbuckle keys`{revoked}, {keys.settings} in the settings")
 
     def _print_settings(self) -> None:
         values = [value for value in self.loaded.explain() if value.source != DEFAULT]
-        print(
-            "settings that are not the defaults (--json lists all):" if values else "settings: all defaults"
-        )
+        echo("settings that are not the defaults (--json lists all):" if values else "settings: all defaults")
         width = max((len(value.key) for value in values), default=0)
         for value in values:
-            print(f"  {value.key:<{width}}  {value.value}  ({value.source})")
+            echo(f"  {value.key:<{width}}  {value.value}  ({value.source})")

@@ -21,6 +21,7 @@ from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, is_local, resolve
 from turnbuckle.cli.config import fail
 from turnbuckle.cli.doctor.finding import Finding, all_well
+from turnbuckle.cli.echo import echo_json
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.init.file import Chosen, text_of, write
 from turnbuckle.cli.init.questions import NoAnswer, Questions
@@ -158,7 +159,7 @@ class _Setup:
             KeyFile(wanted.file.parent / ".turnbuckle").create(name, OWNER, time.time())[1] if name else ""
         )
         if as_json:
-            print(msgspec.json.encode(self._told(chosen, trial, copy, token)).decode())
+            echo_json(self._told(chosen, trial, copy, token))
         else:
             self._farewell(chosen, copy, token)
         return OK

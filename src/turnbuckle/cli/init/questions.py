@@ -4,7 +4,9 @@ import getpass
 import sys
 from collections.abc import Sequence
 
+from turnbuckle.cli.echo import echo, prompted
 from turnbuckle.errors import TurnbuckleError
+from turnbuckle.vocab.visible import visible_line
 
 _SHOWN = 30
 """So many choices fit on a screen; the others are found by a part of their name."""
@@ -24,7 +26,7 @@ class Questions:
     def say(self, *lines: str) -> None:
         """Tell something."""
         if not self._quiet:
-            print("\n".join(lines), flush=True)
+            echo(*lines)
 
     def line(self, question: str, usual: str = "") -> str:
         """One line; an empty one is the usual answer."""
@@ -32,7 +34,7 @@ class Questions:
             return usual
         shown = f"{question}{f' [{usual}]' if usual else ''}: "
         try:
-            return input(shown).strip() or usual
+            return prompted(shown).strip() or usual
         except EOFError:
             raise NoAnswer(
                 "the answers ended before the questions; give them as options (--help), or --yes takes "
@@ -54,7 +56,7 @@ class Questions:
         if self.accept:
             return ""
         if sys.stdin.isatty():
-            return getpass.getpass(f"{question}: ").strip()
+            return getpass.getpass(visible_line(f"{question}: ")).strip()
         return self.line(question)
 
     def one_of(self, question: str, choices: Sequence[str], usual: str) -> str:
