@@ -1,6 +1,9 @@
 """Settings for every test: property tests are bounded by the test's own timeout, and repeat themselves in CI."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +19,11 @@ _person = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("person", _person)
 settings.register_profile("ci", _person, derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "person")
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
+    prefix="turnbuckle-state-"
+)  # nobody's own list of trusted files
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 WAITING = 2
 """Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""

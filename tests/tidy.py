@@ -23,6 +23,7 @@ LAYERS = (
     ("asgi",),
     ("hosting", "agent"),
     ("app",),
+    ("trust",),
     ("config",),
     ("settings",),
     ("server", "gateway", "acp", "console"),

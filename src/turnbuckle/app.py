@@ -49,6 +49,7 @@ from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.modules import files_of, registry_of
 from turnbuckle.tools.spec import Tool, ToolContext
+from turnbuckle.trust import require_trust
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.ledger import Price
@@ -82,6 +83,7 @@ async def open_app(
     what a run asks. `tools` come behind those of the settings; `journal_given` takes the place of the one in
     the data folder."""
     environment = dict(os.environ if environment is None else environment)
+    require_trust(loaded)
     settings = loaded.settings
     fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
     routes = routes_of(settings, environment)

@@ -7,6 +7,7 @@ and looked up only when a route is made, and no print of the settings can show o
 """
 
 import difflib
+import hashlib
 import os
 import re
 import tomllib
@@ -67,11 +68,14 @@ class Value(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True):
-    """Settings and where each of them comes from. `file` is empty if there is none."""
+    """Settings and where each of them comes from. `file` is empty if there is none; `found`: nobody named
+    it; `digest` is that of its content."""
 
     settings: Settings
     sources: dict[Where, str] = {}
     file: str = ""
+    found: bool = False
+    digest: str = ""
 
     def explain(self) -> tuple[Value, ...]:
         """Every effective value with its source."""
@@ -109,15 +113,24 @@ def load(
     sources = {where: f"{path.name}, line {_line_of(text, where)}" for where in _written(given)}
     for variable, where, raw in _variables(environment):
         _set(given, where, _from_text(variable, where, raw))
-        sources[where] = f"environment, {variable}"
+        _sourced(sources, where, f"environment, {variable}")
     for key, value in (changes or {}).items():
         where = _where(key)
         _check(_nested(where, value), Settings, (), lambda _: changed_by)
         _set(given, where, value)
-        sources[where] = changed_by
+        _sourced(sources, where, changed_by)
     settings = _converted(given, sources)
     home = path.parent if text else folder
-    return Loaded(_with_absolute_paths(settings, home.resolve(), sources, folder.resolve()), sources, name)
+    whole = _with_absolute_paths(settings, home.resolve(), sources, folder.resolve())
+    digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
+    return Loaded(whole, sources, name, bool(text) and file is None, digest)
+
+
+def _sourced(sources: dict[Where, str], where: Where, source: str) -> None:
+    """A key has a new source, and so has all that was written inside of it."""
+    for inner in [place for place in sources if place[: len(where)] == where]:
+        del sources[inner]
+    sources[where] = source
 
 
 def routes_of(settings: Settings, environment: Mapping[str, str]) -> tuple[Route, ...]:

@@ -2,6 +2,7 @@
 
     TurnbuckleError
     ├── ConfigError         the settings are wrong; the message names the place and the way out
+    │   └── NotTrusted      a file was found that could do harm, and nobody has accepted it
     ├── NotFound            there is no such thing, or it belongs to somebody else
     │   ├── RunUnknown
     │   ├── SessionUnknown
@@ -44,6 +45,10 @@ class TurnbuckleError(Exception):
 
 class ConfigError(TurnbuckleError):
     """The settings cannot be used."""
+
+
+class NotTrusted(ConfigError):
+    """Settings that were found here could do harm, and nobody has accepted them."""
 
 
 class NotFound(TurnbuckleError):

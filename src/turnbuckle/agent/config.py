@@ -12,6 +12,7 @@ from turnbuckle.call.presets import PRESETS
 from turnbuckle.config import REHEARSAL, Loaded, load, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.settings import RouteSettings
+from turnbuckle.trust import require_trust
 
 USUAL = "turnbuckle.toml"
 SOURCE = "keyword argument"
@@ -45,6 +46,7 @@ def loaded_for(
         loaded = read({"routes": _routes(wanted, base_url, api_key, loaded.settings.routes)})
     elif api_key is not None:
         raise ConfigError("api_key needs a model: whose key is it?")
+    require_trust(loaded)
     if not Path(loaded.settings.workspace).is_dir():
         raise ConfigError(f"the workspace {loaded.settings.workspace} is not a folder")
     return loaded

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.cli.echo import echo_text
+from turnbuckle.cli.trust import ask_for_trust
 from turnbuckle.config import Loaded, load, route_name
 from turnbuckle.errors import ConfigError
 
@@ -23,6 +24,7 @@ def load_for(
     if workspace is not None:
         given["workspace"] = str(workspace)
     loaded = load(config, changes=given)
+    ask_for_trust(loaded)
     if not Path(loaded.settings.workspace).is_dir():
         raise ConfigError(f"the workspace {loaded.settings.workspace} is not a folder")
     return _chosen(loaded, route, model)

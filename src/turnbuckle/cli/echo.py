@@ -9,6 +9,7 @@ import codecs
 import io
 import os
 import sys
+import termios
 from typing import IO, Any
 
 import msgspec
@@ -51,6 +52,20 @@ def echo_at_once(line: str) -> None:
 def prompted(question: str) -> str:
     """The line that somebody types behind a question. Raises EOFError."""
     return input(visible_line(question))
+
+
+def is_attended() -> bool:
+    """Whether somebody sits in front of a terminal, and can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def says_yes(question: str) -> bool:
+    """Whether somebody at the terminal agrees, once the question is shown: what was typed before is no answer
+    to it."""
+    sys.stderr.write(f"{visible_line(question)} [y/N] ")
+    sys.stderr.flush()
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def json_bytes_out() -> IO[bytes]:

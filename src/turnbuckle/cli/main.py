@@ -37,6 +37,11 @@ app.command(
     name="init",
     help="Set up a provider: choose, try, write turnbuckle.toml.",
 )
+app.command(
+    "turnbuckle.cli.trust:app",
+    name="trust",
+    help="Accept the settings that were found in a folder, list and forget those that were accepted.",
+)
 app.command("turnbuckle.cli.keys:app", name="keys", help="API keys of the server: create, list, revoke.")
 app.command(
     "turnbuckle.cli.doctor.command:app",

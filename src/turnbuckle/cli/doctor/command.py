@@ -33,12 +33,13 @@ from turnbuckle.cli.doctor.setup import (
     check_rules,
     check_secrets,
     check_server,
+    check_trust,
     read_settings,
     versions,
 )
 from turnbuckle.cli.doctor.store import cause_of, check_store
 from turnbuckle.cli.echo import echo, echo_json
-from turnbuckle.cli.exits import FAILED, OK
+from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamQuery, StreamRow
@@ -51,6 +52,7 @@ from turnbuckle.runtime.runs import RUNNING, listed
 from turnbuckle.server.http.origins import is_loopback
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.tools.background import BackgroundProcess
+from turnbuckle.trust import is_trusted, refusal, risks_in
 from turnbuckle.turn.labels import shortened
 
 app = App(name="doctor", help="Is all well? Set-up, journal, sessions, keys, disk, settings.")
@@ -116,6 +118,8 @@ def doctor(
     loaded = read_settings(config)
     if isinstance(loaded, Finding):
         return _told_alone([*check_program(), loaded], as_json=as_json)
+    if not is_trusted(loaded) and (mend or compact or online):
+        return fail(refusal(loaded.file, risks_in(loaded)), USAGE_ERROR)
     try:
         report = mend_journal(loaded) if mend else check_journal(loaded)
         sound = report is None or report.sound or bool(report.kept)
@@ -147,7 +151,8 @@ def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
     return (
         *check_program(),
         *check_folders(settings),
-        *check_rules(settings),
+        *check_trust(loaded),
+        *check_rules(settings, load_modules=is_trusted(loaded)),
         *routes,
         *(run_loop(check_online(good, settings)) if online else ()),
         *check_server(settings, environment),

@@ -33,6 +33,7 @@ from turnbuckle.server.http.origins import Origins, is_loopback
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.modules import registry_of
+from turnbuckle.trust import is_trusted, risks_in
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import secrets_in_headers
 
@@ -140,12 +141,26 @@ def _check_data(data: Path) -> Iterator[Finding]:
         yield Finding("wrong", "clock", f"files in {data} are {ahead:,.0f} minutes in the future", _SET_CLOCK)
 
 
-def check_rules(settings: Settings) -> Iterator[Finding]:
+def check_trust(loaded: Loaded) -> Iterator[Finding]:
+    """Whether somebody has accepted the file that was found here."""
+    if is_trusted(loaded):
+        return
+    for risk in risks_in(loaded):
+        yield Finding(
+            "wrong",
+            "trust",
+            f"nobody has accepted this: {risk.key} = {risk.value} {risk.does}",
+            "Read the file; `turnbuckle trust` accepts it as it is. Nothing starts until then.",
+        )
+
+
+def check_rules(settings: Settings, *, load_modules: bool = True) -> Iterator[Finding]:
     """What is read only when it is used: rules of consent and of sessions, own tools."""
+    modules = settings.tools.modules if load_modules else ()
     for about, read in (
         ("tools.approval", lambda: consent_of(settings)),
         ("session", lambda: session_rules(settings, ())),
-        ("tools.modules", lambda: registry_of(settings.tools.enable, settings.tools.modules)),
+        ("tools.modules", lambda: registry_of(settings.tools.enable, modules)),
     ):
         try:
             read()

@@ -27,9 +27,10 @@ from turnbuckle.cli.init.file import Chosen, text_of, write
 from turnbuckle.cli.init.questions import NoAnswer, Questions
 from turnbuckle.cli.init.search import FoundProvider, for_chat, keys_found, models_of, servers_found
 from turnbuckle.cli.init.trial import RouteTrial, advice, findings, shown, try_route
-from turnbuckle.config import FILE, REHEARSAL
+from turnbuckle.config import FILE, REHEARSAL, load
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, KeyFile
+from turnbuckle.trust import TrustStore
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 
@@ -155,6 +156,7 @@ class _Setup:
         chosen = replace(chosen, workspace=self._workspace(), shell=self._shell())
         name = wanted.server_key or self._server_key()
         copy = write(wanted.file, text_of(chosen), is_secret=self._holds_key(chosen))
+        self._trust()
         token = (
             KeyFile(wanted.file.parent / ".turnbuckle").create(name, OWNER, time.time())[1] if name else ""
         )
@@ -165,6 +167,13 @@ class _Setup:
         return OK
 
     # The file
+
+    def _trust(self) -> None:
+        """The person chose all that stands there, so nobody asks about it."""
+        try:
+            TrustStore().accept(self._wanted.file, load(self._wanted.file, environment={}).digest)
+        except ConfigError as error:
+            self._asked.say(f"{error}. `turnbuckle trust` accepts the new file.")
 
     def _may_write(self) -> None:
         wanted, asked = self._wanted, self._asked

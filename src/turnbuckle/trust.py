@@ -1,0 +1,267 @@
+"""Whether the settings of a folder may be used: a folder may be somebody else's.
+
+A `turnbuckle.toml` that was merely found can run code (own tools), send a key of the environment anywhere,
+let a stranger's model decide what the shell runs, or open the server to others. What of it could do so is
+listed by `risks_in`: every key that is not known to be harmless. Such a file is used once a person has
+accepted it, at this place and with this content. The list of what was accepted lies with the user, never in
+the folder.
+
+A file that somebody names (`--config`, `Agent(config=…)`, `turnbuckle.asgi:app(…)`) is accepted by that, and
+so is one that `turnbuckle init` writes.
+"""
+
+import contextlib
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.call.presets import PRESETS
+from turnbuckle.config import Loaded, Where, rehearses
+from turnbuckle.errors import ConfigError, NotTrusted
+from turnbuckle.settings import RouteSettings, Settings
+
+HARMLESS = frozenset(
+    {
+        "stall",
+        "recovery",
+        "turn",
+        "session",
+        "tools.enable",  # all are on without a word
+        "tools.approval",  # and may run without a question
+        "tools.answer_seconds",
+        *(
+            f"server.{name}"
+            for name in (
+                "port keepalive noop hold_status send_timeout drain max_connections max_body "
+                "requests_per_minute max_runs max_runs_per_owner idempotency_hours log"
+            ).split()
+        ),
+    }
+)
+"""Tables and keys that a stranger may set. Whatever is not here, and has no rule below, is a risk."""
+_ENV = "env:"
+_FILE = "trusted.json"
+_MOST = 1 << 22  # bytes of the list: tens of thousands of folders
+
+
+class Risk(Struct, frozen=True):
+    """One thing that a file sets, as it may be shown, and what that would do."""
+
+    key: str
+    value: str
+    does: str
+
+
+class Trusted(Struct, frozen=True):
+    """A file that somebody accepted."""
+
+    path: str
+    digest: str
+    accepted: float
+
+
+# What a file could do
+
+
+def risks_in(loaded: Loaded) -> tuple[Risk, ...]:
+    """What of the file needs a person's yes."""
+    written = [where for where, source in loaded.sources.items() if ", line " in source]
+    values = {value.key: value.value for value in loaded.explain()}
+    found: list[Risk] = []
+    for where in written:
+        if where[0] == "routes":
+            continue
+        if does := _does(where, loaded.settings, Path(loaded.file).parent):
+            key = ".".join(map(str, where))
+            found.append(Risk(key, values.get(key) or _value_above(values, key), does))
+    numbers = sorted({where[1] for where in written if where[0] == "routes" and len(where) > 1}, key=str)
+    for number in numbers:
+        own = {where[2] for where in written if where[:2] == ("routes", number) and len(where) > 2}
+        if isinstance(number, int) and number < len(loaded.settings.routes):
+            found += _of_route(
+                f"routes.{number}", loaded.settings.routes[number], {str(name) for name in own}, values
+            )
+    return tuple(found)
+
+
+def _value_above(values: Mapping[str, str], key: str) -> str:
+    while key and key not in values:
+        key = key.rpartition(".")[0]
+    return values.get(key, "")
+
+
+def _does(where: Where, settings: Settings, home: Path) -> str:
+    """What a key would do; empty if nothing."""
+    key = ".".join(map(str, where[:2]))
+    if where[0] in HARMLESS or key in HARMLESS:
+        return ""
+    match key:
+        case "workspace":
+            return "" if _inside(settings.workspace, home) else "lets tools act outside of this folder"
+        case "data":
+            return "" if _inside(settings.data, home) else "keeps what is said outside of this folder"
+        case "server.host":
+            return "" if _is_near(settings.server.host) else "lets other machines reach the server"
+        case "server.api_keys":
+            return "lets whoever knows these keys use the server" if settings.server.api_keys else ""
+        case "server.origins":
+            return "lets web pages use the server" if settings.server.origins else ""
+        case "tools.modules":
+            return "runs this code, as you" if settings.tools.modules else ""
+        case "tools.private_addresses":
+            return "lets pages lead to private networks" if settings.tools.private_addresses else ""
+        case "tools.sandbox":
+            strength = getattr(settings.tools, "sandbox", "off")
+            return "" if strength in ("auto", "strict") else "runs commands without a sandbox"
+        case _:
+            return "changes what is safe"
+
+
+def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str, str]) -> list[Risk]:
+    """A route with a key of yours, or to a model that is not on this machine. `own` is what the file says of
+    it."""
+    if rehearses(route):
+        return []
+    preset = PRESETS.get(route.preset)
+    host = _host(route.base_url or ("" if preset is None else preset.base_url))
+    near = bool(host) and _is_near(host)
+    address = values.get(f"{key}.base_url", "")
+    found: list[Risk] = []
+    for name, text in (("api_key", route.api_key or ""), *_headers(route)):
+        if text.startswith(_ENV):
+            found.append(Risk(f"{key}.{name}", text, f"sends this variable to {host or 'its provider'}"))
+        elif text and name.partition(".")[0] not in own:
+            found.append(Risk(f"{key}.base_url", address, f"sends a key of yours to {host}"))
+    own_key = "" if preset is None or route.api_key is not None else preset.key
+    if own_key and (route.base_url or not near):
+        found.append(Risk(f"{key}.preset", route.preset, f"sends your {own_key} to {host}"))
+    if not found and not near:
+        found.append(Risk(f"{key}.base_url", address, f"lets {host or 'somebody'} answer, and use the tools"))
+    return found
+
+
+def _headers(route: RouteSettings) -> list[tuple[str, str]]:
+    return [(f"headers.{name}", text) for name, text in route.headers.items()]
+
+
+def _inside(path: str, home: Path) -> bool:
+    return Path(path).resolve().is_relative_to(home.resolve())
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return address
+
+
+def _is_near(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# Who accepted what
+
+
+def require_trust(loaded: Loaded, environment: Mapping[str, str] | None = None) -> None:
+    """Refuse settings that were found, could do harm, and were accepted by nobody. Raises NotTrusted."""
+    if not is_trusted(loaded, environment):
+        raise NotTrusted(refusal(loaded.file, risks_in(loaded)))
+
+
+def is_trusted(loaded: Loaded, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether it was named, can do no harm, or was accepted."""
+    return (
+        not loaded.found or not risks_in(loaded) or TrustStore(environment).holds(loaded.file, loaded.digest)
+    )
+
+
+def refusal(file: str, risks: tuple[Risk, ...]) -> str:
+    """Why a file is not used, and what to do."""
+    shown = "; ".join(f"{risk.key} = {risk.value} {risk.does}" for risk in risks[:5])
+    more = f"; and {len(risks) - 5} more" if len(risks) > 5 else ""
+    return (
+        f"{file} was found here, and nobody has accepted it with this content: {shown}{more}. "
+        "Read it; `turnbuckle trust` then accepts it, and --config names a file for one time"
+    )
+
+
+class TrustStore:
+    """The files that this user accepted, in their own state folder."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        known = os.environ if environment is None else environment
+        state, home = known.get("XDG_STATE_HOME", ""), known.get("HOME") or os.path.expanduser("~")
+        folder = Path(state) if os.path.isabs(state) else Path(home) / ".local" / "state"
+        self.file = folder / "turnbuckle" / _FILE
+        if not self.file.is_absolute():  # it would lie in the very folder that is in question
+            raise ConfigError("there is no home folder to remember trusted files in; set XDG_STATE_HOME")
+
+    def holds(self, path: str | Path, digest: str) -> bool:
+        """Whether this file was accepted with this content."""
+        return any(entry.path == _real(path) and entry.digest == digest for entry in self.entries())
+
+    def entries(self) -> tuple[Trusted, ...]:
+        """What was accepted, in the order of that. Raises ConfigError for a list that others may write."""
+        try:
+            handle = os.open(self.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise ConfigError(f"{self.file} cannot be read: {error.strerror}") from None
+        with os.fdopen(handle, "rb") as file:
+            about = os.fstat(handle)
+            if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+                raise ConfigError(f"{self.file} can be written by others, so it says nothing; remove it")
+            text = file.read(_MOST + 1)
+        try:
+            return msgspec.json.decode(text, type=tuple[Trusted, ...])
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                f"{self.file} is broken ({error}); remove it, and accept your files again"
+            ) from None
+
+    def accept(self, path: str | Path, digest: str, now: float | None = None) -> None:
+        """From now on this file with this content may be used, and not what it was before. Raises
+        ConfigError."""
+        kept = [entry for entry in self.entries() if entry.path != _real(path)]
+        self._write((*kept, Trusted(_real(path), digest, time.time() if now is None else now)))
+
+    def remove(self, path: str | Path) -> bool:
+        """Forget a file. False if it was not accepted. Raises ConfigError."""
+        entries = self.entries()
+        kept = tuple(entry for entry in entries if entry.path != _real(path))
+        if len(kept) == len(entries):
+            return False
+        self._write(kept)
+        return True
+
+    def _write(self, entries: tuple[Trusted, ...]) -> None:
+        try:
+            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=f".{_FILE}.", dir=self.file.parent)  # mode 0600
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(msgspec.json.format(msgspec.json.encode(entries)))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(name, self.file)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name)
+        except OSError as error:
+            raise ConfigError(f"{self.file} cannot be written: {error.strerror}") from None
+
+
+def _real(path: str | Path) -> str:
+    return os.path.realpath(path)
