@@ -137,14 +137,14 @@ def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str
     found: list[Risk] = []
     for name, text in (("api_key", route.api_key or ""), *_headers(route)):
         if text.startswith(_ENV):
-            found.append(Risk(f"{key}.{name}", text, f"sends this variable to {host or 'its provider'}"))
+            found.append(Risk(f"{key}.{name}", text, f"sends this variable to {host}"))
         elif text and name.partition(".")[0] not in own:
             found.append(Risk(f"{key}.base_url", address, f"sends a key of yours to {host}"))
     own_key = "" if preset is None or route.api_key is not None else preset.key
     if own_key and (route.base_url or not near):
         found.append(Risk(f"{key}.preset", route.preset, f"sends your {own_key} to {host}"))
-    if not found and not near:
-        found.append(Risk(f"{key}.base_url", address, f"lets {host or 'somebody'} answer, and use the tools"))
+    if not found and host and not near:
+        found.append(Risk(f"{key}.base_url", address, f"lets {host} answer, and use the tools"))
     return found
 
 
@@ -158,7 +158,7 @@ def _inside(path: str, home: Path) -> bool:
 
 def _host(address: str) -> str:
     try:
-        return urlsplit(address).hostname or ""
+        return urlsplit(address).hostname or address
     except ValueError:
         return address
 

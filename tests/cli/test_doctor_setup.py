@@ -37,7 +37,7 @@ def _found(
     here: Path, capsys: pytest.CaptureFixture[str], text: str = "", *more: str
 ) -> tuple[int, list[dict[str, str]]]:
     (here / "turnbuckle.toml").write_text(text)
-    code = _run("doctor", "--json", *more)
+    code = _run("doctor", "--json", "--config", "turnbuckle.toml", *more)
     return code, json.loads(capsys.readouterr().out)["findings"]
 
 

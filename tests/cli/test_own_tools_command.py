@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.processes.commands import command
+from support.processes.commands import accept, command
 
 TOOLS = '''
 from turnbuckle import ToolContext, tool
@@ -21,6 +21,7 @@ def greet(name: str, context: ToolContext) -> str:
 def set_up(folder: Path, tools: str = TOOLS, more: str = "") -> None:
     (folder / "my_tools.py").write_text(tools)
     (folder / "turnbuckle.toml").write_text(f'[tools]\nmodules = ["my_tools.py"]\n{more}')
+    accept(folder)
 
 
 @pytest.mark.process

@@ -374,7 +374,7 @@ def test_a_key_that_stands_in_the_file_does_not_show_in_results(
 ) -> None:
     route = '[[routes]]\nprotocol = "rehearsal"\n[[routes]]\npreset = "openai"\nmodel = "x"\napi_key = "sk-0123456789abcdef"\n'
     (here / "turnbuckle.toml").write_text(route)
-    assert _run("run", "read turnbuckle.toml") == 0
+    assert _run("run", "--config", "turnbuckle.toml", "read turnbuckle.toml") == 0
     shown = capsys.readouterr()
     assert "sk-0123456789abcdef" not in shown.out + shown.err
     assert 'api_key = "[secret]"' in shown.out

@@ -77,7 +77,7 @@ def test_the_tools_of_a_program_know_them(tmp_path: Path):
     seen: list[ToolContext] = []
 
     async def main() -> None:
-        async with open_app(load(folder=tmp_path, environment={}), ENVIRONMENT) as app:
+        async with open_app(load(tmp_path / "turnbuckle.toml", environment={}), ENVIRONMENT) as app:
             toolbox = app.runs._tools("r1")
             seen.append(getattr(toolbox, "_context"))  # noqa: B009 - the port has no such name
 

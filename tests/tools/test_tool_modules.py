@@ -135,7 +135,7 @@ def test_a_program_has_the_tools_of_its_settings_and_rules_may_name_them(tmp_pat
     (tmp_path / "turnbuckle.toml").write_text(text)
 
     async def main():
-        async with open_app(load(folder=tmp_path, environment={}), {}) as opened:
+        async with open_app(load(tmp_path / "turnbuckle.toml", environment={}), {}) as opened:
             assert opened.runs.policy.tools["greet"].effect == "read"
             assert [rule.tool for rule in opened.runs.policy.consent] == ["greet"]
 

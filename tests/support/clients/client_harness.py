@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 import pytest
 from support.clients.client_scenarios import ScenarioModel, marks
-from support.processes.commands import ENVIRONMENT, provider, start
+from support.processes.commands import accept, ENVIRONMENT, provider, start
 
 from turnbuckle.lab.provider import Provider, Received
 
@@ -203,6 +203,7 @@ class Server:
     def __init__(self, folder: Path, settings: str) -> None:
         (folder / "work").mkdir()
         (folder / "turnbuckle.toml").write_text(settings)
+        accept(folder)
         self.log = folder / "server.log"
         with self.log.open("w") as log:
             self._process = start(folder, "serve", stderr=log)

@@ -14,6 +14,7 @@ import msgspec
 from support.processes.fork_server import ForkedProcess, ForkRequest, fork_server
 
 import turnbuckle
+from turnbuckle.config import load
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
@@ -21,6 +22,7 @@ from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case
 from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.runs import READING
+from turnbuckle.trust import TrustStore
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.vocab.ids import ProtocolName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -123,6 +125,12 @@ def in_thread(made: Provider) -> Iterator[asyncio.AbstractEventLoop]:
     finally:
         loop.call_soon_threadsafe(stopped.set)
         thread.join(PATIENCE)
+
+
+def accept(folder: Path) -> None:
+    """The settings of a folder are somebody's own."""
+    file = folder / "turnbuckle.toml"
+    TrustStore().accept(file, load(file, environment={}).digest)
 
 
 def configure(folder: Path, url: str, protocol: ProtocolName = "openai_chat", more: str = "") -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.processes.commands import in_thread, start
+from support.processes.commands import accept, in_thread, start
 from support.processes.fork_server import ForkedProcess
 from support.server.live_server import Gates, Model, settings_text
 
@@ -61,6 +61,7 @@ class ServedFolder:
         self._port = 0
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
         (folder / "turnbuckle.toml").write_text(settings or 'workspace = "work"\n')
+        accept(folder)
 
     @property
     def url(self) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from support.processes.commands import start
+from support.processes.commands import accept, start
 from support.processes.fork_server import ForkedProcess
 from support.server.live_server import (
     PATIENCE,
@@ -31,6 +31,7 @@ class ServerProcess(ApiClient):
         self.behind = behind
         self.work.mkdir()
         (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, **settings))
+        accept(folder)
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
 
     @property
