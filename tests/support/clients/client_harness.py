@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 import pytest
 from support.clients.client_scenarios import ScenarioModel, marks
-from support.processes.commands import accept, ENVIRONMENT, provider, start
+from support.processes.commands import ENVIRONMENT, accept, provider, start
 
 from turnbuckle.lab.provider import Provider, Received
 

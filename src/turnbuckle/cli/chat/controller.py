@@ -200,7 +200,12 @@ class ChatController:
         line, question = parse(said), self.question
         if question is not None and about == self.asking and isinstance(line, ChatMessage):
             return self._answered(question, said)
-        if question is None and self._asked and isinstance(line, ChatMessage) and said.lower() in ("y", "yes"):
+        if (
+            question is None
+            and self._asked
+            and isinstance(line, ChatMessage)
+            and said.lower() in ("y", "yes")
+        ):
             return self._refuse("a question comes: read it first")
         match line:
             case Wrong(why):
