@@ -1,17 +1,16 @@
 """`turnbuckle clients`: the lines by which other programs find this server, printed or written."""
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
 from turnbuckle.cli.clients.recipes import CONTEXT, RECIPES, ClientFile, Recipe, Setup, Target
 from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json, echo_text
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import reachable
 from turnbuckle.cli.replaced_file import replace_file
@@ -81,7 +80,7 @@ def clients(
         return fail(error, USAGE_ERROR)
     setup = recipe.make(Target(address, key, relay, agent, context or CONTEXT))
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(_row(recipe, setup))).decode())
+        echo_json(_row(recipe, setup), indented=True)
     elif not write:
         _show(recipe, setup)
     if write:
@@ -94,10 +93,10 @@ def clients(
 def _list(as_json: bool) -> int:
     if as_json:
         rows = [{"name": recipe.name, "title": recipe.title} for recipe in RECIPES.values()]
-        print(msgspec.json.format(msgspec.json.encode(rows)).decode())
+        echo_json(rows, indented=True)
         return OK
     for recipe in RECIPES.values():
-        print(f"{recipe.name:<14} {recipe.title}")
+        echo(f"{recipe.name:<14} {recipe.title}")
     return OK
 
 
@@ -138,11 +137,11 @@ def _new_key(loaded: Loaded, recipe: Recipe) -> str:
 
 def _show(recipe: Recipe, setup: Setup) -> None:
     if setup.file is not None:
-        print(f"# {setup.file.path}" if setup.file.format != "json" else f"// {setup.file.path}")
-        print(setup.file.text.rstrip("\n"))
-        print()
+        echo(f"# {setup.file.path}" if setup.file.format != "json" else f"// {setup.file.path}")
+        echo_text(setup.file.text.rstrip("\n"))
+        echo("")
     for line in setup.shell:
-        print(line)
+        echo(line)
     if setup.note:
         _say(setup.note)
 
@@ -168,7 +167,7 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
         )
     _say(f"{path} is written" + (f"; what was there is in {copy}" if copy is not None else ""))
     for line in setup.shell:
-        print(line)
+        echo(line)
     return OK
 
 
@@ -187,4 +186,4 @@ def _file_row(file: ClientFile) -> dict[str, str]:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    echo_text(text, err=True)
