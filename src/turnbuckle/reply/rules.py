@@ -47,8 +47,8 @@ Rule = Literal[
     "assistant_last",
 ]
 _FORBIDDEN: dict[str, tuple[type, ...]] = {
-    "system": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
-    "user": (CallPart, ResultPart, ReasoningPart, RefusalPart, OpaquePart),
+    "system": (CallPart, ResultPart, ReasoningPart, RefusalPart),
+    "user": (CallPart, ResultPart, ReasoningPart, RefusalPart),
     "assistant": (ResultPart, ImagePart, FilePart),
 }
 
@@ -194,9 +194,13 @@ def _reasoning(case: _Case) -> Iterator[Violation]:
             if not can_return(part, case.rules, case.model, case.quirks):
                 yield Violation("refused_reasoning", index, f"{type(part).__name__} that cannot go back")
                 continue
-            state = part.state if isinstance(part, TextPart | CallPart) else None
-            if state is not None and is_foreign(state, case.rules, case.model):
-                yield Violation("foreign_state", index, f"state of {state.protocol} {state.model}")
+            for piece in (part, *(part.content if isinstance(part, ResultPart) else ())):
+                state = None if isinstance(piece, ReasoningPart | RefusalPart) else piece.state
+                model = "" if isinstance(piece, OpaquePart) else case.model
+                if state is not None and is_foreign(state, case.rules, model):
+                    yield Violation("foreign_state", index, f"state of {state.protocol} {state.model}")
+        if message.state is not None and is_foreign(message.state, case.rules, ""):
+            yield Violation("foreign_state", index, f"state of {message.state.protocol}")
 
 
 def _followers(case: _Case) -> Iterator[Violation]:

@@ -33,6 +33,7 @@ class ImagePart(Struct, frozen=True, tag_field="kind", tag="image"):
     data: str = ""
     media_type: str = ""
     detail: str = ""
+    state: ProviderState | None = None
 
 
 class FilePart(Struct, frozen=True, tag_field="kind", tag="file"):
@@ -43,6 +44,7 @@ class FilePart(Struct, frozen=True, tag_field="kind", tag="file"):
     data: str = ""
     media_type: str = ""
     file_id: str = ""
+    state: ProviderState | None = None
 
 
 class ReasoningPart(Struct, frozen=True, tag_field="kind", tag="reasoning"):
@@ -63,18 +65,23 @@ class CallPart(Struct, frozen=True, tag_field="kind", tag="call"):
     state: ProviderState | None = None
 
 
-class ResultPart(Struct, frozen=True, tag_field="kind", tag="result"):
-    """What a call gave back. `failed` tells the model that it did not work."""
-
-    call_id: str
-    content: tuple[TextPart | ImagePart | FilePart, ...]
-    failed: bool = False
-
-
 class OpaquePart(Struct, frozen=True, tag_field="kind", tag="opaque"):
     """A block that only its provider understands, kept whole and in its place."""
 
     state: ProviderState
+
+
+Shown = TextPart | ImagePart | FilePart | OpaquePart
+"""What a result may hold."""
+
+
+class ResultPart(Struct, frozen=True, tag_field="kind", tag="result"):
+    """What a call gave back. `failed` tells the model that it did not work."""
+
+    call_id: str
+    content: tuple[Shown, ...]
+    failed: bool = False
+    state: ProviderState | None = None
 
 
 Part = TextPart | ImagePart | FilePart | ReasoningPart | RefusalPart | CallPart | ResultPart | OpaquePart
@@ -83,14 +90,32 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 class Message(Struct, frozen=True):
     """One message. `note` marks what the runtime itself wrote to the model, so that nobody takes it
-    for the user's words. `partial` marks an assistant message whose reply was cut."""
+    for the user's words. `partial` marks an assistant message whose reply was cut. `state` is what a client
+    wrote beside the parts, in the words of its protocol."""
 
     role: Role
     parts: tuple[Part, ...]
     note: bool = False
     partial: bool = False
+    state: ProviderState | None = None
+
+
+BORDER = "\n\n"
+"""What stands between two texts of one message where they must be one."""
 
 
 def text_of(parts: tuple[Part, ...]) -> str:
-    """The plain text of some parts, in order, and nothing else."""
+    """The plain text of a reply's parts, in order, and nothing else: its pieces go on where the last one
+    ended."""
     return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+
+def words_of(parts: tuple[Part, ...]) -> str:
+    """The plain text of what a person, a client or a tool said. Each part is a text of its own, so that two
+    of them are never glued."""
+    return BORDER.join(part.text for part in parts if isinstance(part, TextPart) and part.text)
+
+
+def own_data(state: ProviderState | None, protocol: ProtocolName) -> dict[str, Any]:
+    """What one protocol's provider or client said beside something; nothing, if it was another's."""
+    return state.data if state is not None and state.protocol == protocol else {}

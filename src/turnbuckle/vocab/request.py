@@ -5,17 +5,28 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from turnbuckle.vocab.ids import ProtocolName, RouteName
-from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.messages import Message, ProviderState
 from turnbuckle.vocab.quirks import CapField
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model sees it. `parameters` is a JSON schema of an object."""
+    """A tool as the model sees it. `parameters` is a JSON schema of an object. `free_text`: its input is text
+    of any kind, where its protocol knows such tools. `state` is what else its client wrote of it."""
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     strict: bool | None = None
+    free_text: bool = False
+    state: ProviderState | None = None
+
+
+class HostedTool(Struct, frozen=True):
+    """A tool that the provider runs by itself, as the client wrote it. `place` is where in the list it
+    stood."""
+
+    place: int
+    state: ProviderState
 
 
 class NamedTool(Struct, frozen=True):
@@ -48,6 +59,9 @@ class ModelRequest(Struct, frozen=True):
     cap_field: CapField | None = None
     """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names
     for it."""
+    hosted: tuple[HostedTool, ...] = ()
+    headers: dict[str, str] = {}
+    """What the client said in headers, for a provider of its own protocol."""
 
 
 class RunOptions(Struct, frozen=True, omit_defaults=True):
@@ -71,3 +85,6 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     extra: dict[ProtocolName, dict[str, Any]] = {}
     cap_field: CapField | None = None
     """How the caller called its output cap."""
+    hosted: tuple[HostedTool, ...] = ()
+    headers: dict[ProtocolName, dict[str, str]] = {}
+    """Headers of the request that go to providers of the protocol that it was written in."""

@@ -1,39 +1,87 @@
 """Tools that a client brings, as both OpenAI protocols spell them; they differ only in how deep the function
-stands."""
+stands.
+
+Three kinds. A function is run by the client. So is a custom tool, whose input is text of any kind; where a
+protocol does not know such tools it is offered as a function with one text. Any other kind is the provider's
+own, which runs it by itself: it is kept as it came, for a provider of the client's protocol.
+"""
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from turnbuckle.vocab.request import NamedTool, ToolChoice, ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL
+from turnbuckle.wire.field_table import FLAG, Field, FieldTable, Kind, text
 from turnbuckle.wire.fields import Fields
+from turnbuckle.wire.kept import KeptFields
+from turnbuckle.wire.schemas import SOME_TEXT, kind_of, thing
 
 MOST_TOOLS = 1024
 """Eight times what the largest host takes; a list of this size is a mistake."""
+CUSTOM = "custom"
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")  # hosts differ; this is what the most tolerant of them take
 _CHOICES: tuple[ToolChoice, ...] = ("auto", "none", "required")
 
 
-def function_tool(function: Fields, prefix: str = "") -> ToolSpec:
-    """One function, from the object that holds its name. `prefix` goes before it in the name that is
-    offered."""
-    name = prefix + function.need_text("name")
+def _named(function: Fields, field: str) -> str:
+    name = function.need_text(field)
     if not _NAME.fullmatch(name):
         raise function.refused(
-            "name", "must be 1 to 128 letters, digits, underscores, dashes, dots or colons."
+            field, "must be 1 to 128 letters, digits, underscores, dashes, dots or colons."
         )
     if name == FINISH_CALL:
         raise function.refused(
-            "name", f"is {FINISH_CALL}, which this server keeps for itself; choose another name."
+            field, f"is {FINISH_CALL}, which this server keeps for itself; choose another name."
         )
-    parameters = function.kept("parameters")
+    return name
+
+
+def _parameters(function: Fields, field: str) -> dict[str, Any] | None:
+    parameters = function.kept(field)
     if parameters and parameters.get("type", "object") != "object":
-        raise function.refused("parameters", 'must be a JSON schema of "type": "object".')
-    description, strict = function.text("description") or "", function.flag("strict")
+        raise function.refused(field, 'must be a JSON schema of "type": "object".')
+    return parameters
+
+
+NAME = Kind(_named, {"type": "string", "pattern": f"^(?!{FINISH_CALL}$)[A-Za-z0-9_.:-]{{1,128}}$"})
+_PARAMETERS = Kind(_parameters, {"type": "object", "properties": {"type": {"enum": ["object", None]}}})
+FUNCTION = FieldTable(
+    Field("name", NAME, required=True),
+    Field("description", text()),
+    Field("parameters", _PARAMETERS, "A JSON schema of type object."),
+    Field("strict", FLAG),
+)
+CUSTOM_TOOL = FieldTable(Field("name", NAME, required=True), Field("description", text()))
+
+
+def function_tool(function: Fields, prefix: str = "") -> tuple[ToolSpec, dict[str, Any]]:
+    """One function, from the object that holds its name, and what else stands there. `prefix` goes before it
+    in the name that is offered."""
+    given = FUNCTION.read(function)
+    name = prefix + given.values["name"]
+    description, strict = given.get("description", ""), given.get("strict")
+    parameters = given.get("parameters")
     if not parameters:
-        return ToolSpec(name, description, strict=strict)
-    return ToolSpec(name, description, {"type": "object", **parameters}, strict)
+        return ToolSpec(name, description, strict=strict), given.rest
+    return ToolSpec(name, description, {"type": "object", **parameters}, strict), given.rest
+
+
+def custom_tool(tool: Fields) -> tuple[ToolSpec, dict[str, Any]]:
+    """One tool that takes text of any kind, and what else is said of it."""
+    given = CUSTOM_TOOL.read(tool)
+    spec = ToolSpec(given.values["name"], given.get("description", ""), _FREE_TEXT, free_text=True)
+    return spec, given.rest
+
+
+INPUT = "input"
+_FREE_TEXT = {
+    "type": "object",
+    "properties": {INPUT: {"type": "string", "description": "The whole input, as plain text."}},
+    "required": [INPUT],
+}
+"""What a custom tool takes where there are only functions."""
 
 
 def all_different(tools: Iterable[tuple[Fields, ToolSpec]]) -> tuple[ToolSpec, ...]:
@@ -46,30 +94,44 @@ def all_different(tools: Iterable[tuple[Fields, ToolSpec]]) -> tuple[ToolSpec, .
     return tuple(made.values())
 
 
-def tool_choice(body: Fields, tools: tuple[ToolSpec, ...], nested: str = "") -> ToolChoice:
-    """Which tool must be called. `nested` is the field that holds the name's object, where it is not the
-    choice's own.
+def choice_schema(nested: str = "") -> dict[str, Any]:
+    """The schema of a tool choice; `nested` as below."""
+    inner = thing("name", name=SOME_TEXT)
+    named = (
+        thing(f"type {nested}", type=kind_of("function"), **{nested: inner})
+        if nested
+        else thing("type name", type=kind_of("function"), name=SOME_TEXT)
+    )
+    other = thing("type", type={**SOME_TEXT, "not": {"enum": ["function", CUSTOM]}})
+    return {"anyOf": [{"enum": ["auto", "none", "required"]}, named, other]}
+
+
+def tool_choice(
+    body: Fields, tools: tuple[ToolSpec, ...], kept: KeptFields, nested: bool = False, hosted: bool = False
+) -> tuple[ToolChoice, Any]:
+    """Which tool must be called, and a choice that only the provider knows, as it came. `nested`: the name
+    stands in an object of its own, called as the type is. `hosted`: there are tools of the provider's.
 
     What forces a call needs tools to choose from: those of the client, which wants them called."""
     given = body.raw("tool_choice")
     if given is None:
-        return "auto"
+        return "auto", None
     if isinstance(given, str):
         choice = next((known for known in _CHOICES if known == given), None)
         if choice is None:
             raise body.refused(
                 "tool_choice", "must be auto, none, required, or an object that names a function."
             )
-        if choice == "required" and not tools:
+        if choice == "required" and not tools and not hosted:
             raise body.refused("tool_choice", "is required, but there are no tools in the request.")
-        return choice
+        return choice, None
     fields = body.need_inner("tool_choice")
     kind = fields.need_text("type")
-    if kind != "function":
-        what = f"is {kind}, which is not supported; use auto, none, required, or a function."
-        raise fields.refused("type", what, "unsupported_value")
-    holder = fields.need_inner(nested) if nested else fields
+    if kind not in ("function", CUSTOM):
+        kept.name(body, "tool_choice")
+        return "auto", fields.whole()
+    holder = fields.need_inner(kind) if nested else fields
     name = holder.need_text("name")
     if all(tool.name != name for tool in tools):
         raise holder.refused("name", f"is {name[:128]}, which is not among the tools of the request.")
-    return NamedTool(name)
+    return NamedTool(name), None

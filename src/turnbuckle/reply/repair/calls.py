@@ -3,6 +3,8 @@
 import hashlib
 import re
 
+from msgspec.structs import replace
+
 from turnbuckle.reply.repair.history import (
     History,
     Passed,
@@ -182,7 +184,7 @@ def _renamed(message: Message, index: int, names: dict[Seat, str], rules: Histor
         if name is not None and isinstance(part, CallPart):
             parts.append(CallPart(name, part.name, part.arguments, state_once_changed(part, rules)))
         elif name is not None and isinstance(part, ResultPart):
-            parts.append(ResultPart(name, part.content, part.failed))
+            parts.append(replace(part, call_id=name))
         else:
             parts.append(part)
     return with_parts(message, tuple(parts))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.vocab.history_rules import HistoryRules
 from turnbuckle.vocab.messages import CallPart, Message, Part, ResultPart
@@ -142,7 +143,7 @@ def open_messages(messages: History, terms: Terms) -> Iterator[tuple[int, Messag
 
 def with_parts(message: Message, parts: tuple[Part, ...]) -> Message:
     """The same message with other parts."""
-    return Message(message.role, parts, note=message.note, partial=message.partial)
+    return replace(message, parts=parts)
 
 
 def without_seats(messages: History, gone: set[Seat]) -> History:

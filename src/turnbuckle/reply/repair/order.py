@@ -1,7 +1,9 @@
 """Passes over the order of messages: who may speak first, after whom, and last."""
 
+from msgspec.structs import replace
+
 from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages
-from turnbuckle.vocab.messages import Message, Part, TextPart
+from turnbuckle.vocab.messages import Message, Part, ProviderState, TextPart
 
 OPENING = "(The earlier part of this conversation is not shown.)"
 RESULTS_SEEN = "(The results arrived.)"
@@ -66,7 +68,16 @@ def _join(one: Message, other: Message, terms: Terms) -> Message:
     if terms.rules.runs_text_together and not one.partial and _has_text(one) and _has_text(other):
         between = (TextPart("\n\n"),)
     parts = (*one.parts, *between, *other.parts)
-    return Message("assistant", parts, note=one.note and other.note, partial=other.partial)
+    return Message(
+        "assistant", parts, note=one.note and other.note, partial=other.partial, state=_joined(one, other)
+    )
+
+
+def _joined(one: Message, other: Message) -> ProviderState | None:
+    """What was written beside two messages that become one. Of the same field the later one counts."""
+    if one.state is None or other.state is None or one.state.protocol != other.state.protocol:
+        return other.state or one.state
+    return replace(other.state, data={**one.state.data, **other.state.data})
 
 
 def _has_text(message: Message) -> bool:

@@ -1,6 +1,8 @@
 """Passes over the parts of single messages: each part in a message that may hold it, none that a provider
 refuses."""
 
+from msgspec.structs import replace
+
 from turnbuckle.reply.repair.history import History, Passed, Terms, open_messages, with_parts
 from turnbuckle.reply.stand_in import state_once_changed
 from turnbuckle.reply.thoughts import can_return, is_foreign, is_thought
@@ -17,8 +19,9 @@ from turnbuckle.vocab.messages import (
     TextPart,
 )
 
-_PEOPLE_CANNOT = (CallPart, ReasoningPart, RefusalPart, OpaquePart)
+_PEOPLE_CANNOT = (CallPart, ReasoningPart, RefusalPart)
 _MODELS_CANNOT = (ImagePart, FilePart)
+_STATED = (TextPart, CallPart, ImagePart, FilePart, ResultPart)
 
 
 def parts_in_place(messages: History, terms: Terms) -> Passed:
@@ -74,7 +77,7 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
                 continue
             bereft = bereft and not is_thought(part)
             bare = (
-                _stateless(part)
+                _stateless(part, terms)
                 if _has_foreign_state(part, terms)
                 else _unbound(part, terms)
                 if bereft
@@ -86,7 +89,10 @@ def foreign_state(messages: History, terms: Terms) -> Passed:
         same = len(parts) == len(message.parts) and all(
             a is b for a, b in zip(parts, message.parts, strict=True)
         )
-        out.append(message if same else with_parts(message, tuple(parts)))
+        kept = message if same else with_parts(message, tuple(parts))
+        # What a client wrote beside a message is no model's, so that any of its protocol may have it.
+        foreign = kept.state is not None and is_foreign(kept.state, terms.rules, "")
+        out.append(replace(kept, state=None) if foreign else kept)
     return Passed(tuple(out), did)
 
 
@@ -147,25 +153,32 @@ def _trimmed(part: Part, blank_too: bool) -> Part:
     if not blank_too or not isinstance(part, ResultPart):
         return part
     content = tuple(piece for piece in part.content if not _is_empty(piece, blank_too))
-    return part if len(content) == len(part.content) else ResultPart(part.call_id, content, part.failed)
+    return part if len(content) == len(part.content) else replace(part, content=content)
 
 
 def _has_foreign_state(part: Part, terms: Terms) -> bool:
-    if not isinstance(part, TextPart | CallPart) or part.state is None:
+    if isinstance(part, ResultPart) and any(_has_foreign_state(piece, terms) for piece in part.content):
+        return True
+    if isinstance(part, OpaquePart):
+        return is_foreign(part.state, terms.rules, "")
+    if not isinstance(part, _STATED) or part.state is None:
         return False
     return is_foreign(part.state, terms.rules, terms.model)
 
 
-def _stateless(part: Part) -> Part:
-    if isinstance(part, TextPart):
-        return TextPart(part.text)
-    return CallPart(part.id, part.name, part.arguments) if isinstance(part, CallPart) else part
+def _stateless(part: Part, terms: Terms) -> Part:
+    """The part without what only another provider understands, also inside it."""
+    if isinstance(part, ResultPart):
+        pieces = [piece for piece in part.content if not isinstance(piece, OpaquePart)]
+        content = tuple(replace(piece, state=None) for piece in pieces)
+        return replace(part, content=content, state=None)
+    return replace(part, state=None) if isinstance(part, _STATED) else part
 
 
 def _unbound(part: Part, terms: Terms) -> Part:
     if isinstance(part, CallPart):
         return CallPart(part.id, part.name, part.arguments, state_once_changed(part, terms.rules))
-    return _stateless(part)
+    return _stateless(part, terms) if isinstance(part, TextPart) else part
 
 
 def _lost(before: tuple[Part, ...], after: tuple[Part, ...]) -> list[Part]:

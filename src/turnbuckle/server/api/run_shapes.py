@@ -4,58 +4,79 @@ from typing import Any, get_args
 
 from turnbuckle.narrate.told import PartState, RunBegun, Told, UserSaid
 from turnbuckle.narrate.waiting import WaitingOn
-from turnbuckle.server.faces.chat.shapes import (
-    MAYBE_TEXT,
-    MESSAGE,
-    MODEL,
-    SOME_TEXT,
-    TEXT,
-    TOOL,
-    WHOLE,
-    WISHES,
-    kind_of,
-    listed,
-    maybe,
-    thing,
-)
-from turnbuckle.server.http.openapi import Shape, event, reference
+from turnbuckle.server.http.openapi import event
 from turnbuckle.server.streaming.disconnect import SECONDS
 from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited
 from turnbuckle.vocab.origin import CANCEL, DETACH
 from turnbuckle.vocab.outcome import Outcome
-from turnbuckle.wire.openai_chat.input_messages import MOST_MESSAGES
+from turnbuckle.wire.field_table import LONGEST_WORD, Field, FieldTable, Kind, one_of, some_text, text
+from turnbuckle.wire.fields import Fields
+from turnbuckle.wire.openai_chat.message_fields import MESSAGE, MOST_MESSAGES
+from turnbuckle.wire.openai_chat.request_fields import MODEL, SHAPES, WISHES
+from turnbuckle.wire.schemas import (
+    SOME_TEXT,
+    TEXT,
+    WHOLE,
+    Shape,
+    kind_of,
+    listed,
+    maybe,
+    reference,
+    thing,
+)
 
 SESSION_ID = "^[A-Za-z0-9._:-]{1,128}$"
 ON_DISCONNECT = f"^({CANCEL}|{DETACH}|{SECONDS})$"
 
-_SAID: dict[str, Any] = {
-    "input": {
-        "anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)],
-        "description": "The task in plain words, or messages.",
-    },
-    "model": {**MODEL, "default": "agent"},
-    "instructions": {**MAYBE_TEXT, "description": "What the model is told in front of everything."},
-    "on_disconnect": {
-        "type": ["string", "null"],
-        "pattern": ON_DISCONNECT,
-        "description": (
-            "What becomes of the run when its readers leave: cancel, detach, or seconds to come back."
-        ),
-    },
-    "busy": {
-        "enum": ["queue", "steer", "interrupt", "refuse", None],
-        "description": "What becomes of this while another run is under way in the session.",
-    },
-    **WISHES,
-}
-_SESSION = {
-    "type": ["string", "null"],
-    "pattern": SESSION_ID,
-    "description": "The session to go on in; it is made if there is none. Without it the run has its own.",
-}
+
+def _task(body: Fields, name: str) -> list[Any]:
+    """Messages, which are looked at as those of a chat request are."""
+    given = body.raw(name)
+    if isinstance(given, str):
+        return [{"role": "user", "content": body.need_text(name)}]
+    return body.listed(name, MOST_MESSAGES)
+
+
+_INPUT_FIELD = Field(
+    "input",
+    Kind(_task, {"anyOf": [SOME_TEXT, listed(MESSAGE.ref, MOST_MESSAGES, least=1)]}),
+    "The task in plain words, or messages.",
+    "ours",
+    required=True,
+)
+_SESSION_FIELD = Field(
+    "session",
+    Kind(Fields.text, {"type": "string", "pattern": SESSION_ID}),
+    "The session to go on in; it is made if there is none. Without it the run has its own.",
+    "ours",
+)
+_OWN_FIELDS = (
+    _INPUT_FIELD,
+    Field(
+        "model",
+        Kind(some_text(LONGEST_WORD).read, {**MODEL.kind.schema, "default": "agent"}),
+        MODEL.about,
+        "ours",
+    ),
+    Field("instructions", text(), "What the model is told in front of everything.", "ours"),
+    Field(
+        "on_disconnect",
+        Kind(Fields.text, {"type": "string", "pattern": ON_DISCONNECT}),
+        "What becomes of the run when its readers leave: cancel, detach, or seconds to come back.",
+        "ours",
+    ),
+    Field(
+        "busy",
+        one_of("queue", "steer", "interrupt", "refuse"),
+        "What becomes of this while another run is under way in the session.",
+        "ours",
+    ),
+)
+RUN_FIELDS = FieldTable(_SESSION_FIELD, *_OWN_FIELDS)
+"""What a run takes beside the parameters of a chat request."""
 _ABOUT = "The task, or messages as in chat completions, whose other parameters may stand beside it."
-RUN_BODY = Shape("RunBody", thing("input", _ABOUT, session=_SESSION, **_SAID), (MESSAGE, TOOL))
-SESSION_MESSAGE_BODY = Shape("SessionMessageBody", thing("input", _ABOUT, **_SAID), (MESSAGE, TOOL))
+RUN_BODY = Shape("RunBody", FieldTable(_SESSION_FIELD, *_OWN_FIELDS, *WISHES).schema(_ABOUT), SHAPES)
+SESSION_MESSAGE_BODY = Shape("SessionMessageBody", FieldTable(*_OWN_FIELDS, *WISHES).schema(_ABOUT), SHAPES)
 
 _OWN = (RunStarted, UserSpoke, RunEnded)
 _SENT = tuple(kind for kind in get_args(Fact) if kind is not Waited)  # that one is left out of the events

@@ -4,14 +4,13 @@ and get a receipt, answer what it asks, read its drafts and what it wasted.
 The request that begins a run does not wait for it, so a run outlives every connection unless its request says
 otherwise. All that is shown is folded from the journal, like everything else that is read."""
 
-from typing import Any, Literal
-
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.runs import NewRun
+from turnbuckle.server.api.run_shapes import RUN_FIELDS
 from turnbuckle.server.faces.chat.handler import divided
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
@@ -22,26 +21,17 @@ from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.run_view import RunFold, draft_of
 from turnbuckle.service.runs import Decision, RunHandle, RunService
+from turnbuckle.session.facts import Busy
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.origin import DETACH, Origin
+from turnbuckle.wire.fields import Refused, open_body
 from turnbuckle.wire.openai_chat.parse_request import read_chat
 
 SURFACE = "runs"
 LAST_EVENT = "last-event-id"
 _STATUSES = ("running", "completed", "partial", "cancelled", "failed")
-
-
-class NewRunBody(Struct, frozen=True):
-    """`input` is the task, or messages as in chat completions, whose other parameters may stand beside it."""
-
-    input: str | list[dict[str, Any]]
-    model: str = "agent"
-    session: str | None = None
-    instructions: str | None = None
-    on_disconnect: str | None = None
-    busy: Literal["queue", "steer", "interrupt", "refuse"] | None = None
 
 
 class AnswerBody(Struct, frozen=True):
@@ -61,30 +51,31 @@ class RunsApi:
     # One run
 
     async def create(self, exchange: Exchange) -> Answer:
-        body = await exchange.read(NewRunBody)
-        if "session" in exchange.params:
-            body = replace(body, session=exchange.params["session"])  # it is said in the address
-        begun, owner = await self._begin(exchange, body), exchange.caller.owner
+        begun, owner = await self._begin(exchange), exchange.caller.owner
         if self._runs.live(begun.run) is not None:
             self._disconnect.expect(begun.run, begun.origin.on_disconnect)
         line = await self._runs.line(begun, owner)
         return json_answer(line, 202, (*run_headers(begun, owner), ("location", f"/v1/runs/{begun.run}")))
 
-    async def _begin(self, exchange: Exchange, body: NewRunBody) -> RunHandle:
+    async def _begin(self, exchange: Exchange) -> RunHandle:
         owner, runs = exchange.caller.owner, self._runs
-        asked = read_chat(_as_chat(body, await exchange.read(dict[str, Any])))
+        body = _read(await exchange.body())
+        if isinstance(body, Failure):
+            raise refused(body)
+        asked = read_chat(body.chat)
         if isinstance(asked, Failure):
             raise refused(replace(asked, param=asked.param.replace("messages", "input", 1)))
+        named = exchange.params.get("session", body.session)  # it may be said in the address
         chosen = runs.catalog.choose(asked.model)
-        usual = read_policy(body.on_disconnect or "", DETACH, param="on_disconnect")
+        usual = read_policy(body.on_disconnect, DETACH, param="on_disconnect")
         policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
         origin = Origin(SURFACE, asked.model, policy)
         options = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
         told = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
         first = (*(runs.opening if chosen.own_tools else ()), *told)
         busy, key = busy_of(exchange), await request_key(exchange)
-        if body.session is not None:
-            session = session_id(owner, body.session, param="session")
+        if named is not None:
+            session = session_id(owner, named, param="session")
             messages = await runs.client_calls.answers(asked.messages, owner)
             new = NewRun(messages, session, None, owner, options, origin)
             return await runs.begin(new, first=first, busy=body.busy or busy, key=key)
@@ -189,12 +180,31 @@ class RunsApi:
         return run, await self._runs.fold(run)
 
 
-def _as_chat(body: NewRunBody, fields: dict[str, Any]) -> bytes:
-    """The body as a chat request, so that messages, tools and parameters are read in one way everywhere."""
-    fields.pop("input", None)
-    fields["messages"] = (
-        [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
+class _RunAsked(Struct, frozen=True):
+    """The body of a run. `chat` is all that a chat request has, too, as one."""
+
+    chat: bytes
+    session: str | None
+    instructions: str
+    on_disconnect: str
+    busy: Busy | None
+
+
+def _read(body: bytes) -> _RunAsked | Failure:
+    """So that messages, tools and parameters are read in one way everywhere."""
+    try:
+        given = RUN_FIELDS.read(open_body(body))
+    except Refused as wrong:
+        return wrong.failure
+    chat = {
+        **{name: value for name, value in given.rest.items() if name not in ("stream", "messages")},
+        "messages": given.values["input"],
+        "model": given.get("model", "agent"),
+    }
+    return _RunAsked(
+        msgspec.json.encode(chat),
+        given.get("session"),
+        given.get("instructions", ""),
+        given.get("on_disconnect", ""),
+        given.get("busy"),
     )
-    fields["model"] = body.model
-    fields.pop("stream", None)
-    return msgspec.json.encode(fields)

@@ -8,26 +8,27 @@ events names them. Answers are told more strictly than bodies: a field that we a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 import msgspec
 from msgspec import Struct, field
+
+from turnbuckle.wire.schemas import Shape, reference
 
 if TYPE_CHECKING:
     from turnbuckle.server.http.endpoints import Endpoint
 
 VERSION = "3.1.0"
 STREAM = "text/event-stream"
-_PREFIX = "#/components/schemas/"
 _ABOUT = (
     "Every answer has an `x-request-id`, by which the server's log knows it. Errors have the shape of "
     "OpenAI's, and "
     "`x-should-retry: false` wherever the same request could do something twice. `HEAD` works wherever "
     "`GET` does. "
-    "Fields that nobody knows are ignored, null is the same as nothing, and so is an empty header or "
-    "parameter of a "
-    "query, except an `Idempotency-Key`."
+    "Null is the same as nothing, and so is an empty header or parameter of a query, except an "
+    "`Idempotency-Key`. Fields that nobody knows are ignored, but for requests to a model: there they go to "
+    "the provider."
 )
 _TAGS = {
     "chat": (
@@ -43,24 +44,6 @@ _TAGS = {
     "console": "The page for people, and the settings that it shows.",
     "health": "For balancers, supervisors and Prometheus.",
 }
-
-
-class Shape(Struct, frozen=True):
-    """A JSON schema with a name. `parts` and `kinds` are the shapes and types that it points to by name."""
-
-    name: str
-    schema: dict[str, Any]
-    parts: tuple["Shape", ...] = ()
-    kinds: tuple[Any, ...] = ()
-
-    @property
-    def ref(self) -> dict[str, Any]:
-        return reference(self.name)
-
-    def all(self) -> Iterator["Shape"]:
-        yield self
-        for part in self.parts:
-            yield from part.all()
 
 
 Schema = Any
@@ -106,11 +89,6 @@ class Operation(Struct, frozen=True):
         return self.body is not None and self.body_required
 
 
-def reference(name: str) -> dict[str, Any]:
-    """A pointer to a schema of the document."""
-    return {"$ref": f"{_PREFIX}{name}"}
-
-
 def event(data: dict[str, Any], about: str, *, name: Any = None, number: str = "") -> dict[str, Any]:
     """One event of a stream. `data` is the schema of its JSON, `number` says what its id is."""
     fields: dict[str, Any] = {
@@ -146,7 +124,7 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"enum": ["completed", "partial", "cancelled", "failed"]},
     },
     "x-turnbuckle-left-out": {
-        "description": "Types of tools that were not offered to the model.",
+        "description": "What of the request was not passed on, by name.",
         "schema": _TEXT,
     },
     "idempotency-replayed": {
@@ -280,7 +258,7 @@ def _is_type(schema: Schema) -> bool:
 
 
 def _described(kinds: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    return msgspec.json.schema_components(kinds, ref_template=_PREFIX + "{name}")
+    return msgspec.json.schema_components(kinds, ref_template=reference("{name}")["$ref"])
 
 
 def _require_all(components: dict[str, Any], kinds: Iterable[Any]) -> None:

@@ -1,7 +1,8 @@
 """Our request as a Chat Completions body.
 
 The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
-Content that is only text goes as one string, because some servers split a list into several messages.
+Content that a client of this protocol sent as a list goes as that list. Any other content that is only text
+goes as one string, because some servers split a list into several messages.
 """
 
 import hashlib
@@ -12,15 +13,22 @@ from turnbuckle.vocab.messages import (
     FilePart,
     ImagePart,
     Message,
+    OpaquePart,
     Part,
+    ProviderState,
     ReasoningPart,
     RefusalPart,
     ResultPart,
     TextPart,
+    own_data,
     text_of,
+    words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
+
+CUSTOM = "custom"
+"""The type of a tool, and of a call, that takes text of any kind."""
 
 _SHORT_ID = 9
 _RESULTS_SEEN = "I have the results; their pictures follow."
@@ -47,8 +55,8 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     }
     if request.stream and quirks.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.tools or request.hosted:
+        body["tools"] = with_hosted([_tool(tool) for tool in request.tools], request.hosted)
         body["tool_choice"] = _tool_choice(request)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
@@ -61,7 +69,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "response_format": request.response_format,
     }
     body.update({key: value for key, value in optional.items() if value is not None})
-    body.update(request.extra)
+    overlay(body, request.extra)
+    if "tools" in body and request.tool_choice != "auto":
+        body["tool_choice"] = _tool_choice(request)  # finishing a draft goes before any choice
     if request.prefill:
         _go_on_behind(body, quirks)
     return body
@@ -77,22 +87,28 @@ def _go_on_behind(body: dict[str, Any], quirks: Quirks) -> None:
 
 
 def _messages(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
+    beside = _own(message.state)
     match message.role:
         case "system":
-            return [{"role": quirks.system_role, "content": text_of(message.parts), **_speaker(message)}]
+            return [{"role": quirks.system_role, **beside, "content": _content(message.parts, beside)}]
         case "user":
-            return [{"role": "user", "content": _content(message.parts), **_speaker(message)}]
+            return [{"role": "user", **beside, "content": _content(message.parts, beside)}]
         case "assistant":
-            return [_assistant(message, quirks)]
+            return [_assistant(message, beside, quirks)]
         case "tool":
             return _results(message, quirks)
 
 
-def _assistant(message: Message, quirks: Quirks) -> dict[str, Any]:
+def _assistant(message: Message, beside: dict[str, Any], quirks: Quirks) -> dict[str, Any]:
     calls = [part for part in message.parts if isinstance(part, CallPart)]
-    refusals = [part.text for part in message.parts if isinstance(part, RefusalPart)]
-    content = text_of(message.parts) or (None if calls else "")
-    made: dict[str, Any] = {"role": "assistant", "content": content, **_speaker(message)}
+    if _was_listed(beside):
+        said = tuple(part for part in message.parts if isinstance(part, TextPart | RefusalPart | OpaquePart))
+        content: Any = _content(said, beside)
+        refusals = []
+    else:
+        content = text_of(message.parts) or (None if calls else "")
+        refusals = [part.text for part in message.parts if isinstance(part, RefusalPart)]
+    made: dict[str, Any] = {"role": "assistant", **beside, "content": content}
     if refusals:
         made["refusal"] = "".join(refusals)
     _add_reasoning(made, message, bool(calls), quirks)
@@ -101,18 +117,14 @@ def _assistant(message: Message, quirks: Quirks) -> dict[str, Any]:
     return made
 
 
-def _speaker(message: Message) -> dict[str, str]:
-    """The name that a client gave to who speaks (`input_messages.py` keeps it with the text)."""
-    names = [_own_state(part).get("name") for part in message.parts if isinstance(part, TextPart)]
-    return next(({"name": name} for name in names if isinstance(name, str)), {})
-
-
 def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quirks: Quirks) -> None:
     parts = [part for part in message.parts if isinstance(part, ReasoningPart) and not _is_foreign(part)]
-    details = [detail for part in parts for detail in _own_state(part).get("reasoning_details", [])]
+    details = [detail for part in parts for detail in _own(part.state).get("reasoning_details", [])]
     if details:
         made["reasoning_details"] = details
     field = quirks.reasoning_field
+    if not field:  # nothing is known of this host: as the client spelled it
+        made.update((name, part.text) for part in parts for name in _own(part.state).get("spelled", ()))
     if field in ("reasoning_content", "reasoning"):
         text = "".join(part.text for part in parts)
         if text or (has_calls and quirks.reasoning_with_calls):
@@ -120,83 +132,126 @@ def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quir
 
 
 def _call(call: CallPart, quirks: Quirks, *, first: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        **_own_state(call),
-        "id": _call_id(call.id, quirks),
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments.strip() or "{}"},
-    }
+    state = _own(call.state)
+    made: dict[str, Any] = {**state, "id": _call_id(call.id, quirks)}
+    if state.get("type") == CUSTOM:
+        made["custom"] = {"name": call.name, "input": call.arguments}
+        return made
+    made["type"] = "function"
+    made["function"] = {"name": call.name, "arguments": call.arguments.strip() or "{}"}
     if quirks.signature_fallback and first and "extra_content" not in made:
         made["extra_content"] = {"google": {"thought_signature": _NO_SIGNATURE}}
     return made
 
 
 def _results(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
-    """One tool message per result. This wire takes only text there, so pictures follow as the user's."""
+    """One tool message per result. This wire takes only text there, so pictures follow as the user's, unless
+    a client of this protocol has put them there itself."""
     made: list[dict[str, Any]] = []
     shown: list[Part] = []
     for part in message.parts:
         if isinstance(part, ResultPart):
+            beside = _own(part.state)
+            if _was_listed(beside):
+                content: Any = _content(part.content, beside)
+            else:
+                content = words_of(part.content)
+                shown.extend(item for item in part.content if not isinstance(item, TextPart))
             call_id = _call_id(part.call_id, quirks)
-            made.append({"role": "tool", "tool_call_id": call_id, "content": text_of(part.content)})
-            shown.extend(item for item in part.content if not isinstance(item, TextPart))
+            made.append({"role": "tool", "tool_call_id": call_id, **beside, "content": content})
     if shown and not quirks.text_after_tools:
         made.append({"role": "assistant", "content": _RESULTS_SEEN})
     if shown:
-        made.append({"role": "user", "content": _content(tuple(shown))})
+        made.append({"role": "user", "content": _content(tuple(shown), {})})
     return made
 
 
-def _content(parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, TextPart) for part in parts):
-        return text_of(parts)
+def _content(parts: tuple[Part, ...], beside: dict[str, Any]) -> str | list[dict[str, Any]]:
+    if not _was_listed(beside) and all(isinstance(part, TextPart) for part in parts):
+        return words_of(parts)
     return [made for part in parts if (made := _content_part(part)) is not None]
+
+
+def _was_listed(beside: dict[str, Any]) -> bool:
+    """Whether the client sent the content as a list of parts."""
+    return isinstance(beside.get("content"), list)
 
 
 def _content_part(part: Part) -> dict[str, Any] | None:
     match part:
-        case TextPart(text):
-            return {"type": "text", "text": text}
-        case ImagePart(url, data, media_type, detail):
+        case TextPart(text, state):
+            return {"type": "text", "text": text, **_own(state)}
+        case RefusalPart(text):
+            return {"type": "refusal", "refusal": text}
+        case OpaquePart(state):
+            return _own(state) or None
+        case ImagePart(url, data, media_type, detail, state):
+            beside = _own(state)
             image = {"url": url or f"data:{media_type or 'image/png'};base64,{data}"}
-            return {"type": "image_url", "image_url": {**image, "detail": detail} if detail else image}
-        case FilePart(name, url, data, media_type, file_id):
+            image |= {"detail": detail} if detail else {}
+            return {"type": "image_url", **beside, "image_url": {**image, **beside.get("image_url", {})}}
+        case FilePart(name, url, data, media_type, file_id, state):
+            beside = _own(state)
             if file_id:
-                return {"type": "file", "file": {"file_id": file_id}}
+                named = {"filename": name} if name else {}
+                return {"type": "file", "file": {"file_id": file_id, **named}, **beside}
             if (
                 url and not data
             ):  # this wire takes no file by its address, but the model may have a tool for it
                 return {"type": "text", "text": f"{name}: {url}" if name else url}
             address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
-            return {"type": "file", "file": {"filename": name, "file_data": address}}
+            return {"type": "file", "file": {"filename": name, "file_data": address}, **beside}
         case _:
             return None
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    function: dict[str, Any] = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    }
+    beside = _own(tool.state)
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    if is_custom(tool, beside):
+        return {**beside, "type": CUSTOM, CUSTOM: {**function, **beside.get(CUSTOM, {})}}
+    function["parameters"] = tool.parameters
     if tool.strict is not None:
         function["strict"] = tool.strict
-    return {"type": "function", "function": function}
+    return {"type": "function", **beside, "function": {**function, **beside.get("function", {})}}
+
+
+def is_custom(tool: ToolSpec, beside: dict[str, Any]) -> bool:
+    """Whether it is offered as a tool that takes any text: only to where it was brought from."""
+    return tool.free_text and beside.get("type") == CUSTOM
+
+
+def with_hosted(tools: list[dict[str, Any]], hosted: tuple[HostedTool, ...]) -> list[dict[str, Any]]:
+    """The tools, with those of the provider's own where the client had put them."""
+    for tool in hosted:
+        tools.insert(tool.place, tool.state.data)
+    return tools
+
+
+def overlay(body: dict[str, Any], extra: dict[str, Any]) -> None:
+    """Put what only this protocol knows into a body. Objects are joined, since we may own a part of one."""
+    for key, value in extra.items():
+        ours = body.get(key)
+        body[key] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
 
 
 def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
     choice = request.tool_choice
-    if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": choice.name}}
-    return choice
+    if not isinstance(choice, NamedTool):
+        return choice
+    named = [tool for tool in request.tools if tool.name == choice.name]
+    kind = CUSTOM if any(is_custom(tool, _own(tool.state)) for tool in named) else "function"
+    return {"type": kind, kind: {"name": choice.name}}
 
 
-def _is_foreign(part: CallPart | ReasoningPart | TextPart) -> bool:
+def _is_foreign(part: ReasoningPart) -> bool:
     return part.state is not None and part.state.protocol != "openai_chat"
 
 
-def _own_state(part: CallPart | ReasoningPart | TextPart) -> dict[str, Any]:
-    return {} if part.state is None or _is_foreign(part) else part.state.data
+def _own(state: ProviderState | None) -> dict[str, Any]:
+    return own_data(state, "openai_chat")
 
 
 def _call_id(call_id: str, quirks: Quirks) -> str:

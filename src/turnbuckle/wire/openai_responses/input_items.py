@@ -18,11 +18,10 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.vocab.messages import (
     CallPart,
-    FilePart,
-    ImagePart,
     Message,
     OpaquePart,
     Part,
@@ -31,45 +30,47 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     Role,
+    Shown,
     TextPart,
 )
 from turnbuckle.wire.fields import Fields, Refused, Room
+from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.media import document, picture
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.item_fields import (
+    INPUT_FILE,
+    INPUT_IMAGE,
+    INPUT_TEXT,
+    LONGEST_ID,
+    LONGEST_NAME,
+    MESSAGE,
+    MOST_ITEMS,
+    MOST_NOTES,
+    OUTPUT,
+    OUTPUTS,
+    PARTS,
+    TEXTS,
+)
 from turnbuckle.wire.openai_responses.parts import thoughts
 from turnbuckle.wire.openai_responses.shapes import OWN_LABEL
 from turnbuckle.wire.payload import Unreadable
 
-MOST_ITEMS = 30_000
-"""Some ten times the longest histories that agents keep; the limit of the body is met first."""
-MOST_NOTES = 2_000
-"""Annotations of one text, or parts of one reasoning."""
-
 Stored = Mapping[str, dict[str, Any]]
 """Items that were kept earlier, by their ids."""
 
-_LONGEST_ID = 8_192  # some hosts put a signature into the id of a call
-_LONGEST_NAME = 256
 _ROLES: dict[str, Role] = {
     "user": "user",
     "system": "system",
     "developer": "system",
     "assistant": "assistant",
 }
-_TEXTS = ("input_text", "output_text", "text")
 _KNOWN_PARTS: dict[Role, tuple[str, ...]] = {
     "user": ("input_text", "input_image", "input_file"),
     "tool": ("input_text", "input_image", "input_file"),
     "system": ("input_text",),
     "assistant": ("output_text", "refusal"),
 }
-OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _PLAIN = frozenset({"type", "status"})  # what an item that no provider made has, too
-UNSUPPORTED = {
-    "additional_tools": "offer all tools in the request's own tools",
-    "configuration_update": "set it in the request itself",
-    "compaction_trigger": "nothing is compacted here on request",
-}
 
 
 class _Reference(Struct, gc=False):
@@ -97,10 +98,12 @@ def references(body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def read_input(body: Fields, stem: str, stored: Stored) -> tuple[tuple[Message, ...], list[dict[str, Any]]]:
+def read_input(
+    body: Fields, stem: str, stored: Stored, kept: KeptFields
+) -> tuple[tuple[Message, ...], list[dict[str, Any]]]:
     """The history that the input is, and its items as they are to be listed. Raises `Refused`."""
     given = body.raw("input")
-    conversation = _Conversation(stem, stored)
+    conversation = _Conversation(stem, stored, kept)
     if isinstance(given, str):
         body.need_text("input")
         conversation.take(Fields({"role": "user", "content": given}, "input"))
@@ -113,7 +116,8 @@ def read_input(body: Fields, stem: str, stored: Stored) -> tuple[tuple[Message, 
 
 
 class _Conversation:
-    def __init__(self, stem: str, stored: Stored) -> None:
+    def __init__(self, stem: str, stored: Stored, kept: KeptFields) -> None:
+        self._kept = kept
         self.made: list[Message] = []
         self.items: list[dict[str, Any]] = []
         self._stem = f"{stem}_" if stem else ""
@@ -141,10 +145,8 @@ class _Conversation:
             self._keep(item)
         elif kind == "mcp_call" and item.raw("server_label") == OWN_LABEL:
             self._ran(item)
-        elif kind in UNSUPPORTED:
-            what = f"is {kind}, which is not supported: {UNSUPPORTED[kind]}."
-            raise item.refused("type", what, "unsupported_value")
         else:
+            self._kept.name(item, kind[:64])
             self._say(OpaquePart(_state(item.whole())))
             self._keep(item)
 
@@ -158,7 +160,7 @@ class _Conversation:
             self._results = []
 
     def _resolved(self, item: Fields) -> Fields:
-        item_id = item.need_text("id", most=_LONGEST_ID)
+        item_id = item.need_text("id", most=LONGEST_ID)
         found = self._stored.get(item_id)
         if found is None:
             what = f"is {item_id[:128]}, an item that is not kept here; send the item itself."
@@ -179,29 +181,60 @@ class _Conversation:
             self._say(*(_spoken(part, frame) for part in content))
         else:
             self.end_turn()
-            self.made.append(Message(role, tuple(_shown(part, role) for part in content)))
+            parts = tuple(self._shown(part, role) for part in content)
+            self.made.append(Message(role, parts, state=self._beside(item, said_as)))
         self._keep(item, status="completed", content=[_listed(part, role) for part in content])
 
     def _result(self, item: Fields) -> None:
-        call_id = item.need_text("call_id", most=_LONGEST_ID)
+        call_id = item.need_text("call_id", most=LONGEST_ID)
         if not item.has("output"):
             raise item.missing("output")
-        parts = [_shown(part, "tool") for part in _content(item, "output", "tool", self._room)]
+        parts = [self._shown(part, "tool") for part in _content(item, "output", "tool", self._room)]
         if self._said:
             self.end_turn()
         shown = tuple(part for part in parts if not isinstance(part, TextPart) or part.text)
-        self._results.append(ResultPart(call_id, shown))
+        beside = {name: value for name, value in OUTPUT.read(item).rest.items() if value is not None}
+        if isinstance(item.raw("output"), list):
+            beside["output"] = []
+        named = {name: value for name, value in beside.items() if name != "output"}
+        self._results.append(ResultPart(call_id, shown, state=self._kept.state(beside, item, named)))
         self._keep(item, status="completed")
 
     def _ran(self, item: Fields) -> None:
         """A call that was run here, and what it gave, as we told it in an earlier response."""
-        call_id = item.need_text("id", most=_LONGEST_ID)
-        name = item.need_text("name", most=_LONGEST_NAME)
+        call_id = item.need_text("id", most=LONGEST_ID)
+        name = item.need_text("name", most=LONGEST_NAME)
         output = item.text("output") or ""
         self._say(CallPart(call_id, name, item.text("arguments") or "{}"))
         self.end_turn()
         self._results.append(ResultPart(call_id, (TextPart(output),) if output else (), item.has("error")))
         self._keep(item, status="completed")
+
+    def _beside(self, item: Fields, role: str) -> ProviderState:
+        """What was written beside the parts, as whom it was said, and that they stood in a list. There is
+        always something, since what came as an item goes back as one."""
+        rest = {name: value for name, value in MESSAGE.read(item).rest.items() if value is not None}
+        for name in rest:
+            self._kept.name(item, name)
+        listed: dict[str, Any] = {"content": []} if isinstance(item.raw("content"), list) else {}
+        return _state({**rest, "role": role, **listed})
+
+    def _shown(self, part: Fields, role: Role) -> Shown:
+        kind = part.need_text("type")
+        if kind in TEXTS:
+            given = INPUT_TEXT.read(part)
+            return TextPart(given.values["text"], self._kept.state(given.rest, part))
+        if kind == "input_image" and kind in _KNOWN_PARTS[role] and not part.has("file_id"):
+            given = INPUT_IMAGE.read(part)
+            shown = picture(part, "image_url", given.get("detail"))
+            return replace(shown, state=self._kept.state(given.rest, part))
+        if kind == "input_file" and kind in _KNOWN_PARTS[role]:
+            given = INPUT_FILE.read(part)
+            return replace(document(part, url="file_url"), state=self._kept.state(given.rest, part))
+        if kind in PARTS and not part.has("file_id"):
+            raise _unsupported(part, kind, role)
+        self._kept.name(part, kind[:64])
+        return OpaquePart(_state(part.whole()))
 
     def _say(self, *parts: Part) -> None:
         if self._results:
@@ -216,7 +249,7 @@ class _Conversation:
         told = item.whole()
         kind = told.get("type", "message")
         stem = "msg" if kind == "message" else "item"
-        item_id = item.text("id", most=_LONGEST_ID) or f"{stem}_{self._stem}{len(self.items)}"
+        item_id = item.text("id", most=LONGEST_ID) or f"{stem}_{self._stem}{len(self.items)}"
         made = {**told, "type": kind, "id": item_id, **changed}
         if status:
             made.setdefault("status", status)
@@ -242,21 +275,6 @@ def _content(item: Fields, name: str, role: Role, room: Room) -> list[Fields]:
     return room.objects(item, name)
 
 
-def _shown(part: Fields, role: Role) -> TextPart | ImagePart | FilePart:
-    kind = part.need_text("type")
-    if kind in _TEXTS:
-        return TextPart(_text(part))
-    if kind == "input_image" and kind in _KNOWN_PARTS[role]:
-        if part.has("file_id"):
-            raise part.refused(
-                "file_id", "is not supported for pictures; send image_url.", "unsupported_parameter"
-            )
-        return picture(part, "image_url", part.text("detail", most=_LONGEST_NAME))
-    if kind == "input_file" and kind in _KNOWN_PARTS[role]:
-        return document(part, url="file_url")
-    raise _unsupported(part, kind, role)
-
-
 def _spoken(part: Fields, frame: dict[str, Any]) -> Part:
     """A part of an assistant's message; `frame` is what a provider said of the item around it."""
     kind = part.need_text("type")
@@ -265,8 +283,10 @@ def _spoken(part: Fields, frame: dict[str, Any]) -> Part:
         if refusal is None:
             raise part.missing("refusal")
         return RefusalPart(refusal)
-    if kind not in _TEXTS:
+    if kind in PARTS and kind not in TEXTS:
         raise _unsupported(part, kind, "assistant")
+    if kind not in TEXTS:
+        return OpaquePart(_state(part.whole()))
     annotations = [note.whole() for note in part.objects("annotations", MOST_NOTES)]
     state = {**frame, "annotations": annotations} if annotations else frame
     return TextPart(_text(part), _state(state) if state.keys() - _PLAIN else None)
@@ -281,7 +301,7 @@ def _text(part: Fields) -> str:
 
 def _listed(part: Fields, role: Role) -> dict[str, Any]:
     told = part.whole()
-    if told["type"] not in _TEXTS:
+    if told["type"] not in TEXTS:
         return told
     made = {**told, "type": _KNOWN_PARTS[role][0]}
     return {"annotations": [], **made} if role == "assistant" else made
@@ -296,8 +316,8 @@ def _unsupported(part: Fields, kind: str, role: Role) -> Refused:
 
 
 def _call(item: Fields, kind: str) -> CallPart:
-    call_id = item.need_text("call_id", most=_LONGEST_ID)
-    name = item.need_text("name", most=_LONGEST_NAME)
+    call_id = item.need_text("call_id", most=LONGEST_ID)
+    name = item.need_text("name", most=LONGEST_NAME)
     field = CALLS[kind]
     arguments = item.text(field)
     if arguments is None:

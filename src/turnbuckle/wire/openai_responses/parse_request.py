@@ -1,41 +1,44 @@
 """What a client asks by a Responses body.
 
-Three kinds of fields are taken. Those that we understand become messages and wishes. Those that only a
-provider knows, and that change what it answers, are checked and ride in `wishes.extra` to providers of this
-protocol. Those that change nothing in the answer end here. What would give another answer than the client
-asked for, because we cannot do it, is refused by its name. Fields that nobody knows are ignored, as clients
-expect.
+`request_fields.py` has every field with what becomes of it. Those that we understand become messages and
+wishes. All others ride in `wishes.extra` to providers of this protocol, as they came: those that only a
+provider knows, and those that nobody here has heard of. What would give another answer than the client asked
+for, because we cannot do it, is refused by its name.
 
 The response repeats much of the request. `echo` is that part, with what the API puts where the client said
 nothing; sampling stays null then, because each provider has a default of its own.
 """
 
-from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.messages import Message, TextPart
-from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
-from turnbuckle.wire.client_tools import MOST_TOOLS, all_different, function_tool, tool_choice
+from turnbuckle.vocab.request import HostedTool, NamedTool, RunOptions, ToolSpec
+from turnbuckle.wire.client_tools import (
+    CUSTOM,
+    MOST_TOOLS,
+    all_different,
+    custom_tool,
+    function_tool,
+    tool_choice,
+)
+from turnbuckle.wire.field_table import LONGEST_WORD, FieldValues
 from turnbuckle.wire.fields import Fields, Refused, open_body
+from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.openai_responses.input_items import Stored, read_input
+from turnbuckle.wire.openai_responses.request_fields import RESPONSE_FIELDS
 
-_LONGEST_WORD = 512
-_MOST_LABELS, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512  # what the API itself allows
-_MOST_INCLUDED = 64
-_UNSUPPORTED = {
-    "prompt": "no prompts are kept here; send instructions and input",
-    "moderation": "nothing is moderated here",
-    "context_management": "nothing is compacted here",
-}
+PROTOCOL: ProtocolName = "openai_responses"
 
 
 class ResponsesAsked(Struct, frozen=True):
     """One request. `messages` have the instructions in front; `behind` puts earlier turns between the two.
-    `max_tool_calls` bounds the calls of our own tools. `left_out` are types of tools that were not taken
-    over."""
+    `max_tool_calls` bounds the calls of our own tools. `only_here` names what only providers of this protocol
+    take, and `unknown` the fields among it that nobody here knows."""
 
     model: str
     messages: tuple[Message, ...]
@@ -50,7 +53,8 @@ class ResponsesAsked(Struct, frozen=True):
     echo: dict[str, Any]
     input_items: list[dict[str, Any]]
     max_tool_calls: int | None = None
-    left_out: tuple[str, ...] = ()
+    only_here: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def fresh(self) -> tuple[Message, ...]:
@@ -63,48 +67,41 @@ class ResponsesAsked(Struct, frozen=True):
         return (*self.messages[: bool(self.instructions)], *earlier, *self.fresh)
 
 
-def read_response(
-    body: bytes, *, stem: str = "", stored: Stored | None = None, without: Collection[str] = ()
-) -> ResponsesAsked | Failure:
+def read_response(body: bytes, *, stem: str = "", stored: Stored | None = None) -> ResponsesAsked | Failure:
     """The request, or why it is none. Never raises, whatever the bytes.
 
     `stem` makes the ids of items that have none. `stored` are the items that the input only names
-    (`references` says which). `without` are types of tools that may be left out instead of refused: an offer
-    is no order."""
+    (`references` says which)."""
     try:
-        return _read(open_body(body), stem, stored or {}, without)
+        return _read(open_body(body), stem, stored or {})
     except Refused as refused:
         return refused.failure
 
 
-def _read(body: Fields, stem: str, stored: Stored, without: Collection[str]) -> ResponsesAsked:
-    model = body.need_text("model", most=_LONGEST_WORD)
-    for name, instead in _UNSUPPORTED.items():
-        if body.has(name) and body.raw(name) != []:
-            raise body.refused(name, f"is not supported: {instead}.", "unsupported_parameter")
-    _look_at_harmless(body)
-    instructions = body.text("instructions") or ""
-    previous, conversation = _goes_on_with(body)
-    given, items = read_input(body, stem, stored)
-    if not given and not previous and not conversation:
+def _read(body: Fields, stem: str, stored: Stored) -> ResponsesAsked:
+    given = RESPONSE_FIELDS.read(body)
+    kept = KeptFields(PROTOCOL)
+    instructions = given.get("instructions", "")
+    previous, conversation = _goes_on_with(body, given)
+    messages, items = read_input(body, stem, stored, kept)
+    if not messages and not previous and not conversation and not body.has("prompt"):
         if not body.has("input"):
             raise body.missing("input")
         raise body.refused("input", "is empty; at least one item is needed.", "array_below_min_length")
-    tools, left_out = _tools(body, without)
-    wishes = _wishes(body, tools)
-    store, background = body.flag("store") is not False, bool(body.flag("background"))
+    wishes = _wishes(body, given, kept)
+    store, background = given.get("store") is not False, bool(given.get("background"))
     if background and not store:
         raise body.refused(
             "background", "needs store to be true: a response that is not kept cannot be fetched later."
         )
     told = (Message("system", (TextPart(instructions),)),) if instructions else ()
-    metadata = _metadata(body)
+    metadata = given.get("metadata", {})
     return ResponsesAsked(
-        model,
-        (*told, *given),
+        given.values["model"],
+        (*told, *messages),
         instructions,
         wishes,
-        bool(body.flag("stream")),
+        bool(given.get("stream")),
         store,
         background,
         previous,
@@ -112,101 +109,80 @@ def _read(body: Fields, stem: str, stored: Stored, without: Collection[str]) -> 
         metadata,
         _echo(body, wishes, metadata, conversation),
         items,
-        body.count("max_tool_calls", 1),
-        left_out,
+        given.get("max_tool_calls"),
+        kept.names,
+        tuple(given.rest),
     )
 
 
-def _look_at_harmless(body: Fields) -> None:
-    """These change nothing in the answer; they are looked at so that a mistake in them is told."""
-    body.texts("include", _MOST_INCLUDED)
-    body.inner("stream_options")
-    caching = body.inner("prompt_cache_options")
-    if caching and caching.flag("prewarm"):
-        raise caching.refused(
-            "prewarm", "is not supported: every request is answered.", "unsupported_parameter"
-        )
-
-
-def _goes_on_with(body: Fields) -> tuple[str, str]:
-    previous = body.text("previous_response_id", most=_LONGEST_WORD) or ""
-    if isinstance(body.raw("conversation"), dict):
-        conversation = body.need_inner("conversation").need_text("id", most=_LONGEST_WORD)
-    else:
-        conversation = body.text("conversation", most=_LONGEST_WORD) or ""
+def _goes_on_with(body: Fields, given: FieldValues) -> tuple[str, str]:
+    previous, conversation = given.get("previous_response_id", ""), given.get("conversation", "")
     if previous and conversation:
         what = "cannot be used together with conversation: each names what the request goes on with."
         raise body.refused("previous_response_id", what, "mutually_exclusive_parameters")
     return previous, conversation
 
 
-def _metadata(body: Fields) -> dict[str, str]:
-    given = body.inner("metadata")
-    if given is None:
-        return {}
-    if len(given.names()) > _MOST_LABELS:
-        raise body.refused("metadata", f"has more than {_MOST_LABELS} keys.", "object_above_max_properties")
-    made: dict[str, str] = {}
-    for key in given.names():
-        if len(key) > _LONGEST_KEY:
-            raise body.refused("metadata", f"has a key of more than {_LONGEST_KEY} characters.")
-        value = given.text(key, most=_LONGEST_VALUE)
-        if value is not None:
-            made[key] = value
-    return made
-
-
 # Wishes
 
 
-def _wishes(body: Fields, tools: tuple[ToolSpec, ...]) -> RunOptions:
-    reasoning = body.inner("reasoning")
-    extra = _extra(body)
+def _wishes(body: Fields, given: FieldValues, kept: KeptFields) -> RunOptions:
+    tools, hosted = _tools(body, kept)
+    choice, own_choice = tool_choice(body, tools, kept, hosted=bool(hosted))
+    extra = RESPONSE_FIELDS.passed(body, given)
+    for name, value in extra.items():
+        if value is not None:
+            kept.name(body, name)
+    if own_choice is not None:
+        extra["tool_choice"] = own_choice
+    reasoning, text = given.get("reasoning"), given.get("text")
     return RunOptions(
+        **RESPONSE_FIELDS.options(given),
         tools=tools,
-        tool_choice=tool_choice(body, tools),
-        max_output_tokens=body.count("max_output_tokens", 1),
-        temperature=body.number("temperature", 0, 2),
-        top_p=body.number("top_p", 0, 1),
-        effort=(reasoning and reasoning.text("effort", most=_LONGEST_WORD)) or None,
-        response_format=_response_format(body),
-        parallel_calls=body.flag("parallel_tool_calls"),
-        extra={"openai_responses": extra} if extra else {},
+        tool_choice=choice,
+        effort=(reasoning and reasoning.get("effort")) or None,
+        response_format=text.get("format") if text else None,
+        extra={PROTOCOL: extra} if extra else {},
+        hosted=hosted,
     )
 
 
-def _tools(body: Fields, without: Collection[str]) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[HostedTool, ...]]:
     """All functions. Those of a namespace are offered under its name and theirs, since other protocols know
     none."""
     made: list[tuple[Fields, ToolSpec]] = []
-    left_out: list[str] = []
+    hosted: list[HostedTool] = []
+    place = 0
     for tool in body.objects("tools", MOST_TOOLS):
         kind = tool.need_text("type")
-        if kind == "function":
-            made.append((tool, _function(tool)))
+        if kind in ("function", CUSTOM):
+            made.append((tool, _own_tool(tool, kind, kept)))
         elif kind == "namespace":
-            group = tool.need_text("name", most=_LONGEST_WORD)
-            for inner in tool.objects("tools", MOST_TOOLS - len(made)):
-                if (inner_kind := inner.need_text("type")) != "function":
-                    raise _no_function(inner, inner_kind)
-                made.append((inner, _function(inner, _grouped_name(group, ""))))
-        elif kind in without:
-            left_out.append(kind)
+            group = tool.need_text("name", most=LONGEST_WORD)
+            inside = tool.objects("tools", MOST_TOOLS - len(made))
+            for inner in inside:
+                inner_kind = inner.need_text("type")
+                if inner_kind not in ("function", CUSTOM):
+                    what = f"is {inner_kind[:64]!r}; in a namespace only functions can be offered."
+                    raise inner.refused("type", what, "unsupported_value")
+                made.append((inner, _own_tool(inner, inner_kind, kept, _grouped_name(group, ""))))
+            place += len(inside) - 1
         else:
-            raise _no_function(tool, kind)
-    return all_different(made), tuple(dict.fromkeys(left_out))
+            kept.name(body, f"tools.{kind[:64]}")
+            hosted.append(HostedTool(place, kept.sure(tool.whole())))
+        place += 1
+    return all_different(made), tuple(hosted)
 
 
-def _function(tool: Fields, prefix: str = "") -> ToolSpec:
+def _own_tool(tool: Fields, kind: str, kept: KeptFields, prefix: str = "") -> ToolSpec:
+    """A tool that the client runs. What else is said of it stays with it."""
     callers = tool.texts("allowed_callers", MOST_TOOLS)
     if callers and "direct" not in callers:
         raise tool.refused("allowed_callers", "must hold direct: nothing else calls tools here.")
-    return function_tool(tool, prefix)
-
-
-def _no_function(tool: Fields, kind: str) -> Refused:
-    what = f"is {kind[:64]!r}; only functions can be offered, which the client runs itself."
-    return tool.refused("type", what, "unsupported_value")
+    spec, rest = function_tool(tool, prefix) if kind == "function" else custom_tool(tool)
+    if kind == CUSTOM:
+        return replace(spec, name=prefix + spec.name, state=kept.sure(rest))  # its type is in it
+    return replace(spec, state=kept.state({name: rest[name] for name in rest if name != "type"}, tool))
 
 
 def _grouped_name(group: str, name: str) -> str:
@@ -220,70 +196,6 @@ def grouped(tools: Any) -> dict[str, tuple[str, str]]:
     groups = [tool for tool in tools or () if tool["type"] == "namespace"]
     homes = [(group["name"], inner["name"]) for group in groups for inner in group.get("tools") or ()]
     return {_grouped_name(*home): home for home in homes}
-
-
-def _response_format(body: Fields) -> dict[str, Any] | None:
-    """In the spelling of Chat Completions, from which requests are built for every protocol; plain text is no
-    wish."""
-    text = body.inner("text")
-    wanted = text.inner("format") if text else None
-    if wanted is None:
-        return None
-    kind = wanted.need_text("type")
-    match kind:
-        case "text":
-            return None
-        case "json_object":
-            return wanted.whole()
-        case "json_schema":
-            wanted.need_text("name", most=_LONGEST_WORD)
-            wanted.need_inner("schema")
-            wanted.flag("strict")
-            return {"type": kind, "json_schema": wanted.whole("type")}
-    what = f"is {kind[:64]!r}; supported are text, json_object and json_schema."
-    raise wanted.refused("type", what, "unsupported_value")
-
-
-def _extra(body: Fields) -> dict[str, Any]:
-    found = {name: read(body, name) for name, read in _PASSED_ON.items()}
-    return {name: value for name, value in found.items() if value}
-
-
-def _word(body: Fields, name: str) -> str | None:
-    return body.text(name, most=_LONGEST_WORD)
-
-
-def _reasoning(body: Fields, name: str) -> dict[str, Any] | None:
-    """All but the effort, which is a wish of its own: it may be lowered if thinking uses up the room."""
-    reasoning = body.inner(name)
-    return reasoning.whole("effort") if reasoning else None
-
-
-def _verbosity(body: Fields, name: str) -> dict[str, Any] | None:
-    text = body.inner(name)
-    verbosity = text.text("verbosity", most=_LONGEST_WORD) if text else None
-    return {"verbosity": verbosity} if verbosity else None
-
-
-def _truncation(body: Fields, name: str) -> str | None:
-    """What a provider does where nothing is said needs no saying."""
-    wanted = _word(body, name)
-    if wanted not in (None, "auto", "disabled"):
-        raise body.refused(name, "must be auto or disabled.")
-    return wanted if wanted == "auto" else None
-
-
-_PASSED_ON: dict[str, Callable[[Fields, str], Any]] = {
-    "reasoning": _reasoning,
-    "text": _verbosity,
-    "truncation": _truncation,
-    "service_tier": _word,
-    "prompt_cache_key": _word,
-    "prompt_cache_retention": _word,
-    "safety_identifier": _word,
-    "image": Fields.kept,
-    "access_programs": Fields.kept,
-}
 
 
 # What the response repeats
@@ -310,7 +222,7 @@ def _echo(body: Fields, wishes: RunOptions, metadata: dict[str, str], conversati
         "store": body.raw("store") is not False,
         "background": bool(body.raw("background")),
         "top_logprobs": body.count("top_logprobs", 0, 20) or 0,
-        "user": body.text("user", most=_LONGEST_WORD),
+        "user": body.text("user", most=LONGEST_WORD),
         "prompt_cache_key": body.raw("prompt_cache_key"),
         "safety_identifier": body.raw("safety_identifier"),
     }

@@ -3,7 +3,8 @@
 The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
 Items that this provider made go back as they came: reasoning whole and in its place, messages and calls with
 their ids. Ids are left out where another model made the item, because the provider would look for the
-reasoning that belongs to it.
+reasoning that belongs to it. What a client of this protocol sent as an item goes as that item; any other
+system message at the beginning is the instructions.
 
 Reasoning summaries are not asked for: accounts that may not see them have the whole request refused. A route
 that wants them says so in `extra`.
@@ -23,13 +24,15 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     TextPart,
-    text_of,
+    own_data,
+    words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_responses.frames import CALLS
 
 _CUSTOM = "custom_tool_call"
+_ENCRYPTED = "reasoning.encrypted_content"
 
 
 def endpoint(request: ModelRequest) -> str:
@@ -53,9 +56,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "store": quirks.stored,
     }
     if not quirks.stored:
-        body["include"] = ["reasoning.encrypted_content"]
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["include"] = [_ENCRYPTED]
+    if request.tools or request.hosted:
+        body["tools"] = _with_hosted([_tool(tool) for tool in request.tools], request.hosted)
         body["tool_choice"] = _tool_choice(request)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
@@ -69,15 +72,33 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     }
     body.update({key: value for key, value in optional.items() if value is not None})
     for key, value in request.extra.items():
-        ours = body.get(key)
-        body[key] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+        body[key] = _joined(body.get(key), value)
+    if "tools" in body and request.tool_choice != "auto":
+        body["tool_choice"] = _tool_choice(request)  # finishing a draft goes before any choice
     return body
+
+
+def _joined(ours: Any, given: Any) -> Any:
+    """What only this protocol knows, beside what we own of the same field."""
+    if isinstance(ours, dict) and isinstance(given, dict):
+        return {**ours, **given}
+    if isinstance(ours, list) and isinstance(given, list):
+        return [*given, *(each for each in ours if each not in given)]
+    return given
+
+
+def _with_hosted(tools: list[dict[str, Any]], hosted: tuple[HostedTool, ...]) -> list[dict[str, Any]]:
+    """The tools, with those of the provider's own where the client had put them."""
+    for tool in hosted:
+        tools.insert(tool.place, tool.state.data)
+    return tools
 
 
 def _split_instructions(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
     """What the leading system messages say, and the rest of the history."""
-    count = next((at for at, message in enumerate(messages) if message.role != "system"), len(messages))
-    return "\n\n".join(text_of(message.parts) for message in messages[:count]), messages[count:]
+    told = (message.role == "system" and not _own(message.state) for message in messages)
+    count = next((at for at, is_told in enumerate(told) if not is_told), len(messages))
+    return "\n\n".join(words_of(message.parts) for message in messages[:count]), messages[count:]
 
 
 class _Items:
@@ -99,7 +120,9 @@ class _Items:
                 self.made.extend(self._result(part) for part in message.parts if isinstance(part, ResultPart))
             else:
                 role = "user" if message.role == "user" else quirks.system_role
-                self.made.append({"type": "message", "role": role, "content": _content(message.parts)})
+                beside = _own(message.state)
+                content = _content(message.parts, "content" in beside)
+                self.made.append({"type": "message", "role": role, **beside, "content": content})
 
     def _assistant(self, message: Message) -> None:
         open_id: str | None = None  # of the message item that the next part of text may belong to
@@ -150,7 +173,9 @@ class _Items:
 
     def _result(self, result: ResultPart) -> dict[str, Any]:
         kind = "custom_tool_call_output" if result.call_id in self._custom else "function_call_output"
-        return {"type": kind, "call_id": result.call_id, "output": _content(result.content)}
+        beside = _own(result.state)
+        output = _content(result.content, "output" in beside)
+        return {"type": kind, "call_id": result.call_id, **beside, "output": output}
 
     def _item_state(self, state: ProviderState | None) -> dict[str, Any]:
         data = _own(state)
@@ -158,46 +183,61 @@ class _Items:
         return _without(data, "id") if made_elsewhere else data
 
 
-def _content(parts: tuple[Part, ...]) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, TextPart) for part in parts):
-        return text_of(parts)
+def _content(parts: tuple[Part, ...], listed: bool) -> str | list[dict[str, Any]]:
+    """The parts. `listed`: the client sent them as a list; else one text goes as it is."""
+    if not parts or (not listed and len(parts) == 1 and isinstance(parts[0], TextPart)):
+        return [] if listed else words_of(parts)
     return [made for part in parts if (made := _content_part(part)) is not None]
 
 
 def _content_part(part: Part) -> dict[str, Any] | None:
     match part:
-        case TextPart(text):
-            return {"type": "input_text", "text": text}
-        case ImagePart(url, data, media_type, detail):
+        case TextPart(text, state):
+            return {"type": "input_text", "text": text, **_own(state)}
+        case OpaquePart(state):
+            return _own(state) or None
+        case ImagePart(url, data, media_type, detail, state):
             address = url or f"data:{media_type or 'image/png'};base64,{data}"
-            return {"type": "input_image", "image_url": address, "detail": detail or "auto"}
-        case FilePart(name, url, data, media_type, file_id):
+            return {"type": "input_image", "image_url": address, "detail": detail or "auto", **_own(state)}
+        case FilePart(name, url, data, media_type, file_id, state):
+            named = {"filename": name} if name else {}
             if file_id:
-                return {"type": "input_file", "file_id": file_id}
+                return {"type": "input_file", "file_id": file_id, **named, **_own(state)}
             if url:
-                return {"type": "input_file", "file_url": url}
+                return {"type": "input_file", "file_url": url, **named, **_own(state)}
             address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
-            return {"type": "input_file", "filename": name, "file_data": address}
+            return {"type": "input_file", "filename": name, "file_data": address, **_own(state)}
         case _:
             return None
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
+    beside = _own(tool.state)
+    described = {"description": tool.description} if tool.description else {}
+    if _is_custom(tool):
+        return {**beside, "name": tool.name, **described}
     # This API tightens a schema that says nothing about strictness, so it is always said.
     return {
         "type": "function",
         "name": tool.name,
-        "description": tool.description,
+        **described,
         "parameters": tool.parameters,
         "strict": bool(tool.strict),
+        **beside,
     }
+
+
+def _is_custom(tool: ToolSpec) -> bool:
+    """Whether it is offered as a tool that takes any text: only to where it was brought from."""
+    return tool.free_text and _own(tool.state).get("type") == "custom"
 
 
 def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
     choice = request.tool_choice
-    if isinstance(choice, NamedTool):
-        return {"type": "function", "name": choice.name}
-    return choice
+    if not isinstance(choice, NamedTool):
+        return choice
+    custom = any(tool.name == choice.name and _is_custom(tool) for tool in request.tools)
+    return {"type": "custom" if custom else "function", "name": choice.name}
 
 
 def _format(response_format: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +249,7 @@ def _format(response_format: dict[str, Any]) -> dict[str, Any]:
 
 
 def _own(state: ProviderState | None) -> dict[str, Any]:
-    return state.data if state is not None and state.protocol == "openai_responses" else {}
+    return own_data(state, "openai_responses")
 
 
 def _without(data: dict[str, Any], *names: str) -> dict[str, Any]:

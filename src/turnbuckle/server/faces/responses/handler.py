@@ -41,9 +41,6 @@ SURFACE = "responses"
 MOST_NAMED = 500
 """Responses whose items one input may name, since each is read from the journal: ten times a long
 conversation."""
-NOT_OURS = ("web_search", "web_search_preview")
-"""Tools of a provider's own that coding agents offer always. An offer can go without them; the answer says
-so."""
 
 
 class ResponsesApi:
@@ -56,7 +53,7 @@ class ResponsesApi:
     async def create(self, exchange: Exchange) -> Answer | Streaming:
         body = await exchange.body()
         stored = await self._stored(body, exchange.caller.owner)
-        asked = read_response(body, stem=self._runs.new_id(), stored=stored, without=NOT_OURS)
+        asked = read_response(body, stem=self._runs.new_id(), stored=stored)
         if isinstance(asked, Failure):
             raise refused(asked)
         begun = await self._begin(exchange, asked)
