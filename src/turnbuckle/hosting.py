@@ -160,13 +160,14 @@ class _Parts:
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         runs, sessions = self.services.runs, self.services.sessions
+        strict = self._settings.strict_relay
         readiness = Readiness(self._opened.journal, lambda: self._slots.closing)
         rows = (
             *api_endpoints(
-                Chat(runs, self._streamer),
-                ResponsesApi(runs, self._streamer),
+                Chat(runs, self._streamer, strict=strict),
+                ResponsesApi(runs, self._streamer, strict=strict),
                 ConversationsApi(sessions),
-                RunsApi(runs, self._disconnect),
+                RunsApi(runs, self._disconnect, strict=strict),
                 SessionsApi(sessions),
             ),
             *archive_endpoints(ArchivesApi(sessions)),

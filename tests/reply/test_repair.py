@@ -416,17 +416,18 @@ def test_the_free_text_of_a_custom_tool_is_no_bad_arguments_where_it_came_from()
 def test_a_part_that_no_protocol_takes_from_its_speaker_is_dropped_and_said_so(
     protocol: ProtocolName,
 ) -> None:
-    opaque = OpaquePart(ProviderState(protocol, "m", {"type": "web_search_call", "id": "w"}))
+    kept = OpaquePart(ProviderState(protocol, "", {"type": "input_audio", "data": "w"}))
+    refusal = RefusalPart("no")
     image = ImagePart(url="https://example.test/a.png")
     history = (
-        user("a", opaque),
+        user("a", refusal, kept),
         assistant(image),
         user("b"),
         assistant("c", FilePart(name="f", data="AA")),
         user("d"),
     )
     repaired = repair(history, rules_of(protocol))
-    assert repaired.messages == (user("a"), user("b"), assistant("c"), user("d"))
+    assert repaired.messages == (user("a", kept), user("b"), assistant("c"), user("d"))
     assert {"parts_in_place", "empties"} == passes_of(repaired)
     assert not repaired.left
     assert {found.rule for found in violations(history, rules_of(protocol))} >= {"misplaced_part"}

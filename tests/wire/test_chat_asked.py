@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 from support.wire.request_bodies import any_json, assert_read_or_refused, drained, with_one_change
 
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.messages import Message, TextPart
-from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec
+from turnbuckle.vocab.messages import Message, ProviderState, TextPart
+from turnbuckle.vocab.request import HostedTool, NamedTool, RunOptions, ToolSpec
+from turnbuckle.wire.client_tools import FREE_TEXT
 from turnbuckle.wire.openai_chat.parse_request import ChatAsked, read_chat
 
 HI = {"role": "user", "content": "Hi."}
@@ -23,6 +24,10 @@ READ = {
 CALL = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"p":"a"}'}}
 JSON_WANTED = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}}
 OFFICIAL = TypeAdapter(official.CompletionCreateParams)
+
+
+def own(data):
+    return ProviderState("openai_chat", "", data)
 
 
 def read(*messages, **fields):
@@ -127,7 +132,57 @@ def read(*messages, **fields):
                 "prompt_cache_options": {"mode": "implicit"},
                 "nobody_knows": {"this": 1},
             },
-            RunOptions(),
+            RunOptions(
+                extra={
+                    "openai_chat": {
+                        "n": 1,
+                        "modalities": ["text"],
+                        "store": True,
+                        "logprobs": True,
+                        "top_logprobs": 3,
+                        "prediction": {"type": "content", "content": "a"},
+                        "stream_options": {"include_obfuscation": False},
+                        "prompt_cache_options": {"mode": "implicit"},
+                        "nobody_knows": {"this": 1},
+                    }
+                }
+            ),
+        ),
+        (
+            {
+                "tools": [
+                    {"type": "web_search", "x": 1},
+                    {**READ, "cache_control": {"type": "ephemeral"}},
+                    {"type": "custom", "custom": {"name": "patch", "format": {"type": "text"}}},
+                ],
+                "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
+            },
+            RunOptions(
+                tools=(
+                    ToolSpec(
+                        "read", "Reads.", SCHEMA, True, state=own({"cache_control": {"type": "ephemeral"}})
+                    ),
+                    ToolSpec(
+                        "patch",
+                        parameters=FREE_TEXT,
+                        free_text=True,
+                        state=own({"custom": {"format": {"type": "text"}}, "type": "custom"}),
+                    ),
+                ),
+                hosted=(HostedTool(0, own({"type": "web_search", "x": 1})),),
+                extra={
+                    "openai_chat": {
+                        "tool_choice": {
+                            "type": "allowed_tools",
+                            "allowed_tools": {"mode": "auto", "tools": []},
+                        }
+                    }
+                },
+            ),
+        ),
+        (
+            {"response_format": {"type": "grammar", "grammar": "x"}},
+            RunOptions(extra={"openai_chat": {"response_format": {"type": "grammar", "grammar": "x"}}}),
         ),
     ],
 )
@@ -146,15 +201,26 @@ def test_nulls_are_the_same_as_nothing():
 def test_what_is_not_for_the_model_stands_beside_the_wishes():
     plain = read()
     assert (plain.model, plain.messages, plain.stream, plain.include_usage) == ("m", (SAID_HI,), False, False)
-    assert (plain.user, plain.metadata, plain.wants_json) == ("", {}, False)
-    asked = read(stream=True, stream_options={"include_usage": True}, user="u", metadata={"a": {"b": 1}})
-    assert (asked.stream, asked.include_usage, asked.user, asked.metadata) == (
-        True,
-        True,
-        "u",
-        {"a": {"b": 1}},
-    )
+    assert plain.wants_json is False
+    asked = read(stream=True, stream_options={"include_usage": True})
+    assert (asked.stream, asked.include_usage) == (True, True)
     assert asked.wishes == RunOptions()
+
+
+@pytest.mark.requirement("I8")
+def test_what_only_hosts_of_this_protocol_take_is_known_by_name():
+    said = {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {}}], "weight": 1}
+    heard = {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AA=="}}]}
+    asked = read(said, heard, seed=1, provider={"order": ["a"]}, tools=[{"type": "web_search"}], user=None)
+    assert set(asked.only_here) == {
+        "messages.content.cache_control",
+        "messages.weight",
+        "messages.content.input_audio",
+        "seed",
+        "provider",
+        "tools.web_search",
+    }
+    assert asked.unknown == ("provider",)
 
 
 TASK = '### Task:\nMake a title.\n### Output:\nJSON format: { "title": "..." }\n### Chat History:\n<chat_history></chat_history>'
@@ -191,16 +257,12 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
         ({"messages": [{"role": "user", "content": " "}]}, "messages", "invalid_value"),
         ({"n": 2}, "n", "invalid_value"),
         ({"n": 0}, "n", "invalid_value"),
-        ({"modalities": ["text", "audio"]}, "modalities", "unsupported_value"),
-        ({"audio": {"voice": "a", "format": "wav"}}, "audio", "unsupported_parameter"),
         ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
         ({"function_call": "auto"}, "function_call", "unsupported_parameter"),
-        ({"web_search_options": {}}, "web_search_options", "unsupported_parameter"),
-        ({"moderation": {"model": "m"}}, "moderation", "unsupported_parameter"),
         ({"tools": {}}, "tools", "invalid_type"),
         ({"tools": [READ] * 1025}, "tools", "array_above_max_length"),
         ({"tools": [{"function": {"name": "f"}}]}, "tools[0].type", "missing_required_parameter"),
-        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0].type", "unsupported_value"),
+        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom.name", "missing_required_parameter"),
         ({"tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter"),
         (
             {"tools": [{"type": "function", "function": {}}]},
@@ -241,14 +303,6 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
             "tool_choice.function.name",
             "invalid_value",
         ),
-        (
-            {
-                "tools": [READ],
-                "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
-            },
-            "tool_choice.type",
-            "unsupported_value",
-        ),
         ({"max_tokens": 0}, "max_tokens", "invalid_value"),
         ({"max_completion_tokens": "9"}, "max_completion_tokens", "invalid_type"),
         ({"temperature": 2.1}, "temperature", "invalid_value"),
@@ -258,7 +312,6 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
         ({"stop": ""}, "stop", "invalid_value"),
         ({"reasoning_effort": 3}, "reasoning_effort", "invalid_type"),
         ({"response_format": "json"}, "response_format", "invalid_type"),
-        ({"response_format": {"type": "xml"}}, "response_format.type", "unsupported_value"),
         (
             {"response_format": {"type": "json_schema"}},
             "response_format.json_schema",
@@ -298,8 +351,7 @@ def test_every_official_field_is_understood_passed_on_looked_at_or_refused():
         name: read_chat(msgspec.json.encode({"model": "m", "messages": [HI], name: [{"not": "this"}]}))
         for name in official.CompletionCreateParamsBase.__annotations__
     }
-    unseen = {name for name, found in wrong.items() if isinstance(found, ChatAsked)}
-    assert unseen == {"prompt_cache_options"}  # says only how the provider of the official API caches
+    assert {name for name, found in wrong.items() if isinstance(found, ChatAsked)} == set()
 
 
 # Anything at all

@@ -14,6 +14,7 @@ from turnbuckle.vocab.messages import (
     FilePart,
     ImagePart,
     Message,
+    OpaquePart,
     ProviderState,
     ReasoningPart,
     RefusalPart,
@@ -82,7 +83,28 @@ def own(data):
         (
             {"role": "user", "content": "Hi.", "name": "Ann"},
             "user",
-            (TextPart("Hi.", own({"name": "Ann"})),),
+            (TextPart("Hi."),),
+        ),
+        (
+            {
+                "role": "user",
+                "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}],
+            },
+            "user",
+            (OpaquePart(own({"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}})),),
+        ),
+        (
+            {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "x"}}]},
+            "user",
+            (TextPart("a", own({"cache_control": {"type": "x"}})),),
+        ),
+        (
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "any"}}],
+            },
+            "assistant",
+            (CallPart("c", "f", "any", own({"type": "custom"})),),
         ),
         ({"role": "assistant", "content": "Yes."}, "assistant", (TextPart("Yes."),)),
         ({"role": "assistant", "content": None}, "assistant", ()),
@@ -136,12 +158,12 @@ def own(data):
         (
             {"role": "assistant", "reasoning_content": "Hm.", "reasoning": "Hm.", "content": "a"},
             "assistant",
-            (ReasoningPart("Hm."), TextPart("a")),
+            (ReasoningPart("Hm.", own({"spelled": ["reasoning_content", "reasoning"]})), TextPart("a")),
         ),
         (
             {"role": "assistant", "reasoning": "Hm.", "content": "a"},
             "assistant",
-            (ReasoningPart("Hm."), TextPart("a")),
+            (ReasoningPart("Hm.", own({"spelled": ["reasoning"]})), TextPart("a")),
         ),
         (
             {
@@ -165,12 +187,78 @@ def own(data):
                 "content": [{"type": "text", "text": "2"}, {"type": "image_url", "image_url": "https://x/y"}],
             },
             "tool",
-            (ResultPart("c", (TextPart("2"), ImagePart(url="https://x/y"))),),
+            (ResultPart("c", (TextPart("2"), ImagePart(url="https://x/y")), state=own({"content": []})),),
         ),
     ],
 )
 def test_each_message_is_kept_whole(given, role, parts):
-    assert messages_of(HI, given) == (SAID_HI, Message(role, parts))
+    first, second = messages_of(HI, given)
+    assert first == SAID_HI
+    assert (second.role, second.parts) == (role, parts)
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "developer", "content": "Be."},
+        {"role": "system", "content": [{"type": "text", "text": "Be.", "cache_control": {"type": "e"}}]},
+        {"role": "user", "content": [{"type": "text", "text": "Fix the bug."}]},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Fix the bug."}, {"type": "text", "text": "<environment>"}],
+            "name": "Ann",
+            "cache_control": {"type": "ephemeral"},
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "image_url", "image_url": {"url": "https://x/y", "detail": "auto", "z": 1}, "w": 2},
+                {"type": "video_url", "video_url": {"url": "https://x/y"}},
+                {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:a/b;base64,AA=="}, "v": 3},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}],
+        },
+        {"role": "assistant", "content": "a", "reasoning": "Hm.", "audio": {"id": "x"}, "prefix": True},
+    ],
+)
+def test_a_message_goes_to_its_own_protocol_as_it_came(message):
+    body = build(ModelRequest("m", messages_of(HI, message), stream=False), Quirks())
+    assert body["messages"][1] == message
+
+
+@pytest.mark.requirement("I8")
+def test_a_turn_with_its_results_goes_to_its_own_protocol_as_it_came():
+    turn = [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {**CALL, "extra": {"a": 1}},
+                {"id": "c2", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}},
+            ],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "call_1",
+            "content": [{"type": "text", "text": "1"}],
+            "name": "read",
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "c2",
+            "content": [
+                {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+                {"type": "text", "text": "b"},
+                {"type": "image_url", "image_url": {"url": "https://x/y"}},
+            ],
+        },
+    ]
+    body = build(ModelRequest("m", messages_of(HI, *turn), stream=False), Quirks())
+    assert body["messages"][1:] == turn
 
 
 @pytest.mark.requirement("F11")
@@ -234,14 +322,6 @@ def test_calls_of_the_old_kind_find_their_results():
             "missing_required_parameter",
         ),
         (
-            {
-                "role": "user",
-                "content": [{"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}],
-            },
-            "messages[1].content[0].type",
-            "unsupported_value",
-        ),
-        (
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "ftp://x"}}]},
             "messages[1].content[0].image_url.url",
             "invalid_value",
@@ -263,7 +343,6 @@ def test_calls_of_the_old_kind_find_their_results():
             "unsupported_value",
         ),
         ({"role": "assistant", "content": 1}, "messages[1].content", "invalid_type"),
-        ({"role": "assistant", "audio": {"id": "a"}}, "messages[1].audio", "unsupported_parameter"),
         ({"role": "assistant", "reasoning": {"a": 1}}, "messages[1].reasoning", "invalid_type"),
         ({"role": "assistant", "reasoning_details": [1]}, "messages[1].reasoning_details[0]", "invalid_type"),
         ({"role": "assistant", "tool_calls": CALL}, "messages[1].tool_calls", "invalid_type"),
@@ -275,7 +354,7 @@ def test_calls_of_the_old_kind_find_their_results():
         (
             {
                 "role": "assistant",
-                "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": ""}}],
+                "tool_calls": [{"id": "c", "type": "of_tomorrow", "of_tomorrow": {"name": "f"}}],
             },
             "messages[1].tool_calls[0].type",
             "unsupported_value",
@@ -316,11 +395,18 @@ _calls = st.builds(
 _shown = st.builds(ImagePart, url=st.just("https://x/y"), detail=st.sampled_from(["", "low"])) | st.builds(
     FilePart, name=texts, data=st.just("AA=="), media_type=st.just("application/pdf")
 )
-_said = st.builds(TextPart, texts, st.none() | st.just(own({"name": "Ann"})))
-_reasoned = st.builds(ReasoningPart, texts) | st.builds(
+_said = st.builds(TextPart, texts)
+_reasoned = st.builds(ReasoningPart, texts, st.just(own({"spelled": ["reasoning_content"]}))) | st.builds(
     ReasoningPart,
     texts,
-    st.just(own({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 0}]})),
+    st.just(
+        own(
+            {
+                "spelled": ["reasoning_content"],
+                "reasoning_details": [{"type": "reasoning.encrypted", "data": "x", "index": 0}],
+            }
+        )
+    ),
 )
 _users = st.builds(lambda said: Message("user", (said,)), _said) | st.builds(
     lambda said, more: Message("user", (said, *more)), _said, st.lists(_shown, min_size=1, max_size=3)
@@ -350,7 +436,7 @@ def test_a_history_comes_back_from_its_request_as_it_was(messages):
     body = sent(messages)
     asked = read_chat(msgspec.json.encode(body))
     assert isinstance(asked, ChatAsked), asked
-    assert asked.messages == messages
+    assert [(one.role, one.parts) for one in asked.messages] == [(one.role, one.parts) for one in messages]
     assert sent(asked.messages) == body
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from openai.types.responses import ResponseInputItemParam, ResponseItem
 from pydantic import TypeAdapter
 from support.wire.request_bodies import texts
@@ -57,6 +58,15 @@ SEARCH = {
 
 def read(*items, **how):
     return read_response(msgspec.json.encode({"model": "m", "input": items}), **how)
+
+
+def bare(messages):
+    """Without how a client has spelled them."""
+    return [(message.role, tuple(_bare(part) for part in message.parts)) for message in messages]
+
+
+def _bare(part):
+    return replace(part, state=None) if isinstance(part, ResultPart) else part
 
 
 def asked(*items, **how):
@@ -187,7 +197,41 @@ def said(text, **more):
     ],
 )
 def test_each_item_is_kept_whole(item, role, part):
-    assert asked(HI, item).messages == (SAID_HI, Message(role, (part,)))
+    assert bare(asked(HI, item).messages) == [("user", SAID_HI.parts), (role, (part,))]
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize(
+    "items",
+    [
+        [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be."}]}],
+        [{"type": "message", "role": "system", "content": "Be."}],
+        [
+            {
+                "type": "message",
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "Fix the bug."},
+                    {"type": "input_text", "text": "<environment>", "x": 1},
+                    {"type": "input_image", "file_id": "f", "detail": "low"},
+                    {"type": "input_audio", "input_audio": {"data": "AA=="}},
+                ],
+                "of_tomorrow": True,
+            }
+        ],
+        [
+            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "*** Begin"},
+            {
+                "type": "custom_tool_call_output",
+                "call_id": "c",
+                "output": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}],
+            },
+        ],
+        [{"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}}],
+    ],
+)
+def test_an_item_goes_to_its_own_protocol_as_it_came(items):
+    assert sent(asked(*items, HI).messages)["input"][: len(items)] == items
 
 
 @pytest.mark.requirement("F4")
@@ -271,16 +315,6 @@ def test_where_nothing_is_named_nothing_is_looked_up(body):
             {"role": "user", "content": [{"type": "input_text"}]},
             "input[1].content[0].text",
             "missing_required_parameter",
-        ),
-        (
-            {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
-            "input[1].content[0].type",
-            "unsupported_value",
-        ),
-        (
-            {"role": "user", "content": [{"type": "input_image", "file_id": "f"}]},
-            "input[1].content[0].file_id",
-            "unsupported_parameter",
         ),
         (
             {"role": "user", "content": [{"type": "input_image"}]},
@@ -441,7 +475,7 @@ def test_a_history_comes_back_from_its_request_as_it_was(messages):
     body = sent(messages)
     found = read_response(msgspec.json.encode(body))
     assert isinstance(found, ResponsesAsked), found
-    assert found.messages == messages
+    assert bare(found.messages) == bare(messages)
     assert sent(found.messages) == body
 
 

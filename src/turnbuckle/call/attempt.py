@@ -131,6 +131,7 @@ class Attempt:
         except (TypeError, ValueError) as error:
             return self._end(failure("invalid", f"the request cannot be written: {error}"))
         headers = {
+            **self._request.headers,
             **protocol.headers(self._route.api_key.reveal(), self._route.quirks),
             **self._route.headers,
         }

@@ -60,6 +60,8 @@ class Sending:
             stream=asked.stream,
             extra=options.extra.get(asked.protocol, {}),
             cap_field=asked.cap_field or options.cap_field,
+            hosted=tuple(tool for tool in options.hosted if tool.state.protocol == asked.protocol),
+            headers=options.headers.get(asked.protocol, {}),
         )
 
     def _history(

@@ -68,6 +68,13 @@ class ServerSettings(Struct, frozen=True):
     idempotency_hours: Annotated[
         float, Meta(gt=0, description="Hours for which an `Idempotency-Key` is remembered.")
     ] = 24.0
+    strict_relay: Annotated[
+        bool,
+        Meta(
+            description="Refuse a request if something in it cannot be passed on to the provider, instead of "
+            "naming it in `X-Turnbuckle-Left-Out`."
+        ),
+    ] = False
     log: Annotated[Literal["text", "json"], Meta(description="How the log is written.")] = "text"
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from turnbuckle.errors import ModelUnknown
-from turnbuckle.vocab.ids import RouteName
+from turnbuckle.vocab.ids import ProtocolName, RouteName
 
 AGENT = "agent"
 _SHOWN = 12
@@ -22,20 +22,23 @@ class ModelChoice(Struct, frozen=True):
     name: str
     route: RouteName = RouteName("")
     own_tools: bool = False
+    protocol: ProtocolName | None = None
+    """Of the route that is asked first."""
 
 
 class Catalog:
-    """All models. `routes` are names of routes with the model behind each."""
+    """All models. `routes` are names of routes with the model behind each and its protocol."""
 
-    def __init__(self, routes: Sequence[tuple[RouteName, str]]) -> None:
-        self._known = {AGENT: ModelChoice(AGENT, own_tools=True)}
-        for name, _ in routes:
+    def __init__(self, routes: Sequence[tuple[RouteName, str, ProtocolName]]) -> None:
+        usual = routes[0][2] if routes else None
+        self._known = {AGENT: ModelChoice(AGENT, own_tools=True, protocol=usual)}
+        for name, _, protocol in routes:
             if name != AGENT:
-                self._known[name] = ModelChoice(name, name)
-        models = [model for _, model in routes]
-        self._models: dict[str, str] = {name: model for name, model in reversed(routes)}  # noqa: C416
+                self._known[name] = ModelChoice(name, name, protocol=protocol)
+        models = [model for _, model, _ in routes]
+        self._models: dict[str, str] = {name: model for name, model, _ in reversed(routes)}
         self._models[AGENT] = models[0] if models else ""  # the agent begins with the first route
-        self._behind = {model: name for name, model in routes if model and models.count(model) == 1}
+        self._behind = {model: name for name, model, _ in routes if model and models.count(model) == 1}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -99,7 +99,8 @@ class RunService:
 
     def __init__(self, stores: Stores, watch: RunWatch) -> None:
         self.watch = watch
-        self.catalog = Catalog([(route.name, route.model) for route in stores.runs.policy.routes])
+        routes = stores.runs.policy.routes
+        self.catalog = Catalog([(route.name, route.model, route.protocol) for route in routes])
         self.opening = stores.runs.rules.opening
         self.client_calls = Handover(finder(stores.journal, stores.runs.policy))
         self._stores = stores

@@ -60,7 +60,7 @@ def function_tool(function: Fields, prefix: str = "") -> tuple[ToolSpec, dict[st
     """One function, from the object that holds its name, and what else stands there. `prefix` goes before it
     in the name that is offered."""
     given = FUNCTION.read(function)
-    name = prefix + given.values["name"]
+    name = prefixed(function, prefix, given.values["name"])
     description, strict = given.get("description", ""), given.get("strict")
     parameters = given.get("parameters")
     if not parameters:
@@ -68,15 +68,22 @@ def function_tool(function: Fields, prefix: str = "") -> tuple[ToolSpec, dict[st
     return ToolSpec(name, description, {"type": "object", **parameters}, strict), given.rest
 
 
+def prefixed(function: Fields, prefix: str, name: str) -> str:
+    """The name that is offered, which must be one, too."""
+    if prefix and not _NAME.fullmatch(prefix + name):
+        raise function.refused("name", f"is {name} in {prefix}, which together are no legal name.")
+    return prefix + name
+
+
 def custom_tool(tool: Fields) -> tuple[ToolSpec, dict[str, Any]]:
     """One tool that takes text of any kind, and what else is said of it."""
     given = CUSTOM_TOOL.read(tool)
-    spec = ToolSpec(given.values["name"], given.get("description", ""), _FREE_TEXT, free_text=True)
+    spec = ToolSpec(given.values["name"], given.get("description", ""), FREE_TEXT, free_text=True)
     return spec, given.rest
 
 
 INPUT = "input"
-_FREE_TEXT = {
+FREE_TEXT = {
     "type": "object",
     "properties": {INPUT: {"type": "string", "description": "The whole input, as plain text."}},
     "required": [INPUT],

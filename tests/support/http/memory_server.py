@@ -34,7 +34,7 @@ from turnbuckle.vocab.ids import RouteName, RunId
 
 RUN = RunId("r1")
 END = b"END"
-CATALOG = Catalog([(RouteName("main"), "m"), (RouteName("meta/llama"), "n")])
+CATALOG = Catalog([(RouteName("main"), "m", "openai_chat"), (RouteName("meta/llama"), "n", "openai_chat")])
 NOWHERE = Path("/nonexistent")
 
 

@@ -100,7 +100,6 @@ def test_tools_are_offered_with_their_choice(choice, expected):
             "type": "function",
             "function": {
                 "name": "now",
-                "description": "",
                 "parameters": {"type": "object", "properties": {}},
                 "strict": True,
             },
@@ -119,14 +118,14 @@ def test_without_tools_nothing_is_said_about_them():
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_the_system_message_has_the_role_that_the_host_knows(role):
-    system = Message("system", (TextPart("Be "), TextPart("kind.")))
-    assert _messages(system, quirks=Quirks(system_role=role)) == [{"role": role, "content": "Be kind."}]
+    system = Message("system", (TextPart("Be"), TextPart("kind.")))
+    assert _messages(system, quirks=Quirks(system_role=role)) == [{"role": role, "content": "Be\n\nkind."}]
 
 
 @pytest.mark.parametrize(
     "parts, content",
     [
-        ((TextPart("a"), TextPart("b")), "ab"),
+        ((TextPart("a"), TextPart("b")), "a\n\nb"),
         (
             (TextPart("a"), ImagePart(url="https://x/y.png", detail="low")),
             [
@@ -183,7 +182,7 @@ def test_each_result_is_its_own_tool_message():
         "tool", (ResultPart("call_1", (TextPart("a"), TextPart("b"))), ResultPart("call_2", ()))
     )
     assert _messages(results) == [
-        {"role": "tool", "tool_call_id": "call_1", "content": "ab"},
+        {"role": "tool", "tool_call_id": "call_1", "content": "a\n\nb"},
         {"role": "tool", "tool_call_id": "call_2", "content": ""},
     ]
 

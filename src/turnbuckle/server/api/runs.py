@@ -16,6 +16,7 @@ from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
 from turnbuckle.server.http.pages import Page, limit_of, page, place_of
+from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
 from turnbuckle.service.owners import session_id
@@ -27,7 +28,7 @@ from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.origin import DETACH, Origin
 from turnbuckle.wire.fields import Refused, open_body
-from turnbuckle.wire.openai_chat.parse_request import read_chat
+from turnbuckle.wire.openai_chat.parse_request import PROTOCOL, read_chat
 
 SURFACE = "runs"
 LAST_EVENT = "last-event-id"
@@ -44,20 +45,22 @@ class AnswerBody(Struct, frozen=True):
 class RunsApi:
     """The handlers."""
 
-    def __init__(self, runs: RunService, disconnect: DisconnectPolicy) -> None:
+    def __init__(self, runs: RunService, disconnect: DisconnectPolicy, *, strict: bool = False) -> None:
+        self._strict = strict
         self._runs = runs
         self._disconnect = disconnect
 
     # One run
 
     async def create(self, exchange: Exchange) -> Answer:
-        begun, owner = await self._begin(exchange), exchange.caller.owner
+        (begun, passed), owner = await self._begin(exchange), exchange.caller.owner
         if self._runs.live(begun.run) is not None:
             self._disconnect.expect(begun.run, begun.origin.on_disconnect)
         line = await self._runs.line(begun, owner)
-        return json_answer(line, 202, (*run_headers(begun, owner), ("location", f"/v1/runs/{begun.run}")))
+        headers = (*run_headers(begun, owner), *passed.headers, ("location", f"/v1/runs/{begun.run}"))
+        return json_answer(line, 202, headers)
 
-    async def _begin(self, exchange: Exchange) -> RunHandle:
+    async def _begin(self, exchange: Exchange) -> tuple[RunHandle, PassedOn]:
         owner, runs = exchange.caller.owner, self._runs
         body = _read(await exchange.body())
         if isinstance(body, Failure):
@@ -71,6 +74,9 @@ class RunsApi:
         policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
         origin = Origin(SURFACE, asked.model, policy)
         options = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
+        names = {"only_here": asked.only_here, "unknown": asked.unknown}
+        passed = passed_on(exchange, chosen, PROTOCOL, options, strict=self._strict, **names)
+        options = passed.options
         told = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
         first = (*(runs.opening if chosen.own_tools else ()), *told)
         busy, key = busy_of(exchange), await request_key(exchange)
@@ -78,9 +84,10 @@ class RunsApi:
             session = session_id(owner, named, param="session")
             messages = await runs.client_calls.answers(asked.messages, owner)
             new = NewRun(messages, session, None, owner, options, origin)
-            return await runs.begin(new, first=first, busy=body.busy or busy, key=key)
+            return await runs.begin(new, first=first, busy=body.busy or busy, key=key), passed
         history, fresh = divided(await runs.client_calls.restored(asked.messages, owner))
-        return await runs.begin(NewRun(fresh, None, (*first, *history), owner, options, origin), key=key)
+        new = NewRun(fresh, None, (*first, *history), owner, options, origin)
+        return await runs.begin(new, key=key), passed
 
     async def get(self, exchange: Exchange) -> Answer:
         return json_answer(await self._runs.view(exchange.params["run"], exchange.caller.owner))

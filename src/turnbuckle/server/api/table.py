@@ -64,7 +64,15 @@ _BUSY = Parameter(
     "header",
     {"enum": ["queue", "steer", "interrupt", "refuse"]},
 )
+_STRICT = Parameter(
+    "X-Turnbuckle-Strict",
+    "true: refuse the request if something in it cannot be passed on to the provider.",
+    "header",
+    {"enum": ["true", "false"]},
+)
 _ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
+_BEGUN = (*_ANSWER_HEADERS, "x-turnbuckle-left-out", "location")
+_RELAYED = (*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out", "x-turnbuckle-route")
 _DELETED = {
     "type": "object",
     "required": ["id", "object", "deleted"],
@@ -92,13 +100,13 @@ def api_endpoints(
 
 
 def _chat(api: Chat) -> tuple[Endpoint, ...]:
-    told = Given("The answer.", COMPLETION, headers=(*_ANSWER_HEADERS, "x-turnbuckle-outcome"))
+    told = Given("The answer.", COMPLETION, headers=_RELAYED)
     streamed = Given("Or the answer as it comes.", CHAT_STREAM, STREAM)
     doc = Operation(
         "createChatCompletion",
         "Chat completions, as OpenAI's clients send them",
         "chat",
-        (_SESSION, _BUSY, _EVENTS, _ON_DISCONNECT, _KEY),
+        (_SESSION, _BUSY, _EVENTS, _ON_DISCONNECT, _STRICT, _KEY),
         CHAT_BODY,
         answers={200: (told, streamed)},
         problems=_ENDS_BADLY,
@@ -107,9 +115,7 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
 
 
 def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
-    whole = Given(
-        "The response.", RESPONSE, headers=(*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out")
-    )
+    whole = Given("The response.", RESPONSE, headers=_RELAYED)
     told = Given("The response.", RESPONSE, headers=("x-turnbuckle-run",))
     streamed = Given("Or its events.", RESPONSE_STREAM, STREAM)
     one, tag = "/v1/responses/{response}", "responses"
@@ -117,7 +123,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "createResponse",
         "Responses, as OpenAI's clients send them",
         tag,
-        (_SESSION, _BUSY, _ON_DISCONNECT, _KEY),
+        (_SESSION, _BUSY, _ON_DISCONNECT, _STRICT, _KEY),
         RESPONSE_BODY,
         answers={200: (whole, streamed)},
         problems=_ENDS_BADLY,
@@ -188,9 +194,9 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
         "createRun",
         "Begin a run, and come back to it later",
         tag,
-        (_BUSY, _ON_DISCONNECT, _KEY),
+        (_BUSY, _ON_DISCONNECT, _STRICT, _KEY),
         RUN_BODY,
-        answers={202: (Given("It has begun.", RunLine, headers=(*_ANSWER_HEADERS, "location")),)},
+        answers={202: (Given("It has begun.", RunLine, headers=_BEGUN),)},
         problems=(404, 409, 422),
     )
     followed = Operation(
@@ -356,11 +362,15 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         "sayInSession",
         "Say something in a session; the answer is a run",
         tag,
-        (_BUSY, _ON_DISCONNECT, _KEY),
+        (_BUSY, _ON_DISCONNECT, _STRICT, _KEY),
         SESSION_MESSAGE_BODY,
         answers={
             202: (
-                Given("It is stored, and will be answered.", RunLine, headers=(*_ANSWER_HEADERS, "location")),
+                Given(
+                    "It is stored, and will be answered.",
+                    RunLine,
+                    headers=_BEGUN,
+                ),
             )
         },
         problems=(409, 422),

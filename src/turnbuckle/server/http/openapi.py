@@ -127,6 +127,10 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "description": "What of the request was not passed on, by name.",
         "schema": _TEXT,
     },
+    "x-turnbuckle-route": {
+        "description": "The route that answers. Another may stand in for one that fails.",
+        "schema": _TEXT,
+    },
     "idempotency-replayed": {
         "description": "The same request began this run before.",
         "schema": {"const": "true"},

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
-from turnbuckle.narrate.told import HandedOver, Notice, QuestionAsked, Reasoning, RunOver, Text, ToolBegun
+from turnbuckle.narrate.told import (
+    HandedOver,
+    ModelCalled,
+    Notice,
+    QuestionAsked,
+    Reasoning,
+    RunOver,
+    Text,
+    ToolBegun,
+)
 from turnbuckle.turn.facts import decode
 
 _WORDS = (Text, Reasoning, ToolBegun, QuestionAsked, HandedOver)
@@ -18,13 +27,17 @@ class FirstWord:
         self.ended = False
         self.failed = False
         """It has ended as failed, without a word."""
+        self.route = ""
+        """The one that was asked last, and so the one that speaks, once somebody does."""
 
     def take(self, items: Sequence[Item]) -> None:
         for item in items:
             if self.ended:
                 return
             for told in self._narration.take(decode(item.data)):
-                if isinstance(told, RunOver):
+                if isinstance(told, ModelCalled):
+                    self.route = told.route
+                elif isinstance(told, RunOver):
                     self.failed = not self.ended and told.outcome == "failed"
                     self.ended = True
                 elif isinstance(told, _WORDS) or (isinstance(told, Notice) and told.about == "conversation"):

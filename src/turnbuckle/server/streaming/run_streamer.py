@@ -187,15 +187,15 @@ class RunStreamer:
             return dialect.interrupted()
         return dialect.interrupted(store_words.words(failed.fault), store_words.code(failed.fault))
 
-    async def fails_at_once(
+    async def first_word(
         self, run: RunId, line: ClientConnection, *, after: int = 0, on_disconnect: str = "detach"
-    ) -> bool:
-        """Wait a moment for the first word of a run. Whether it has failed without one: then there is nothing
-        to stream, and the status of the answer can say so. Raises ClientGone if the client leaves
-        meanwhile."""
+    ) -> FirstWord:
+        """Wait a moment for the first word of a run. One that has failed without any has nothing to stream,
+        and the status of the answer can say so. Raises ClientGone if the client leaves meanwhile."""
+        first = FirstWord()
         if not self._hold:
-            return False
-        presence, first = Presence(line), FirstWord()
+            return first
+        presence = Presence(line)
         self._disconnect.enter(run, on_disconnect)
         stays = True
         try:
@@ -211,7 +211,7 @@ class RunStreamer:
         finally:
             self._heartbeat.remove(presence)
             self._leave(run, on_disconnect, ended=stays)
-        return first.failed
+        return first
 
     async def _follow(self, tail: "_RunReader") -> None:
         if self._heartbeat.over:

@@ -115,9 +115,7 @@ class _History:
         )
         self._results.append(ResultPart(call_id, content, state=self._beside(fields, beside, beside)))
 
-    def _beside(
-        self, fields: Fields, data: dict[str, Any], named: dict[str, Any]
-    ) -> ProviderState | None:
+    def _beside(self, fields: Fields, data: dict[str, Any], named: dict[str, Any]) -> ProviderState | None:
         """What was written beside the parts, and that they stood in a list."""
         listed = {"content": _LISTED} if isinstance(fields.raw("content"), list) else {}
         return self._kept.state({**data, **listed}, fields, named)

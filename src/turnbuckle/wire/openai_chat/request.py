@@ -31,6 +31,7 @@ CUSTOM = "custom"
 """The type of a tool, and of a call, that takes text of any kind."""
 
 _SHORT_ID = 9
+_SHOWN = (TextPart, ImagePart, FilePart)
 _RESULTS_SEEN = "I have the results; their pictures follow."
 _NO_SIGNATURE = "skip_thought_signature_validator"
 
@@ -167,9 +168,15 @@ def _results(message: Message, quirks: Quirks) -> list[dict[str, Any]]:
 
 
 def _content(parts: tuple[Part, ...], beside: dict[str, Any]) -> str | list[dict[str, Any]]:
-    if not _was_listed(beside) and all(isinstance(part, TextPart) for part in parts):
-        return words_of(parts)
+    if not _was_listed(beside):
+        parts = tuple(part for part in parts if isinstance(part, _SHOWN) or _is_own(part))
+        if all(isinstance(part, TextPart) for part in parts):
+            return words_of(parts)
     return [made for part in parts if (made := _content_part(part)) is not None]
+
+
+def _is_own(part: Part) -> bool:
+    return isinstance(part, OpaquePart) and bool(_own(part.state))
 
 
 def _was_listed(beside: dict[str, Any]) -> bool:

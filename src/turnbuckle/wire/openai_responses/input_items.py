@@ -50,6 +50,7 @@ from turnbuckle.wire.openai_responses.item_fields import (
     OUTPUTS,
     PARTS,
     TEXTS,
+    UNSUPPORTED,
 )
 from turnbuckle.wire.openai_responses.parts import thoughts
 from turnbuckle.wire.openai_responses.shapes import OWN_LABEL
@@ -145,6 +146,9 @@ class _Conversation:
             self._keep(item)
         elif kind == "mcp_call" and item.raw("server_label") == OWN_LABEL:
             self._ran(item)
+        elif kind in UNSUPPORTED:
+            what = f"is {kind}, which is not supported: {UNSUPPORTED[kind]}."
+            raise item.refused("type", what, "unsupported_value")
         else:
             self._kept.name(item, kind[:64])
             self._say(OpaquePart(_state(item.whole())))
@@ -210,14 +214,15 @@ class _Conversation:
         self._results.append(ResultPart(call_id, (TextPart(output),) if output else (), item.has("error")))
         self._keep(item, status="completed")
 
-    def _beside(self, item: Fields, role: str) -> ProviderState:
-        """What was written beside the parts, as whom it was said, and that they stood in a list. There is
-        always something, since what came as an item goes back as one."""
+    def _beside(self, item: Fields, role: str) -> ProviderState | None:
+        """What was written beside the parts, as whom it was said, and that they stood in a list. Of a system
+        message there is always something: what came as an item goes back as one, and not as instructions."""
         rest = {name: value for name, value in MESSAGE.read(item).rest.items() if value is not None}
         for name in rest:
             self._kept.name(item, name)
         listed: dict[str, Any] = {"content": []} if isinstance(item.raw("content"), list) else {}
-        return _state({**rest, "role": role, **listed})
+        spoken_as = {"role": role} if role != "user" else {}
+        return _state(data) if (data := {**rest, **spoken_as, **listed}) else None
 
     def _shown(self, part: Fields, role: Role) -> Shown:
         kind = part.need_text("type")

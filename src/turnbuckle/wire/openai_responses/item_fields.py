@@ -19,6 +19,12 @@ LONGEST_ID = 8_192  # some hosts put a signature into the id of a call
 LONGEST_NAME = 256
 TEXTS = ("input_text", "output_text", "text")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
+UNSUPPORTED = {
+    "additional_tools": "offer all tools in the request's own tools",
+    "configuration_update": "set it in the request itself",
+    "compaction_trigger": "nothing is compacted here on request",
+}
+"""Items that would change what a call is checked against, behind our back."""
 
 
 def _word(*words: str) -> Kind:
@@ -143,7 +149,7 @@ _OTHER_SHAPE = Shape(
         "What only a provider understands. It is kept whole, for the one that made it.",
         type={
             **SOME_TEXT,
-            "not": {"enum": ["message", "reasoning", "item_reference", *CALLS, *OUTPUTS]},
+            "not": {"enum": ["message", "reasoning", "item_reference", *CALLS, *OUTPUTS, *UNSUPPORTED]},
         },
         id={"type": ["string", "null"], "maxLength": LONGEST_ID},
     ),

@@ -24,6 +24,7 @@ from turnbuckle.wire.client_tools import (
     all_different,
     custom_tool,
     function_tool,
+    prefixed,
     tool_choice,
 )
 from turnbuckle.wire.field_table import LONGEST_WORD, FieldValues
@@ -181,7 +182,8 @@ def _own_tool(tool: Fields, kind: str, kept: KeptFields, prefix: str = "") -> To
         raise tool.refused("allowed_callers", "must hold direct: nothing else calls tools here.")
     spec, rest = function_tool(tool, prefix) if kind == "function" else custom_tool(tool)
     if kind == CUSTOM:
-        return replace(spec, name=prefix + spec.name, state=kept.sure(rest))  # its type is in it
+        name = prefixed(tool, prefix, spec.name)
+        return replace(spec, name=name, state=kept.sure(rest))  # its type is in it
     return replace(spec, state=kept.state({name: rest[name] for name in rest if name != "type"}, tool))
 
 

@@ -82,7 +82,7 @@ def _joined(ours: Any, given: Any) -> Any:
     """What only this protocol knows, beside what we own of the same field."""
     if isinstance(ours, dict) and isinstance(given, dict):
         return {**ours, **given}
-    if isinstance(ours, list) and isinstance(given, list):
+    if isinstance(ours, list) and isinstance(given, list) and given:
         return [*given, *(each for each in ours if each not in given)]
     return given
 

@@ -212,6 +212,8 @@ RESPONSE_FIELDS = FieldTable(
     Field("stream_options", OBJECT),
     Field("prompt", OBJECT, "A prompt that the provider keeps."),
     Field("moderation", OBJECT),
+    Field("image", OBJECT),
+    Field("access_programs", OBJECT),
     Field("context_management", OBJECTS),
 )
 SHAPES = (ITEM, *_TOOLS)

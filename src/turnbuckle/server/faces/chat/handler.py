@@ -15,8 +15,10 @@ from turnbuckle.runtime.runs import NewRun
 from turnbuckle.server.faces.chat.renderer import ChatRenderer, Events, WholeChatRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer
+from turnbuckle.server.http.passing import PassedOn, passed_on, route_header
 from turnbuckle.server.http.problems import refused
 from turnbuckle.server.streaming.disconnect import read_policy
+from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.catalog import ModelChoice
 from turnbuckle.service.owners import session_id
@@ -24,7 +26,7 @@ from turnbuckle.service.runs import RunHandle, RunService
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import CANCEL, DETACH, Origin
-from turnbuckle.wire.openai_chat.parse_request import ChatAsked, read_chat
+from turnbuckle.wire.openai_chat.parse_request import PROTOCOL, ChatAsked, read_chat
 
 EVENTS = "x-turnbuckle-events"
 GRACE = "60"
@@ -34,7 +36,9 @@ GRACE = "60"
 class Chat:
     """The handler."""
 
-    def __init__(self, runs: RunService, streamer: RunStreamer) -> None:
+    def __init__(self, runs: RunService, streamer: RunStreamer, *, strict: bool = False) -> None:
+        """`strict`: what cannot be passed on is refused for everybody."""
+        self._strict = strict
         self._runs = runs
         self._streamer = streamer
 
@@ -43,20 +47,19 @@ class Chat:
         if isinstance(asked, Failure):
             raise refused(asked)
         events = read_events(exchange)
-        begun = await self._begin(exchange, asked)
+        begun, passed = await self._begin(exchange, asked)
         exchange.forget_body()
         # A request that is sent again may ask for another form of the same answer.
         model = begun.origin.model or asked.model
-        created, headers = int(begun.created), run_headers(begun, exchange.caller.owner)
-        # What waits for its turn says so at once.
-        fails = (
-            asked.stream
-            and not begun.origin.queued
-            and await self._streamer.fails_at_once(
+        created = int(begun.created)
+        headers = (*run_headers(begun, exchange.caller.owner), *passed.headers)
+        first = FirstWord()
+        if asked.stream and not begun.origin.queued:  # what waits for its turn says so at once
+            first = await self._streamer.first_word(
                 begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
             )
-        )
-        if asked.stream and not fails:
+        if asked.stream and not first.failed:
+            headers = (*headers, *route_header(first.route))
             usage, queued = asked.include_usage, begun.origin.queued
             dialect = ChatRenderer(
                 begun.run, model=model, created=created, include_usage=usage, events=events, queued=queued
@@ -69,9 +72,9 @@ class Chat:
             begun.run, plain, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
         )
         whole = plain.answer()
-        return json_answer(whole.body, whole.status, (*headers, *whole.headers))
+        return json_answer(whole.body, whole.status, (*headers, *route_header(plain.route), *whole.headers))
 
-    async def _begin(self, exchange: Exchange, asked: ChatAsked) -> RunHandle:
+    async def _begin(self, exchange: Exchange, asked: ChatAsked) -> tuple[RunHandle, PassedOn]:
         chosen = self._runs.catalog.choose(asked.model)
         session = exchange.headers.get(SESSION, "")
         if chosen.own_tools and not session and is_small_job(asked):
@@ -86,13 +89,22 @@ class Chat:
         options = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, cap_field=asked.cap_field
         )
-        new = NewRun((), user=exchange.caller.owner, options=options, origin=origin)
+        passed = passed_on(
+            exchange,
+            chosen,
+            PROTOCOL,
+            options,
+            only_here=asked.only_here,
+            unknown=asked.unknown,
+            strict=self._strict,
+        )
+        new = NewRun((), user=exchange.caller.owner, options=passed.options, origin=origin)
         busy_of(exchange)  # a mistake in it is told, even if it does not count
         if session:
-            return await self._in_session(exchange, asked, new, chosen, session)
+            return await self._in_session(exchange, asked, new, chosen, session), passed
         history, fresh = divided(await self._runs.client_calls.restored(asked.messages, new.user))
         new = replace(new, history=(*self._opening(chosen), *history), messages=fresh)
-        return await self._runs.begin(new, key=await request_key(exchange))
+        return await self._runs.begin(new, key=await request_key(exchange)), passed
 
     async def _in_session(
         self, exchange: Exchange, asked: ChatAsked, new: NewRun, chosen: ModelChoice, session: str

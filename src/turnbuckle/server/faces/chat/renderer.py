@@ -70,6 +70,8 @@ class _Renderer(ABC):
 
     def __init__(self, run: RunId, queued: str = "") -> None:
         self.ended = False
+        self.route = ""
+        """The one that was asked last."""
         self._run = run
         self._narration = Narration(run)
         self._labels: dict[str, str] = {}  # of calls that run
@@ -116,7 +118,8 @@ class _Renderer(ABC):
                 self._think(approvals.words(told), told.approval)
             case QuestionAnswered():
                 self._aside("approval", approvals.answered(told))
-            case ModelCalled(stands_in=model):
+            case ModelCalled(route=route, stands_in=model):
+                self.route = route
                 self._answered_by(model)
             case HandedOver(calls):
                 for handed in calls:

@@ -24,8 +24,10 @@ from turnbuckle.server.faces.responses.renderer import ResponsesRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, SESSION, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Query, Streaming, json_answer
 from turnbuckle.server.http.pages import MOST, USUAL
+from turnbuckle.server.http.passing import PassedOn, passed_on, route_header
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import read_policy
+from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.runs import RunHandle, RunService
@@ -33,9 +35,10 @@ from turnbuckle.turn.facts import UserSpoke, decode
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.origin import DETACH, Origin
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.wire.openai_chat.parse_request import is_task_for_json
 from turnbuckle.wire.openai_responses.input_items import references
-from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, read_response
+from turnbuckle.wire.openai_responses.parse_request import PROTOCOL, ResponsesAsked, read_response
 
 SURFACE = "responses"
 MOST_NAMED = 500
@@ -46,7 +49,9 @@ conversation."""
 class ResponsesApi:
     """The handlers."""
 
-    def __init__(self, runs: RunService, streamer: RunStreamer) -> None:
+    def __init__(self, runs: RunService, streamer: RunStreamer, *, strict: bool = False) -> None:
+        """`strict`: what cannot be passed on is refused for everybody."""
+        self._strict = strict
         self._runs = runs
         self._streamer = streamer
 
@@ -56,23 +61,19 @@ class ResponsesApi:
         asked = read_response(body, stem=self._runs.new_id(), stored=stored)
         if isinstance(asked, Failure):
             raise refused(asked)
-        begun = await self._begin(exchange, asked)
+        begun, passed = await self._begin(exchange, asked)
         if begun.message:
             begun = await self._steered(begun, begun.message) or begun
         exchange.forget_body()
-        headers = run_headers(begun, exchange.caller.owner)
-        if asked.left_out:
-            headers = (*headers, ("x-turnbuckle-left-out", ", ".join(asked.left_out)))
+        headers = (*run_headers(begun, exchange.caller.owner), *passed.headers)
         dialect = dialect_for(begun)
-        fails = (
-            asked.stream
-            and not asked.background
-            and not begun.origin.queued
-            and await self._streamer.fails_at_once(
+        first = FirstWord()
+        if asked.stream and not asked.background and not begun.origin.queued:
+            first = await self._streamer.first_word(
                 begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
             )
-        )
-        if asked.stream and not fails:
+        if asked.stream and not first.failed:
+            headers = (*headers, *route_header(first.route))
             return Streaming(begun.run, dialect, begun.after, headers, begun.origin.on_disconnect)
         if asked.background:
             return json_answer(await self._body(begun), 200, headers)
@@ -81,16 +82,28 @@ class ResponsesApi:
             begun.run, dialect, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
         )
         whole = dialect.answer()
-        return json_answer(whole.body, whole.status, (*headers, *whole.headers))
+        return json_answer(whole.body, whole.status, (*headers, *route_header(dialect.route), *whole.headers))
 
-    async def _begin(self, exchange: Exchange, asked: ResponsesAsked) -> RunHandle:
-        owner = exchange.caller.owner
+    async def _begin(self, exchange: Exchange, asked: ResponsesAsked) -> tuple[RunHandle, PassedOn]:
         chosen = self._runs.catalog.choose(asked.model)
         if chosen.own_tools and _is_small_job(asked) and not _session_named(exchange, asked):
             chosen = replace(chosen, own_tools=False)
         options = replace(
             asked.wishes, route=chosen.route, own_tools=chosen.own_tools, max_tool_calls=asked.max_tool_calls
         )
+        passed = passed_on(
+            exchange,
+            chosen,
+            PROTOCOL,
+            options,
+            only_here=asked.only_here,
+            unknown=asked.unknown,
+            strict=self._strict,
+        )
+        return await self._begin_with(exchange, asked, passed.options), passed
+
+    async def _begin_with(self, exchange: Exchange, asked: ResponsesAsked, options: RunOptions) -> RunHandle:
+        owner = exchange.caller.owner
         usual = DETACH if asked.background else GRACE
         origin = Origin(
             SURFACE,
@@ -103,7 +116,7 @@ class ResponsesApi:
             input=tuple(asked.input_items),
         )
         told = asked.messages[: len(asked.messages) - len(asked.fresh)]
-        first = (*(self._runs.opening if chosen.own_tools else ()), *told)
+        first = (*(self._runs.opening if options.own_tools else ()), *told)
         busy, key = busy_of(exchange), await request_key(exchange)
         if named := _session_named(exchange, asked):
             session = session_id(

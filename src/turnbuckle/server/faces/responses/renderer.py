@@ -90,6 +90,8 @@ class ResponsesRenderer:
         """`name` is its id, where it is not that of the run: a run that was steered has several. `queued` is
         what the run had to wait for before it began, in words."""
         self.ended = False
+        self.route = ""
+        """The one that was asked last."""
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
         self._hosted = tools == "hosted"
@@ -209,7 +211,8 @@ class ResponsesRenderer:
                 self._close_blocks("completed" if failure is None else "incomplete")
             case Notice():
                 self._noticed(told)
-            case ModelCalled(stands_in=model):
+            case ModelCalled(route=route, stands_in=model):
+                self.route = route
                 self._base["model"] = model or self._wanted
             case ToolBegun(call, tool, arguments) if not told.again:
                 written = msgspec.json.encode(arguments).decode()
