@@ -29,7 +29,7 @@ class ModelChoice(Struct, frozen=True):
 class Catalog:
     """All models. `routes` are names of routes with the model behind each and its protocol."""
 
-    def __init__(self, routes: Sequence[tuple[RouteName, str, ProtocolName]]) -> None:
+    def __init__(self, routes: Sequence[tuple[RouteName, str, ProtocolName | None]]) -> None:
         usual = routes[0][2] if routes else None
         self._known = {AGENT: ModelChoice(AGENT, own_tools=True, protocol=usual)}
         for name, _, protocol in routes:

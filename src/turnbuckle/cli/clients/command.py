@@ -102,7 +102,7 @@ def _list(as_json: bool) -> int:
 
 def _models(loaded: Loaded, wanted: str | None) -> tuple[str, str]:
     """The model for agents with tools of their own, and the one for all others. Raises ConfigError."""
-    routes = [(RouteName(route_name(route)), route.model) for route in loaded.settings.routes]
+    routes = [(RouteName(route_name(route)), route.model, None) for route in loaded.settings.routes]
     names = Catalog(routes).names
     if wanted is not None:
         if wanted not in names:
