@@ -200,40 +200,6 @@ def test_each_item_is_kept_whole(item, role, part):
     assert bare(asked(HI, item).messages) == [("user", SAID_HI.parts), (role, (part,))]
 
 
-@pytest.mark.requirement("I8")
-@pytest.mark.parametrize(
-    "items",
-    [
-        [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be."}]}],
-        [{"type": "message", "role": "system", "content": "Be."}],
-        [
-            {
-                "type": "message",
-                "role": "user",
-                "content": [
-                    {"type": "input_text", "text": "Fix the bug."},
-                    {"type": "input_text", "text": "<environment>", "x": 1},
-                    {"type": "input_image", "file_id": "f", "detail": "low"},
-                    {"type": "input_audio", "input_audio": {"data": "AA=="}},
-                ],
-                "of_tomorrow": True,
-            }
-        ],
-        [
-            {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "*** Begin"},
-            {
-                "type": "custom_tool_call_output",
-                "call_id": "c",
-                "output": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}],
-            },
-        ],
-        [{"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}}],
-    ],
-)
-def test_an_item_goes_to_its_own_protocol_as_it_came(items):
-    assert sent(asked(*items, HI).messages)["input"][: len(items)] == items
-
-
 @pytest.mark.requirement("F4")
 def test_items_of_one_side_are_one_message():
     found = asked(
