@@ -49,6 +49,16 @@ def _calls(task: str) -> list[tuple[str, object]]:
         ("write me a poem", [("", None)]),
         ("", []),
         ("make use of it", [("", None)]),
+        ("run ls .", [("shell", "ls .")]),
+        ("run echo `a; then read b`, then list", [("shell", "echo a; then read b"), ("list_files", None)]),
+        ("search for a.b, then list", [("search_files", r"a\.b"), ("list_files", None)]),
+        ("change one to two in `my file.txt`", [("edit_file", "my file.txt")]),
+        ("replace by in", [("", None)]),
+        ("I wonder whether you would read a.txt", [("", None)]),
+        ("write", [("", None)]),
+        ("``", [("", None)]),
+        ("` write a.txt", [("", None)]),
+        ("write a.txt, , then list", [("write_file", "a.txt"), ("list_files", None)]),
     ],
 )
 def test_words_become_calls(task: str, calls: list[tuple[str, object]]) -> None:
@@ -79,7 +89,26 @@ def test_words_say_how_it_breaks(task: str, breaks: list[str], every: bool) -> N
     assert (list(step.breaks), step.every) == (breaks, every)
 
 
-def test_slowly_may_stand_anywhere() -> None:
+def test_nothing_that_somebody_types_is_too_odd_for_a_plan() -> None:
+    odd = (
+        "`",
+        "``",
+        "```",
+        ",",
+        ". .",
+        "and",
+        "then then",
+        "be",
+        "break with a",
+        "and cut 3",
+        "write : :",
+        "\0",
+    )
+    for task in (*odd, *(f"write a.txt {word}" for word in odd), *(f"{word} write a.txt" for word in odd)):
+        assert all(step.text or step.tool for step in plan_of(task).steps), task
+
+
+def test_slowly_may_stand_in_front_and_behind() -> None:
     for task in (
         "slowly write a.txt",
         "write a.txt slowly and cut",

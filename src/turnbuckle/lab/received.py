@@ -1,16 +1,9 @@
 """What a script's function may want to know about a request, whatever its protocol."""
 
-import json
-import re
-
-from msgspec import Struct
-
 from turnbuckle.lab.script import LabRequest
+from turnbuckle.turn.prompt_reading import DraftNote, draft_note
 from turnbuckle.vocab.messages import Message, ResultPart, text_of
 from turnbuckle.wire.registry import PROTOCOLS
-
-_DRAFT = re.compile(r'as draft `(?P<id>[^`]+)`.*?\n(?P<tail>"(?:[^"\\]|\\.)*")(?:\n|\Z)', re.DOTALL)
-_QUESTION = re.compile(r'draft="(?P<id>[^"]+)".*letter as reading', re.DOTALL)
 
 
 def messages_of(request: LabRequest) -> tuple[Message, ...]:
@@ -49,23 +42,16 @@ def last_result(request: LabRequest) -> str:
     return text_of(results[-1].content) if results else ""
 
 
-class ShownDraft(Struct, frozen=True):
-    """A draft that the model is asked to finish, and the end of it."""
-
-    id: str
-    tail: str
-
-
-def shown_draft(text: str) -> ShownDraft | None:
-    """The draft that the runtime's words speak of."""
-    found = _DRAFT.search(text)
-    return None if found is None else ShownDraft(found["id"], json.loads(found["tail"]))
+def shown_draft(text: str) -> DraftNote | None:
+    """The draft whose end the runtime's words show, to have it finished."""
+    draft = draft_note(text)
+    return draft if draft is not None and draft.tail else None
 
 
 def asked_reading(text: str) -> str:
     """The draft about which the runtime asks how a rest belongs to it; empty if it asks nothing."""
-    found = _QUESTION.search(text)
-    return "" if found is None else found["id"]
+    draft = draft_note(text)
+    return draft.id if draft is not None and draft.asks else ""
 
 
 def last_role(request: LabRequest) -> str:

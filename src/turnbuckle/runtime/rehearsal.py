@@ -8,7 +8,6 @@ the first word leaves no trace in the request, so those are counted here.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 
 from turnbuckle.runtime.rehearsal_plan import Break, Plan, Step, plan_of
 from turnbuckle.runtime.rehearsal_words import REFUSAL, WHO
+from turnbuckle.turn.prompt_reading import draft_note, times_cut
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import (
@@ -56,11 +56,6 @@ _ANCHOR = 60
 _MOST_REMEMBERED = (
     256  # requests that were turned away and may come again within seconds; each is two numbers
 )
-_DRAFT = re.compile(r"first (?P<count>[\d,]+) characters.*? kept as draft `(?P<id>[^`]+)`", re.S)
-_WHOLE_DRAFT = re.compile(r"kept whole as draft `(?P<id>[^`]+)` \((?P<count>[\d,]+) characters\)", re.S)
-_KEPT = re.compile(r"Kept: the draft (?P<id>\S+) has (?P<count>[\d,]+) characters")
-_QUESTION = re.compile(r'draft="(?P<id>[^"]+)".*letter as reading', re.S)
-_CUT_CALL = re.compile(r"Your call of \S+ was cut (?:on its way|again \((?P<times>\d+) times)")
 
 
 class _Call(Struct, frozen=True):
@@ -187,21 +182,17 @@ def _reply_to(request: ModelRequest) -> _Reply:
     offered = {tool.name for tool in request.tools} if request.tool_choice != "none" else set()
     reply = _wanted(plan_of(task), results, offered)
     note = next((text_of(message.parts) for message in reversed(since) if message.note), "")
-    if question := _QUESTION.search(note or open_draft):
-        answer = {
-            "draft": question["id"],
-            "after": "",
-            "rest": "",
-            "reading": "a",
-        }  # it always means what it says
+    draft = draft_note(note or open_draft)
+    if draft is not None and draft.asks:
+        # It always means what it says.
+        answer = {"draft": draft.id, "after": "", "rest": "", "reading": "a"}
         return _Reply(calls=(_Call(FINISH_CALL, answer),))
     if open_draft:
-        note, reply = note or open_draft, replace(reply, text="")  # it was said before the call
-    if found := _DRAFT.search(note) or _WHOLE_DRAFT.search(note) or _KEPT.search(note):
-        held, is_whole = int(found["count"].replace(",", "")), found.re is _WHOLE_DRAFT
-        reply = replace(reply, held=held, draft=found["id"], draft_is_whole=is_whole)
-    elif cut := _CUT_CALL.search(note):
-        reply = replace(reply, cuts=int(cut["times"] or 1))
+        reply = replace(reply, text="")  # it was said before the call
+    if draft is not None:
+        reply = replace(reply, held=draft.count, draft=draft.id, draft_is_whole=draft.is_whole)
+    else:
+        reply = replace(reply, cuts=times_cut(note))
     said = "".join(text_of(message.parts) for message in since if message.role == "assistant")
     if not said or not reply.text.startswith(said):
         return reply
@@ -211,8 +202,9 @@ def _reply_to(request: ModelRequest) -> _Reply:
 
 def _about_a_draft(results: tuple[ResultPart, ...]) -> str:
     """What the runtime says about a draft in place of a result; empty if these are results."""
-    told = "".join(part.text for result in results for part in result.content if isinstance(part, TextPart))
-    return told if _QUESTION.search(told) or _KEPT.match(told) else ""
+    words = "".join(part.text for result in results for part in result.content if isinstance(part, TextPart))
+    draft = draft_note(words)
+    return words if draft is not None and (draft.asks or draft.grew) else ""
 
 
 def _since(messages: tuple[Message, ...]) -> tuple[list[tuple[ResultPart, ...]], tuple[Message, ...]]:

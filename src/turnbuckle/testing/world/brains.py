@@ -5,8 +5,6 @@ asks.
 makes calls again that did not run; what it has done it learns from the history alone.
 """
 
-import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,16 +13,12 @@ from msgspec import Struct
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.model import Brain, Step
 from turnbuckle.testing.world.tools import FACTS
+from turnbuckle.turn.prompt_reading import DraftNote, draft_note, held_calls
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
 
-_DRAFT = re.compile(r'draft[ =]["`]?(d\d+[a-z]?)')
-_TAIL = re.compile(r'ends? with:\n("(?:[^"\\]|\\.)*")')
-_QUESTION = "letter as reading"
-_KEPT = re.compile(r"(?:has |first |\()([\d,]+) characters")
-_HELD = re.compile(r"arrived whole and run together[^:]*: (.*)")
 AFTER = 60
 
 
@@ -51,16 +45,6 @@ class Round(Struct, frozen=True):
     calls: tuple[PlannedCall, ...] = ()
 
 
-class OpenDraft(Struct, frozen=True):
-    """A draft as a model knows it: by the end that it is shown, and by how long it is. `asked`: the runtime
-    wants to know how the rest belongs to it, and the first reading is what this model meant."""
-
-    id: str
-    tail: str = ""
-    count: int = 0
-    asked: bool = False
-
-
 class Seen(Struct, frozen=True):
     """What a model learns from a request."""
 
@@ -70,7 +54,7 @@ class Seen(Struct, frozen=True):
     """What it said already in the present round."""
     note: str
     """The runtime's last words, if they are the last words."""
-    draft: OpenDraft | None
+    draft: DraftNote | None
     held: str = ""
     """The sentence about calls that arrived whole, if there is one: they need not be made again."""
 
@@ -84,14 +68,13 @@ def look(messages: Sequence[Message]) -> Seen:
             said += text_of(message.parts)
             calls = tuple(part for part in message.parts if isinstance(part, CallPart))
         elif message.role == "tool":
-            draft = _draft_in(_results(message)) if any(call.name == FINISH_CALL for call in calls) else None
+            draft = draft_note(_results(message)) if any(call.name == FINISH_CALL for call in calls) else None
             rounds += draft is None
             said = ""
             held = f"{held} {_results(message)}" if draft is not None else ""
         elif message.note:
-            draft = _draft_in(text_of(message.parts))
-            found = _HELD.search(text_of(message.parts))
-            held = found[1] if found is not None else held
+            draft = draft_note(text_of(message.parts))
+            held = held_calls(text_of(message.parts)) or held
     last = messages[-1]
     return Seen(rounds, said, text_of(last.parts) if last.note else "", draft, held)
 
@@ -101,17 +84,6 @@ def _results(message: Message) -> str:
     return "\n".join(
         text_of(tuple(piece for piece in part.content if isinstance(piece, TextPart))) for part in parts
     )
-
-
-def _draft_in(text: str) -> OpenDraft | None:
-    found = _DRAFT.search(text)
-    if found is None or not ("finish_call" in text or "Not joined" in text):
-        return None
-    if _QUESTION in text:
-        return OpenDraft(found[1], asked=True)
-    tail, kept = _TAIL.search(text), _KEPT.search(text)
-    count = int(kept[1].replace(",", "")) if kept else 0
-    return OpenDraft(found[1], json.loads(tail[1]) if tail else "", count)
 
 
 def planned(
@@ -161,9 +133,9 @@ def _unsaid(whole: str, said: str, echo: int, anchor: str) -> str:
     return said[len(said) - echo :] + whole[len(said) :] if echo and len(said) >= echo else whole[len(said) :]
 
 
-def _finish(now: Round, draft: OpenDraft, pieces: int, rest: int) -> list[Step]:
+def _finish(now: Round, draft: DraftNote, pieces: int, rest: int) -> list[Step]:
     """The calls of this round with the drafted one finished, or nothing if no call fits the draft."""
-    if draft.asked:
+    if draft.asks:
         return [
             Call(FINISH_CALL, {"draft": draft.id, "after": "", "rest": "", "reading": "a"}, pieces),
             Finish(),
