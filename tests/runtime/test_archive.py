@@ -11,7 +11,8 @@ from support.runs.approval_runs import HANG, HELLO, call, run_scenario
 from turnbuckle.errors import ImportRefused
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StorageFull, StreamQuery
-from turnbuckle.runtime.archive import Importer, exported, finish_imports, read_archive
+from turnbuckle.runtime.archive import Importer, exported, finish_imports
+from turnbuckle.runtime.archive_file import read_archive
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.held_session import KIND, OPEN
 from turnbuckle.runtime.retention import merge_run

@@ -21,7 +21,8 @@ from turnbuckle.errors import (
     SessionUnknown,
 )
 from turnbuckle.journal.port import Journal, Reader, StreamQuery, StreamRow
-from turnbuckle.runtime.archive import Imported, Importer, exported, read_archive
+from turnbuckle.runtime.archive import Imported, Importer, exported
+from turnbuckle.runtime.archive_file import read_archive
 from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
