@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from turnbuckle.call.limits import RoutePace
 from turnbuckle.vocab.events import Cut, LastWord
-from turnbuckle.vocab.failure import Failure, FailureKind
+from turnbuckle.vocab.failure import RETRYABLE, Failure, FailureKind
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.wire.decoder import EndKind
@@ -45,20 +45,6 @@ BELIEVED = 2
 BARE_ENDS = 2
 """Replies that ended by their end mark alone, until that is believed to be the host's way."""
 
-_AGAINST: frozenset[FailureKind] = frozenset(
-    {
-        "connect",
-        "reset",
-        "incomplete",
-        "no_reason",
-        "stalled",
-        "garbage",
-        "rate_limited",
-        "overloaded",
-        "server",
-        "timeout",
-    }
-)
 _HOPELESS: frozenset[FailureKind] = frozenset({"auth", "permission", "billing", "not_found"})
 
 
@@ -128,7 +114,7 @@ def note(health: RouteHealth, last: LastWord, now: float) -> RouteHealth:
         return msgspec.structs.replace(health, plain_until=now + PLAIN, probe_until=None)
     if told.kind in _HOPELESS and told.room is None:
         return _benched(health, told, now, HOPELESS_BENCH)
-    if told.kind not in _AGAINST:
+    if told.kind not in RETRYABLE:
         return msgspec.structs.replace(health, probe_until=None)  # it says nothing about the route
     return _failed(health, told, now)
 

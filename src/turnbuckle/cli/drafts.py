@@ -13,7 +13,6 @@ from turnbuckle.cli.echo import echo, echo_json, echo_whole
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.run import guarded
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
 from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
@@ -50,10 +49,7 @@ def list_drafts(*, config: Path | None = None, as_json: Json = False) -> int:
     as_json
         As JSON, for programs.
     """
-    try:
-        return guarded(_list(load_for(config), as_json))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    return guarded(lambda: _list(load_for(config), as_json))
 
 
 @app.command
@@ -69,10 +65,7 @@ def show(draft: str, /, *, config: Path | None = None, as_json: Json = False) ->
     as_json
         With all that is known of it, as JSON.
     """
-    try:
-        return guarded(_show(load_for(config), draft, as_json))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    return guarded(lambda: _show(load_for(config), draft, as_json))
 
 
 @app.command
@@ -90,10 +83,7 @@ def save(draft: str, path: Path, /, *, config: Path | None = None, as_json: Json
     as_json
         Say as JSON what was written.
     """
-    try:
-        return guarded(_save(load_for(config), draft, path, as_json))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    return guarded(lambda: _save(load_for(config), draft, path, as_json))
 
 
 async def _list(loaded: Loaded, as_json: bool) -> int:

@@ -17,7 +17,6 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
-from turnbuckle.errors import ConfigError
 from turnbuckle.tools.background import BackgroundProcess
 
 app = App(name="processes", help="What runs in the background: list, stop.")
@@ -53,7 +52,7 @@ def list_processes(
             echo("no background processes", err=True)
         return OK
 
-    return _guided(act)
+    return guarded(act)
 
 
 @app.command
@@ -83,7 +82,7 @@ def stop(
             echo(f"{process}: {row.get('state', 'gone')}")
         return OK
 
-    return _guided(act)
+    return guarded(act)
 
 
 async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, Any]]:
@@ -100,10 +99,3 @@ def _row(process: BackgroundProcess) -> dict[str, Any]:
 
 def _remote(server: str, key: str) -> Remote:
     return Remote(server, key or os.environ.get("TURNBUCKLE_KEY", ""))
-
-
-def _guided(act: Any) -> int:
-    try:
-        return guarded(act())
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)

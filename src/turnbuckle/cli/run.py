@@ -21,7 +21,7 @@ from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.pieces import Line, Piece
 from turnbuckle.cli.screen import Screen
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError, TurnbuckleError
+from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import Damaged, InUse, Journal, JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.held_session import KIND as SESSION
@@ -119,18 +119,20 @@ def run(
         return fail('give a task, such as: turnbuckle run "write hello.txt"', USAGE_ERROR)
     look = Look(as_json=as_json, reasoning=reasoning, color=not no_color)
     changes = {"turn.max_calls": max_calls, "turn.max_seconds": max_seconds}
-    try:
+
+    def work() -> "Awaitable[int]":
         loaded = load_for(config, workspace=workspace, route=route, model=model, changes=changes)
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
-    return guarded(_run(loaded, look, words, go_on, session))
+        return _run(loaded, look, words, go_on, session)
+
+    return guarded(work)
 
 
-def guarded(work: "Awaitable[int]") -> int:
-    """Run a command's coroutine; what it raises becomes a sentence and an exit code."""
+def guarded(work: "Callable[[], Awaitable[int]]") -> int:
+    """Run a command to its exit code; what it raises, on its way to its coroutine too, becomes a sentence
+    and an exit code."""
 
     async def main() -> int:
-        return await work
+        return await work()
 
     try:
         return run_loop(main())

@@ -13,7 +13,6 @@ from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError
 from turnbuckle.journal.port import StreamQuery, StreamRow
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
@@ -44,10 +43,7 @@ def list_runs(
     as_json
         As JSON, for programs.
     """
-    try:
-        return guarded(_list(load_for(config), unfinished, as_json))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    return guarded(lambda: _list(load_for(config), unfinished, as_json))
 
 
 @app.command
@@ -72,11 +68,8 @@ def show(
     as_json
         Every fact as a line of JSON.
     """
-    try:
-        look = Look(as_json=as_json, reasoning=reasoning, color=True)
-        return guarded(_show(load_for(config), run, look))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    look = Look(as_json=as_json, reasoning=reasoning, color=True)
+    return guarded(lambda: _show(load_for(config), run, look))
 
 
 @app.command
@@ -104,11 +97,8 @@ def resume(
     as_json
         Every fact as a line of JSON.
     """
-    try:
-        look = Look(as_json=as_json, reasoning=reasoning, color=True)
-        return guarded(_resume(load_for(config), run, look))
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    look = Look(as_json=as_json, reasoning=reasoning, color=True)
+    return guarded(lambda: _resume(load_for(config), run, look))
 
 
 async def _list(loaded: Loaded, unfinished: bool, as_json: bool) -> int:

@@ -13,12 +13,12 @@ from cyclopts import App, Parameter
 
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
-from turnbuckle.cli.exits import CANCELLED, FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.exits import CANCELLED, FAILED, OK
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
 from turnbuckle.cli.listener import is_turnbuckle, serves
 from turnbuckle.cli.run import guarded
 from turnbuckle.config import Loaded
-from turnbuckle.errors import CanNotListen, ConfigError
+from turnbuckle.errors import CanNotListen
 from turnbuckle.hosting import open_server
 from turnbuckle.journal.port import InUse
 from turnbuckle.server.http.serving import TOKEN, ShutdownSignal, serve
@@ -56,12 +56,11 @@ def serve_it(
     open_page
         Open the console in a browser, if there is a display here and somebody in front of it.
     """
-    try:
-        loaded = load_for(config, workspace=workspace, changes={"server.host": host, "server.port": port})
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
+    changes = {"server.host": host, "server.port": port}
     _share_memory_between_threads()
-    return guarded(_serve(loaded, open_page=open_page))
+    return guarded(
+        lambda: _serve(load_for(config, workspace=workspace, changes=changes), open_page=open_page)
+    )
 
 
 async def _serve(loaded: Loaded, *, open_page: bool) -> int:

@@ -15,13 +15,13 @@ from turnbuckle.app import open_reader, writer_of
 from turnbuckle.cli.backend import Fork, SessionBackend
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, echo_text, json_bytes_out
-from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
+from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.cli.local_backend import LocalBackend, open_local
 from turnbuckle.cli.remote import Remote, session_path
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import Look, driven, guarded, watched
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ConfigError, ImportRefused, SessionUnknown
+from turnbuckle.errors import ImportRefused, SessionUnknown
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.runtime.sessions import SessionMessage
 from turnbuckle.server.api.sessions import message_view
@@ -331,18 +331,14 @@ def _change(verb: Verb, session: str, server: str, key: str, config: Path | None
 
 def _carried_out(config: Path | None, act: Callable[[Loaded], Awaitable[int]]) -> int:
     """Do it; what goes wrong becomes a sentence and an exit code."""
-    try:
-        loaded = load_for(config)
-    except ConfigError as error:
-        return fail(error, USAGE_ERROR)
 
     async def guided() -> int:
         try:
-            return await act(loaded)
+            return await act(load_for(config))
         except OSError as error:
             return fail(f"{error.filename or 'the file'}: {error.strerror or error}", FAILED)
 
-    return guarded(guided())
+    return guarded(guided)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ its way.
 
 import asyncio
 import math
+from collections.abc import Callable
 
 from turnbuckle.journal.port import Claim, Closed, Conflict, Fenced, Gone, Held, JournalError
 
@@ -60,6 +61,36 @@ class Live:
         if after != self.tail:
             return Conflict(self.name, after, self.tail)
         return None
+
+
+class LiveClaims:
+    """What a body decides by `Live` alone. It says itself what it knows of a stream."""
+
+    _closed = False
+    _monotonic: Callable[[], float]
+
+    def _live_named(self, stream: str) -> Live | None:
+        raise NotImplementedError
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        self._check_open()
+        live = self._live_of(claim)
+        if live is None:
+            return False
+        live.until = self._monotonic() + seconds
+        return True
+
+    def still_mine(self, claim: Claim) -> bool:
+        live = self._live_of(claim)
+        return not self._closed and live is not None and self._monotonic() < live.until
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")
+
+    def _live_of(self, claim: Claim) -> Live | None:
+        live = self._live_named(claim.stream)
+        return live if live is not None and live.is_newest(claim.epoch) else None
 
 
 class Waiters:

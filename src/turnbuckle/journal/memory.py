@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, structs
 
 from turnbuckle.journal.clock import lease_time
-from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
+from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
     READ_BYTES,
@@ -21,7 +21,6 @@ from turnbuckle.journal.port import (
     SEARCH_LIMIT,
     Append,
     Claim,
-    Closed,
     Gone,
     Grade,
     Held,
@@ -65,7 +64,7 @@ class _Stream:
         return bisect_right(self.items, after, key=_number)
 
 
-class MemoryJournal:
+class MemoryJournal(LiveClaims):
     """`room` is how many bytes of items it takes before it is full; it may be changed at any time."""
 
     def __init__(
@@ -199,14 +198,6 @@ class MemoryJournal:
         found.sure_row = found.row  # a claim is sure, or its numbers could be given again
         return claim
 
-    async def renew(self, claim: Claim, seconds: float) -> bool:
-        self._check_open()
-        live = self._live_of(claim)
-        if live is None:
-            return False
-        live.until = self._monotonic() + seconds
-        return True
-
     async def release(self, claim: Claim) -> None:
         self._check_open()
         live = self._live_of(claim)
@@ -214,10 +205,6 @@ class MemoryJournal:
             live.let_go()
             found = self._streams[claim.stream]
             found.row = structs.replace(found.row, holder="")
-
-    def still_mine(self, claim: Claim) -> bool:
-        live = self._live_of(claim)
-        return not self._closed and live is not None and self._monotonic() < live.until
 
     async def note(self, stream: str, note: IndexUpdate) -> None:
         self._check_open()
@@ -321,13 +308,9 @@ class MemoryJournal:
         """All that this stream is now survives a loss of power."""
         found.sure, found.sure_row, found.sure_said = len(found.items), found.row, found.said
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("the journal is closed")
-
-    def _live_of(self, claim: Claim) -> Live | None:
-        found = self._streams.get(claim.stream)
-        return found.live if found is not None and found.live.is_newest(claim.epoch) else None
+    def _live_named(self, stream: str) -> Live | None:
+        found = self._streams.get(stream)
+        return None if found is None else found.live
 
     def _find_or_make(self, stream: str) -> _Stream:
         found = self._streams.get(stream)

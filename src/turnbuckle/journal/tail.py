@@ -28,3 +28,8 @@ async def read_all(journal: Reader, stream: str, after: int = 0) -> AsyncGenerat
     while items := await journal.read(stream, after):
         after = items[-1].seq
         yield items
+
+
+async def items_of(journal: Reader, stream: str) -> list[Item]:
+    """All items of a stream at this moment, for streams that are known to be short."""
+    return [item async for page in read_all(journal, stream) for item in page]

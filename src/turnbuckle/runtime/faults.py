@@ -14,22 +14,8 @@ from typing import Any, NoReturn
 from msgspec import DecodeError, Struct
 
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.port import (
-    EVERY_STREAM,
-    SEARCH_LIMIT,
-    Append,
-    Claim,
-    Grade,
-    Held,
-    IndexUpdate,
-    Item,
-    Journal,
-    Merge,
-    SearchHit,
-    StreamQuery,
-    StreamRow,
-    Trouble,
-)
+from turnbuckle.journal.port import Append, Grade, IndexUpdate, Journal
+from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.runtime.ports import Tools
 from turnbuckle.turn.facts import decode
 from turnbuckle.vocab.clock import StopSignal
@@ -70,11 +56,11 @@ def _die() -> NoReturn:
     raise SystemExit("killed")
 
 
-class FaultyJournal:
+class FaultyJournal(WrappedJournal):
     """A journal whose process dies around an append."""
 
     def __init__(self, journal: Journal, fault: Fault) -> None:
-        self._journal = journal
+        super().__init__(journal)
         self._fault = fault
 
     async def append(
@@ -95,52 +81,6 @@ class FaultyJournal:
             self._fault.reached("after-append", name)
         return head
 
-    async def read(self, stream: str, after: int = 0, limit: int = 500) -> list[Item]:
-        return await self._journal.read(stream, after, limit)
-
-    async def head(self, stream: str) -> int:
-        return await self._journal.head(stream)
-
-    async def wait(self, stream: str, after: int) -> None:
-        await self._journal.wait(stream, after)
-
-    async def streams(
-        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
-    ) -> list[StreamRow]:
-        return await self._journal.streams(wanted, after, limit)
-
-    async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
-        return await self._journal.search(words, wanted, limit)
-
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
-        return await self._journal.claim(stream, owner, seconds)
-
-    async def renew(self, claim: Claim, seconds: float) -> bool:
-        return await self._journal.renew(claim, seconds)
-
-    async def release(self, claim: Claim) -> None:
-        await self._journal.release(claim)
-
-    def still_mine(self, claim: Claim) -> bool:
-        return self._journal.still_mine(claim)
-
-    async def note(self, stream: str, note: IndexUpdate) -> None:
-        await self._journal.note(stream, note)
-
-    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
-        return await self._journal.merge(stream, merges)
-
-    async def drop(self, stream: str) -> bool:
-        return await self._journal.drop(stream)
-
-    async def look(self) -> None:
-        await self._journal.look()
-
-    def trouble(self) -> Trouble | None:
-        return self._journal.trouble()
-
     async def change_all(
         self,
         *,
@@ -155,9 +95,6 @@ class FaultyJournal:
         for name in names if changed else ():
             self._fault.reached("after-append", name)
         return changed
-
-    async def close(self) -> None:
-        await self._journal.close()
 
 
 def _name(stream: str, item: bytes) -> str:

@@ -23,6 +23,14 @@ QUIRKS_OF_ALL = frozenset({"drafts", "text_after_tools"})
 """Quirks that every protocol has."""
 
 
+def bearer_headers(api_key: str, quirks: Quirks) -> dict[str, str]:
+    """The headers of a request where a key is a bearer token."""
+    headers = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+    if api_key:
+        headers["authorization"] = f"Bearer {api_key}"
+    return headers
+
+
 class StreamEncoder(Interface):
     """Events in, bytes out: whole frames."""
 

@@ -19,7 +19,8 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
-from turnbuckle.wire.openai_chat.request import build, endpoint, headers
+from turnbuckle.wire.openai_chat.request import build, endpoint
+from turnbuckle.wire.protocol import bearer_headers
 from turnbuckle.wire.registry import rules_of
 
 USER = Message("user", (TextPart("Hi."),))
@@ -357,7 +358,7 @@ def test_building_changes_nothing_that_was_handed_in():
 
 def test_the_endpoint_and_its_headers():
     assert endpoint(ModelRequest("m", ())) == "/chat/completions"
-    made = headers("key", Quirks())
+    made = bearer_headers("key", Quirks())
     assert made["authorization"] == "Bearer key"
     assert made["content-type"] == "application/json"
-    assert "authorization" not in headers("", Quirks())
+    assert "authorization" not in bearer_headers("", Quirks())

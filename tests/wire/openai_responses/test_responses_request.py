@@ -20,7 +20,8 @@ from turnbuckle.vocab.messages import (
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.answer import open_answer
-from turnbuckle.wire.openai_responses.request import build, endpoint, headers
+from turnbuckle.wire.openai_responses.request import build, endpoint
+from turnbuckle.wire.protocol import bearer_headers
 from turnbuckle.wire.registry import rules_of
 
 USER = Message("user", (TextPart("Hi"),))
@@ -49,8 +50,8 @@ def test_the_endpoint_is_responses():
 
 
 def test_the_key_goes_as_a_bearer_token():
-    assert headers("sk-1", Quirks())["authorization"] == "Bearer sk-1"
-    assert "authorization" not in headers("", Quirks())
+    assert bearer_headers("sk-1", Quirks())["authorization"] == "Bearer sk-1"
+    assert "authorization" not in bearer_headers("", Quirks())
 
 
 def test_a_small_request_says_only_what_it_must():

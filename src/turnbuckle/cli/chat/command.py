@@ -114,7 +114,7 @@ def chat(
             session_id(LOCAL, session, param="the name of a session")
     except (ConfigError, BadSessionName) as error:
         return fail(error, USAGE_ERROR)
-    return guarded(_chat(loaded, wish))
+    return guarded(lambda: _chat(loaded, wish))
 
 
 def has_screen() -> bool:

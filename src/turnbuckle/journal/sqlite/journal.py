@@ -24,14 +24,13 @@ from msgspec import UNSET
 
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
-from turnbuckle.journal.live import NO_EPOCH, Live, Waiters
+from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
     READ_LIMIT,
     SEARCH_LIMIT,
     Append,
     Claim,
-    Closed,
     Gone,
     Grade,
     Held,
@@ -67,7 +66,7 @@ _SWEEP = (
 )
 
 
-class SqliteJournal:
+class SqliteJournal(LiveClaims):
     """The journal in a folder. Raises `InUse` if another process has it; `close` gives it back."""
 
     def __init__(
@@ -217,24 +216,12 @@ class SqliteJournal:
             raise
         return claim
 
-    async def renew(self, claim: Claim, seconds: float) -> bool:
-        self._check_open()
-        live = self._live_of(claim)
-        if live is None:
-            return False
-        live.until = self._monotonic() + seconds
-        return True
-
     async def release(self, claim: Claim) -> None:
         self._check_open()
         live = self._live_of(claim)
         if live is not None:
             live.let_go()
             await self._commit(live, Grade.FLUSHED, [], [rows.set_released(live.key)])
-
-    def still_mine(self, claim: Claim) -> bool:
-        live = self._live_of(claim)
-        return not self._closed and live is not None and self._monotonic() < live.until
 
     async def note(self, stream: str, note: IndexUpdate) -> None:
         self._check_open()
@@ -449,10 +436,6 @@ class SqliteJournal:
             self._waiters.wake(live.name)
         self._forget_if_idle(live)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("the journal is closed")
-
     def _load(self, stream: str) -> Live:
         self._check_open()
         with self._looking(stream):
@@ -462,9 +445,8 @@ class SqliteJournal:
             key, epoch = found
             return Live(stream, key, epoch, rows.find_head(self._reading, key))
 
-    def _live_of(self, claim: Claim) -> Live | None:
-        live = self._live.get(claim.stream)
-        return live if live is not None and live.is_newest(claim.epoch) else None
+    def _live_named(self, stream: str) -> Live | None:
+        return self._live.get(stream)
 
     def _forget_if_idle(self, live: Live) -> None:
         """A stream that nobody writes is read from the store when it is asked for, so memory does not

@@ -4,21 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import (
-    READ_LIMIT,
-    SEARCH_LIMIT,
-    Append,
-    Claim,
-    Grade,
-    Held,
-    IndexUpdate,
-    Item,
-    Merge,
-    SearchHit,
-    StreamQuery,
-    StreamRow,
-    Trouble,
-)
+from turnbuckle.journal.port import READ_LIMIT, Append, Claim, Grade, IndexUpdate, Item
+from turnbuckle.journal.tail import items_of
+from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.testing.world.faults import (
     CutReply,
     Fault,
@@ -36,7 +24,6 @@ from turnbuckle.testing.world.faults import (
 from turnbuckle.vocab.failure import Failure
 
 LEASE = 60.0
-_ALL = StreamQuery()
 Side = Literal["before", "after"]
 
 
@@ -63,13 +50,14 @@ class Luck:
         return True
 
 
-class WorldProcess:
+class WorldProcess(WrappedJournal):
     """Wraps the journal of the world for one process, and is what its model and tools tell of their doings.
 
     Dead means that nothing more is done here, whatever still runs. Robbed means that another process has the
     claim and this one does not know it yet."""
 
     def __init__(self, journal: MemoryJournal, luck: Luck, let_lease_end: Callable[[], None]) -> None:
+        super().__init__(journal)
         self.dead = False
         self.power_lost = False
         self.stolen: Claim | None = None
@@ -77,7 +65,6 @@ class WorldProcess:
         self.started_when_robbed = 0
         self.stop: Callable[[], None] = lambda: None
         self.leave: Callable[[], object] = lambda: None
-        self._journal = journal
         self._luck = luck
         self._let_lease_end = let_lease_end
 
@@ -109,48 +96,8 @@ class WorldProcess:
     def still_mine(self, claim: Claim) -> bool:
         return not self.dead and self._journal.still_mine(claim)
 
-    async def head(self, stream: str) -> int:
-        return await self._journal.head(stream)
-
-    async def wait(self, stream: str, after: int) -> None:
-        await self._journal.wait(stream, after)
-
-    async def streams(
-        self, wanted: StreamQuery = _ALL, after: tuple[float, str] | None = None, limit: int = 50
-    ) -> list[StreamRow]:
-        return await self._journal.streams(wanted, after, limit)
-
-    async def search(
-        self, words: str, wanted: StreamQuery = _ALL, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
-        return await self._journal.search(words, wanted, limit)
-
     async def close(self) -> None:
         self.dead = True
-
-    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
-        return await self._journal.claim(stream, owner, seconds)
-
-    async def renew(self, claim: Claim, seconds: float) -> bool:
-        return await self._journal.renew(claim, seconds)
-
-    async def release(self, claim: Claim) -> None:
-        await self._journal.release(claim)
-
-    async def note(self, stream: str, note: IndexUpdate) -> None:
-        await self._journal.note(stream, note)
-
-    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
-        return await self._journal.merge(stream, merges)
-
-    async def drop(self, stream: str) -> bool:
-        return await self._journal.drop(stream)
-
-    async def look(self) -> None:
-        await self._journal.look()
-
-    def trouble(self) -> Trouble | None:
-        return self._journal.trouble()
 
     async def change_all(
         self,
@@ -224,7 +171,7 @@ class WorldProcess:
         claim = await self._journal.claim(stream, "the other", LEASE)
         assert isinstance(claim, Claim)
         self.stolen = claim
-        self.items_when_stolen = len(await read_all(self._journal, stream))
+        self.items_when_stolen = len(await items_of(self._journal, stream))
 
     def _die(self) -> None:
         self.dead = True
@@ -233,11 +180,3 @@ class WorldProcess:
     def _live(self) -> None:
         if self.dead:
             raise Killed
-
-
-async def read_all(journal: MemoryJournal, stream: str) -> list[Item]:
-    """Every item of a stream."""
-    found: list[Item] = []
-    while page := await journal.read(stream, found[-1].seq if found else 0):
-        found += page
-    return found

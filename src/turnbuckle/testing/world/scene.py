@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Fenced, Item
+from turnbuckle.journal.tail import items_of
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.log import RunLog
@@ -15,7 +16,7 @@ from turnbuckle.testing.clock import numbered
 from turnbuckle.testing.world.faults import NOTHING, Fault
 from turnbuckle.testing.world.model import Asked, Brain, WorldModel
 from turnbuckle.testing.world.people import Person, attend
-from turnbuckle.testing.world.process import LEASE, Killed, Luck, WorldProcess, read_all
+from turnbuckle.testing.world.process import LEASE, Killed, Luck, WorldProcess
 from turnbuckle.testing.world.tools import FACTS, Disk, Done, WorldTools
 from turnbuckle.turn.consent import Rule, written
 from turnbuckle.turn.facts import Fact, RunStarted, decode
@@ -216,7 +217,7 @@ class Scene:
             self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
             return gone.stolen
         self._journal = self._journal.after_power_loss() if gone.power_lost else self._journal.after_kill()
-        self._seen.append(tuple(await read_all(self._journal, _STREAM)))
+        self._seen.append(tuple(await items_of(self._journal, _STREAM)))
         self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
         return await self._claim()
 
@@ -242,7 +243,7 @@ class Scene:
         return cursor, tuple(found)
 
     async def _story(self, outcome: Outcome) -> Story:
-        items = tuple(await read_all(self._journal, _STREAM))
+        items = tuple(await items_of(self._journal, _STREAM))
         fold = TurnFold(self._policy)
         facts = tuple(decode(item.data) for item in items)
         for fact in facts:

@@ -5,7 +5,7 @@ from turnbuckle.wire.openai_chat import request
 from turnbuckle.wire.openai_chat.decode import ChatDecoder
 from turnbuckle.wire.openai_chat.encode import ENCODING
 from turnbuckle.wire.openai_chat.received import read_request
-from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, served_at
+from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, bearer_headers, served_at
 
 OPENAI_CHAT = Protocol(
     name="openai_chat",
@@ -13,7 +13,7 @@ OPENAI_CHAT = Protocol(
     path="/v1/chat/completions",
     serves=served_at("/chat/completions"),
     endpoint=request.endpoint,
-    headers=request.headers,
+    headers=bearer_headers,
     build=request.build,
     decoder=ChatDecoder,
     encoding=ENCODING,

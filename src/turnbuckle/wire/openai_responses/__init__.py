@@ -5,7 +5,7 @@ from turnbuckle.wire.openai_responses import request
 from turnbuckle.wire.openai_responses.decode import ResponsesDecoder
 from turnbuckle.wire.openai_responses.encode import ENCODING
 from turnbuckle.wire.openai_responses.received import read_request
-from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, served_at
+from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, bearer_headers, served_at
 
 OPENAI_RESPONSES = Protocol(
     name="openai_responses",
@@ -13,7 +13,7 @@ OPENAI_RESPONSES = Protocol(
     path="/v1/responses",
     serves=served_at("/responses"),
     endpoint=request.endpoint,
-    headers=request.headers,
+    headers=bearer_headers,
     build=request.build,
     decoder=ResponsesDecoder,
     encoding=ENCODING,

@@ -39,13 +39,6 @@ def endpoint(request: ModelRequest) -> str:
     return "/responses"
 
 
-def headers(api_key: str, quirks: Quirks) -> dict[str, str]:
-    made = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
-    if api_key:
-        made["authorization"] = f"Bearer {api_key}"
-    return made
-
-
 def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     """The JSON body. Says nothing about what the request leaves open; this wire has no stop sequences."""
     instructions, messages = _split_instructions(request.messages)
