@@ -53,7 +53,7 @@ from turnbuckle.trust import require_trust
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.ledger import Price
-from turnbuckle.turn.policy import Policy, RouteFacts, ToolFacts, TurnLimits
+from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts, TurnLimits
 from turnbuckle.vocab.ids import RouteName, RunId
 from turnbuckle.vocab.messages import Message
 
@@ -118,6 +118,7 @@ async def open_app(
                 process_environment(clock.sleep),
                 watch=watch,
                 background=Processes(Path(settings.data), clock),
+                windows=WindowBook(journal, window_of),
             )
             yield App(settings, journal, runs)
     finally:
@@ -284,7 +285,19 @@ def policy_of(
         worth_a_draft=WORTH_A_DRAFT,
         consent=consent_of(settings, tools or ()),
         answer_seconds=settings.tools.answer_seconds or None,
+        compaction=_compaction(settings, names),
     )
+
+
+def _compaction(settings: Settings, names: list[RouteName]) -> CompactionRules | None:
+    context = settings.context
+    if context.route and context.route not in names:
+        raise ConfigError(
+            f"context.route: there is no route {context.route!r}; the routes are {', '.join(names)}"
+        )
+    if not context.compact:
+        return None
+    return CompactionRules(context.threshold, RouteName(context.route), context.max_compactions)
 
 
 def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule, ...]:

@@ -42,6 +42,13 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
     most_output_tokens: Annotated[
         Count | None, Meta(description="What the cap may be raised to, once, where that helps.")
     ] = None
+    context_window: Annotated[
+        Count | None,
+        Meta(
+            description="How many tokens the model takes in all, where neither its provider nor the price "
+            "table tells, or where it is to be less."
+        ),
+    ] = None
     headers: Annotated[dict[str, str], Meta(description="More headers; values may be `env:NAME`.")] = {}
     quirks: Annotated[
         dict[str, Any], Meta(description="How it differs from its protocol, see [quirks](quirks.md).")
@@ -93,6 +100,23 @@ class TurnSettings(Struct, frozen=True):
         Money | None, Meta(description="US dollars of one run, where the price of the model is known.")
     ] = None
     same_call: Annotated[int, Meta(ge=1, description="How often the very same call may be made.")] = 5
+
+
+class ContextSettings(Struct, frozen=True):
+    """What happens when a conversation fills the model's window. See [long conversations](context.md)."""
+
+    compact: Annotated[
+        bool, Meta(description="Make the history that models are told smaller before it does not fit.")
+    ] = True
+    threshold: Annotated[
+        float, Meta(ge=0.1, le=0.95, description="The part of the window that may be used before that.")
+    ] = 0.8
+    route: Annotated[
+        str, Meta(description="The route that writes summaries; the one that answers if left out.")
+    ] = ""
+    max_compactions: Annotated[
+        int, Meta(ge=1, description="How often in one run, before it ends with words.")
+    ] = 20
 
 
 class SessionSettings(Struct, frozen=True):
@@ -188,5 +212,6 @@ class Settings(Struct, frozen=True):
     stall: StallSettings = StallSettings()
     recovery: RecoverySettings = RecoverySettings()
     turn: TurnSettings = TurnSettings()
+    context: ContextSettings = ContextSettings()
     session: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()

@@ -231,7 +231,7 @@ async def test_a_session_goes_on_with_its_whole_history(harness: Harness) -> Non
     (started, *_) = await harness.facts(second.run)
     assert isinstance(started, RunStarted)
     assert (started.base, len(started.messages)) == (first.run, 1)
-    assert await runs.conversations.before(started) == before
+    assert (await runs.conversations.before(started)).messages == before
     assert second.turn.messages[: len(before)] == before
     assert await runs.history(SessionId("s-other")) == opening("the workspace")
 

@@ -72,6 +72,7 @@ class Route(Struct, frozen=True):
     extra: dict[str, Any] = {}
     """Fields of the request body that only this route wants."""
     local: bool = False
+    context_window: int | None = None
 
     def __repr__(self) -> str:
         shown = (
@@ -86,7 +87,9 @@ class Route(Struct, frozen=True):
     def facts(self) -> RouteFacts:
         """What the turn must know of it."""
         cap, most = self.max_output_tokens, self.most_output_tokens
-        return RouteFacts(self.name, self.protocol, self.model, cap, most, self.effort, self.quirks)
+        return RouteFacts(
+            self.name, self.protocol, self.model, cap, most, self.effort, self.quirks, self.context_window
+        )
 
 
 class _Written(Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,6 +109,7 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
     extra: dict[str, Any] = {}
     local: bool | None = None
+    context_window: int | None = None
 
 
 def resolve(
@@ -138,6 +142,7 @@ def resolve(
         headers=_headers(written.headers, environment, label),
         extra=written.extra,
         local=is_local(base_url) if written.local is None else written.local,
+        context_window=written.context_window,
     )
 
 

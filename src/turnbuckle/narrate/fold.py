@@ -46,6 +46,7 @@ from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
     CallsHandedOver,
+    Compacted,
     Decided,
     DraftClosed,
     DraftGrown,
@@ -126,6 +127,7 @@ class Narration:
         self._growing = _NOWHERE  # the same of arguments, and of which card they are
         self._card = 0
         self._refusal = False
+        self._silent = 0  # the attempt that writes a summary, which is nobody's answer
         self._texts_are_messages = False  # another block is another message, as Responses providers have it
         self._thoughts: set[int] = set()  # blocks of reasoning in this attempt; as many as a reply may have
         self._thoughts_of = 0
@@ -175,7 +177,8 @@ class Narration:
         self._growing = _NOWHERE
         if isinstance(fact, Streamed):
             for event in fact.events:
-                self._event(fact.attempt, event, out)
+                if fact.attempt != self._silent or isinstance(event, UsageNoted):
+                    self._event(fact.attempt, event, out)
             self._flush(out)
         elif isinstance(fact, RunEnded):
             self.waiting.take(fact)
@@ -344,6 +347,7 @@ class Narration:
             out.append(notice)
 
     def _asked(self, fact: ModelAsked, out: list[Told]) -> None:
+        self._silent = fact.attempt if fact.folding is not None else self._silent
         if fact.why in ("after_tools", "steered"):  # any other reply goes on with what was said before it
             self._part(out)
         self._texts_are_messages = PROTOCOLS[fact.protocol].texts_are_messages
@@ -352,7 +356,10 @@ class Narration:
         self._closing.ask()
         self._cards.new_attempt()
         stands_in = "" if fact.route == self._wanted else fact.model
-        out.append(ModelCalled(fact.attempt, fact.route, fact.model, fact.why, fact.stream, stands_in))
+        size, window = fact.expected, fact.window
+        out.append(
+            ModelCalled(fact.attempt, fact.route, fact.model, fact.why, fact.stream, stands_in, size, window)
+        )
 
     def _decided(self, fact: Decided, out: list[Told]) -> None:
         self._closing.verdict = fact.verdict
@@ -425,6 +432,8 @@ class Narration:
                 return Notice(text, "seam")
             case Decided(decision=decision, notice=text) if text:
                 return Notice(text, "given_up" if isinstance(decision, GiveUp) else "break")
+            case Compacted():
+                return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
             case RunLeft(_, why):
                 self._left = True
                 return Notice(f"Let go of: {why}. It is kept, and can be resumed.", "left", why)
@@ -450,6 +459,23 @@ def asked(run: str, fact: ApprovalAsked, card: int = 0) -> QuestionAsked:
     return QuestionAsked(
         run, fact.approval, fact.kind, fact.name, fact.arguments, fact.question, fact.expires, card
     )
+
+
+def compacted_line(fact: Compacted) -> str:
+    """One quiet line about a compaction."""
+    sizes = f"{fact.before:,} → {fact.after:,} tokens"
+    match fact.step:
+        case "results":
+            what = "old results left out"
+        case "reasoning":
+            what = "old results and reasoning left out"
+        case "newest":
+            what = "large results shortened"
+        case _:
+            count = fact.summarised
+            messages = "1 message" if count == 1 else f"{count} messages"
+            what = f"{messages} {'left out' if fact.why else 'summarised'}"
+    return f"compacted {sizes}, {what}{f' ({fact.why})' if fact.why else ''}"
 
 
 def gap(before: str, after: str) -> str:

@@ -20,10 +20,12 @@ WaitingKind = Literal[
     "provider_first_token", "provider", "tool", "approval", "rate_limit", "retry", "storage", "turn"
 ]
 Verdict = Literal["allowed", "denied", "answered", "expired", "withdrawn"]
-About = Literal["conversation", "seam", "break", "given_up", "left", "restarted", "crashed", "stop"]
+About = Literal[
+    "conversation", "seam", "break", "given_up", "left", "restarted", "crashed", "stop", "compaction"
+]
 """What a notice is about: how the conversation begins, a join that could not be proved, a break and what was
 done about it, that it was given up, that the process let go of the run, that it was taken up again (in good
-order, or after its process died), or that somebody wants it to end."""
+order, or after its process died), that somebody wants it to end, or that the history was made smaller."""
 CallState = Literal["arriving", "ready", "dropped", "draft", "superseded", "handed"]
 """Of a call that does not run: its arguments come in, its reply is whole, its reply was cut, what arrived is
 kept, another call stands in its place, or the client runs it."""
@@ -52,7 +54,8 @@ class UserSaid(_Told, frozen=True, tag="user_said"):
 
 
 class ModelCalled(_Told, frozen=True, tag="model_called"):
-    """A request goes out. `stands_in` is the model of a route that answers in the place of the wanted one."""
+    """A request goes out. `stands_in` is the model of a route that answers in the place of the wanted one. It
+    should take `expected` tokens of a `window`, if that is known."""
 
     attempt: int
     route: str
@@ -60,6 +63,8 @@ class ModelCalled(_Told, frozen=True, tag="model_called"):
     why: AskWhy
     stream: bool = True
     stands_in: str = ""
+    expected: int = 0
+    window: int | None = None
 
 
 class Text(_Told, frozen=True, tag="text"):
@@ -199,7 +204,7 @@ class ToolEnded(_Told, frozen=True, tag="tool_ended"):
 
 class Notice(_Told, frozen=True, tag="notice"):
     """One quiet line for the user: what broke, what was kept, what is done about it. `detail` is why the run
-    was let go of, or who wants it to end."""
+    was let go of, who wants it to end, or the summary that models are told from here on."""
 
     text: str
     about: About = "break"

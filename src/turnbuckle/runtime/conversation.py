@@ -1,16 +1,22 @@
 """The conversation, which is stored once: each run stores what it adds, and names what it stands on.
 
-Theory of operation. A run's first fact holds what is new with it, and its `base`: the run before it, or what
-its session was made with. Its last fact holds what it added. So a conversation is a chain, and its history is
-put together from the beginning of the chain to its end. What a run stands on was stored before it began, and
-is never changed behind that; so after any crash its history is the same again, message for message.
+Theory of operation. A run's first fact holds what is new with it, and its `base`: the run before it, or
+what its session was made with. Its last fact holds what it added. So a conversation is a chain, and its
+history is put together from the beginning of the chain to its end. What a run stands on was stored before
+it began, and is never changed behind that; so after any crash its history is the same again, message for
+message.
 
 Where a link is gone others may still stand on it. A stream of its own, `kept_name`, takes its place in the
 same change: of a deleted run it keeps the instructions and what that run stood on; for a fork it keeps all
-that it shared with a session that is deleted. A summary that stands for what came before it is the same: a
-stream of `ConversationKept`, which the next run names as its base.
+that it shared with a session that is deleted.
 
-The histories of the runs that ended last are kept at hand, so the next run of a session costs what is new.
+There are two ways to read a conversation. `until` gives all that was said. `sent` gives what a model is
+told of it: the same, unless a compaction counts. Then only the chain back to its border is read. A
+compaction lies in the run that made it (`turn/compaction.py`), and each run names the one that it stands
+on, so it finds the same after a crash.
+
+The histories of the runs that ended last are kept at hand, so the next run of a session costs what is
+new.
 """
 
 from collections import OrderedDict
@@ -22,14 +28,17 @@ from msgspec.structs import replace
 from turnbuckle.journal.port import Damaged, Reader
 from turnbuckle.runtime.idempotency import Turns
 from turnbuckle.session.facts import ConversationKept, SessionMade
-from turnbuckle.turn.base import Messages, joined, opening_of
+from turnbuckle.turn.base import NO_BASE, Base, Messages, joined, opening_of
 from turnbuckle.turn.budget import characters
+from turnbuckle.turn.compact import edited
+from turnbuckle.turn.compaction import Compaction, Measure
 from turnbuckle.turn.drafting import was_used
 from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.outcome import Outcome
 
 KIND = "conversation"
 """The kind of the streams that take the place of what is gone."""
@@ -48,6 +57,18 @@ class Link(Struct, frozen=True):
     base: RunId
     opening: int | None
     own: Messages
+    added: int = 0
+    """How many of its own messages it added behind its beginning."""
+    compacted: RunId = RunId("")
+    compaction: Compaction | None = None
+    measure: Measure | None = None
+    stream: RunId = RunId("")
+    """The run that it is; empty for what took the place of one."""
+
+    @property
+    def told_by(self) -> RunId:
+        """The run whose compaction counts at its end."""
+        return self.stream if self.compaction is not None else self.compacted
 
     @property
     def instructions(self) -> Messages:
@@ -73,6 +94,10 @@ class Conversation(Struct, frozen=True):
     characters: int = 0
     drafted: bool = False
     """Whether a draft was finished in it."""
+    compaction: Compaction | None = None
+    told_by: RunId = RunId("")
+    """The run whose compaction says how it is told."""
+    measure: Measure | None = None
 
     def told(self, opening: int | None) -> int:
         """How many characters of it stand before the messages of whoever goes on from it."""
@@ -83,6 +108,9 @@ class Conversation(Struct, frozen=True):
             joined(self.messages, link.own, link.opening),
             self.told(link.opening) + characters(link.own),
             self.drafted or was_used(link.own),
+            self.compaction,
+            self.told_by,
+            link.measure if link.told_by == self.told_by else None,
         )
 
 
@@ -97,44 +125,113 @@ class Conversations:
         """Held for a session while something of it is deleted, or another one comes to stand on it."""
         self._journal = journal
         self._policy = policy
-        self._kept: OrderedDict[tuple[SessionId, RunId], Conversation] = OrderedDict()
+        self._kept: OrderedDict[tuple[SessionId, RunId, RunId], Conversation] = OrderedDict()
+        self._told_by: OrderedDict[tuple[SessionId, RunId], RunId] = OrderedDict()
         self._changes = 0
 
     async def until(self, run: RunId, session: SessionId) -> Conversation:
-        """What was said up to the end of a run; `SESSION` is what its session was made with. Raises Damaged
-        if a part of it is gone."""
-        links: list[tuple[tuple[SessionId, RunId], Link]] = []
-        changes, so_far = self._changes, NOTHING
+        """All that was said up to the end of a run; `SESSION` is what its session was made with. Raises
+        Damaged if a part of it is gone."""
+        return await self._read(run, session, RunId(""))
+
+    async def sent(self, run: RunId, session: SessionId, told_by: RunId) -> Conversation:
+        """The same as a model is told of it, by the compaction of a run. Where that is gone, all of it is
+        told."""
+        return await self._read(run, session, told_by)
+
+    async def told_by(self, run: RunId, session: SessionId, undone: frozenset[RunId] = frozenset()) -> RunId:
+        """The run whose compaction counts for whoever goes on from this one; empty: none does. Those that
+        were undone do not."""
         while run:
-            key = (session, run)
+            known = self._told_by.get((session, run))
+            if known is not None and known not in undone:
+                return known
+            link = await self.link(run, session)
+            if link.compaction is not None and link.stream not in undone:
+                return link.stream
+            if link.stream and link.compacted not in undone:
+                return link.compacted
+            run, session = link.base, link.session
+        return RunId("")
+
+    async def _read(self, run: RunId, session: SessionId, told_by: RunId) -> Conversation:
+        links: list[tuple[tuple[SessionId, RunId], Link]] = []
+        changes, so_far, last, where = self._changes, NOTHING, run, session
+        while run:
+            key = (session, run, told_by)
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
                 so_far = kept
                 break
             link = await self.link(run, session)
-            links.append((key, link))
+            if told_by and link.stream == told_by and (behind := await self._behind(link)) is not None:
+                so_far = behind
+                break
+            links.append(((session, run), link))
             run, session = link.base, link.session
+        if told_by and not so_far.told_by:
+            return await self._read(last, where, RunId(""))
         for _, link in reversed(links):
             so_far = so_far.followed_by(link)
         if links and changes == self._changes:
-            self._keep(links[0][0], so_far)
+            self._keep((*links[0][0], told_by), so_far)
         return so_far
 
-    async def before(self, started: RunStarted) -> Messages:
+    async def _behind(self, link: Link) -> Conversation | None:
+        """The conversation behind a run, as its compaction tells it; None if that does not fit any more."""
+        made = link.compaction
+        if made is None:
+            return None
+        first = len(link.own) - link.added
+        parts = [link.own[max(first - made.back, first) if made.back < 0 else first :]]
+        if made.back > 0:
+            parts = [link.own[first:], link.own[len(link.instructions) : first]]
+        missing, base, session = made.back - sum(map(len, parts[1:])), link.base, link.session
+        while missing > 0 and base:
+            before = await self.link(base, session)
+            if not before.stream and base != SESSION:
+                return None  # a run between was deleted
+            parts.append(before.own[len(before.instructions) :])
+            missing, base, session = missing - len(parts[-1]), before.base, before.session
+        if missing > 0:
+            return None
+        behind = tuple(message for part in reversed(parts) for message in part)[-missing if missing else 0 :]
+        messages = (*made.opening, *made.note, *edited(behind, made))
+        # That a draft was finished in what the note stands for is not worth a look: its tool is there anyway.
+        drafted = was_used(messages)
+        return Conversation(messages, characters(messages), drafted, made, link.stream, link.measure)
+
+    async def before(self, started: RunStarted) -> Base:
         """What a run stands on."""
-        return (await self.until(started.base, started.session)).messages if started.base else ()
+        if not started.base:
+            return NO_BASE
+        found = await self.sent(started.base, started.session, started.compacted)
+        return Base(found.messages, found.compaction, found.measure)
 
     def remember(self, turn: Turn) -> None:
         """A run has ended here: the next one goes on from it."""
         own = turn.messages[turn.began :]
-        told = Conversation(turn.messages, turn.given + characters(own), turn.drafted or was_used(own))
-        self._keep((turn.session, turn.run), told)
+        left = len(turn.messages) - turn.measured
+        told = Conversation(
+            turn.messages,
+            turn.given + characters(own),
+            turn.drafted or was_used(own),
+            turn.compaction,
+            turn.told_by,
+            None if turn.measure is None else replace(turn.measure, left=left),
+        )
+        self._keep((turn.session, turn.run, turn.told_by), told)
+        self._told_by[turn.session, turn.run] = turn.told_by
+        while len(self._told_by) > MOST_KEPT:
+            self._told_by.popitem(last=False)
 
     def forget(self, session: SessionId) -> None:
         """Something of this session was deleted, or is about to be."""
         self._changes += 1
         for key in [key for key in self._kept if key[0] == session]:
             del self._kept[key]
+        for place in [place for place in self._told_by if place[0] == session]:
+            del self._told_by[place]
 
     async def link(self, run: RunId, session: SessionId) -> Link:
         """What a run, or whatever took its place, adds. Raises Damaged if there is nothing."""
@@ -162,11 +259,19 @@ class Conversations:
         assert isinstance(started, RunStarted)
         last = await self._journal.read(run, await self._journal.head(run) - 1, 1)
         ended = decode(last[-1].data) if last else None
-        if isinstance(ended, RunEnded) and ended.added is not None:
-            own = (*started.messages, *ended.added)
-        else:
-            own = await self._folded(run)
-        return Link(started.session, started.base, started.opening, own)
+        over = ended if isinstance(ended, RunEnded) else RunEnded(0.0, Outcome("failed"))
+        own = await self._folded(run) if over.added is None else (*started.messages, *over.added)
+        return Link(
+            started.session,
+            started.base,
+            started.opening,
+            own,
+            len(own) - len(started.messages),
+            started.compacted,
+            over.compaction,
+            over.measure,
+            run,
+        )
 
     async def _folded(self, run: RunId) -> Messages:
         fold, after = TurnFold(self._policy), 0
@@ -195,7 +300,7 @@ class Conversations:
             after = items[-1].seq
         return link
 
-    def _keep(self, key: tuple[SessionId, RunId], conversation: Conversation) -> None:
+    def _keep(self, key: tuple[SessionId, RunId, RunId], conversation: Conversation) -> None:
         self._kept[key] = conversation
         self._kept.move_to_end(key)
         size = sum(kept.characters for kept in self._kept.values())

@@ -12,21 +12,27 @@ from typing import Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.runtime.environment import Environment
-from turnbuckle.runtime.halt import Halt
+from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.room import RequestSize, RoomKeeper, summary_request
 from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.stream_filter import StreamFilter
 from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
+from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.turn import approvals as asking
-from turnbuckle.turn import budget, ladder
+from turnbuckle.turn import budget, compacting, ladder, machine
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
+from turnbuckle.turn.compact import Nothing
+from turnbuckle.turn.compaction import Folding
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
+    Compacted,
     DraftKept,
     Fact,
+    GiveUp,
     ModelAsked,
     Noticed,
     RunClaimed,
@@ -39,8 +45,8 @@ from turnbuckle.turn.facts import (
     ToolStarted,
     UserSpoke,
 )
-from turnbuckle.turn.policy import Policy
-from turnbuckle.turn.state import Turn
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
@@ -60,25 +66,6 @@ _STORE_AGAIN = 0.5
 _STORE_TRIES = 20
 
 
-class Stop:
-    """The wish that a run end. May be made at any time, from anywhere on the event loop."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-        self.by = "user"
-
-    def ask(self, by: str = "user") -> None:
-        if not self._event.is_set():
-            self.by = by
-            self._event.set()
-
-    def is_set(self) -> bool:
-        return self._event.is_set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
 class Driver:
     """Drives one run to its end."""
 
@@ -89,8 +76,10 @@ class Driver:
         tools: Tools,
         environment: Environment,
         ways: WayBook | None = None,
+        windows: WindowBook | None = None,
     ) -> None:
         self.stop = Stop()
+        self._room = RoomKeeper(windows if windows is not None else WindowBook())
         self._ways = ways if ways is not None else WayBook()
         self.leaving = asyncio.Event()
         """The process lets go of the run in good order: whatever runs is to end and to say how."""
@@ -309,30 +298,60 @@ class Driver:
         if await self._stop_is_noted():
             return
         route = self._policy.route(self._usable(ask.route))
+        size = await self._room.size(self.turn, self._policy, route, ask, self._tools.specs())
+        if isinstance(size.first, Folding):
+            ask = compacting.ask_for(self.turn, size.first, self._policy)
+            route = self._policy.route(self._usable(ask.route))
+            size = await self._room.size(self.turn, self._policy, route, ask, ())
+        elif size.first is not None:
+            await self._make_room(size.first)
+            return
+        if await self._stop_is_noted():
+            return
+        await self._ask_model(command.attempt, ask, route, size)
+
+    async def _make_room(self, first: Compacted | GiveUp | Nothing) -> None:
+        """What is due before the model can be asked, without asking one."""
+        match first:
+            case Compacted():
+                await self._record((first,))
+            case GiveUp():
+                await self._record(machine.given_up(self.turn, first, self._policy).facts)
+            case Nothing():
+                await self._record(machine.nothing_left_out(self.turn).facts)
+
+    async def _ask_model(self, attempt: int, ask: Ask, route: RouteFacts, size: RequestSize) -> None:
         way = ladder.way_for(self.turn, ask, route, self._policy, self._ways.best(route.name, route.model))
         asked = ModelAsked(
             self._wall(),
-            command.attempt,
+            attempt,
             route.name,
             route.protocol,
             route.model,
             ask.why,
             ladder.notes_for(self.turn, ask, way, self._policy),
             ask.stream and self._model.streams(route.name),
-            ask.cap if route.name == ask.route else route.cap,
+            ask.folding.cap if ask.folding is not None else ask.cap if route.name == ask.route else route.cap,
             ask.effort if route.name == ask.route else route.effort,
             ask.cap_field if route.name == ask.route else None,
             way=way,
+            expected=size.expected,
+            guessed=size.guessed,
+            window=size.window,
+            folding=ask.folding,
         )
-        shown = self.turn.shown
+        shown = self.turn.shown if ask.folding is None else ""
         await self._log.append([asked])
         speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
         heard: list[Event] = []
         given = budget.input_guess(self.turn)
-        told = ladder.as_sent(self.turn, way)
-        request = self._sending.request(told, asked, self._policy, self._tools.specs())
-        request = shaped(request, self.turn, way)
+        if ask.folding is not None:
+            request = summary_request(self.turn, asked)
+        else:
+            told = ladder.as_sent(self.turn, way)
+            request = self._sending.request(told, asked, self._policy, self._tools.specs())
+            request = shaped(request, self.turn, way)
         async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
@@ -342,13 +361,14 @@ class Driver:
                 if halt.why is not None and said and isinstance(said[-1], Cut):
                     said = (*said[:-1], Cut(halt.why))
                 if said:
-                    await self._tell(command.attempt, said, speech.take_notice())
+                    await self._tell(attempt, said, speech.take_notice())
                 if speech.over:
                     break
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
-            await self._tell(command.attempt, speech.take(heard), speech.take_notice())
+            await self._tell(attempt, speech.take(heard), speech.take_notice())
         self._model.note(route.name, heard)
+        await self._room.learn(route, heard)
         self._ways.note(self.turn, route.name, way)
 
     async def _tell(self, attempt: int, said: tuple[Event, ...], notice: str) -> None:

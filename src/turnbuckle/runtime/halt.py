@@ -1,9 +1,28 @@
-"""What ends one attempt before its time."""
+"""What ends a run, or one attempt of it, before its time."""
 
 import asyncio
 
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.failure import Failure, failure
+
+
+class Stop:
+    """The wish that a run end. May be made at any time, from anywhere on the event loop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.by = "user"
+
+    def ask(self, by: str = "user") -> None:
+        if not self._event.is_set():
+            self.by = by
+            self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
 
 
 class Halt:

@@ -201,9 +201,8 @@ class HeldSession:
 
     async def _opening_of(self, started: RunStarted) -> tuple[Message, ...]:
         """The instructions that stood in front of a run."""
-        return opening_of(
-            joined(await self._runs.conversations.before(started), started.messages, started.opening)
-        )
+        base = await self._runs.conversations.before(started)
+        return opening_of(joined(base.messages, started.messages, started.opening))
 
     @property
     def _under_way(self) -> Running | None:

@@ -45,7 +45,17 @@ async def new_run(
         *(prompts.left_draft(kept.draft, runs.policy.tool(kept.draft.tool).guarded) for kept in left),
     )
     return NewRun(
-        message.messages, session, history, user, message.options, origin, message.run, left, base, opening
+        message.messages,
+        session,
+        history,
+        user,
+        message.options,
+        origin,
+        message.run,
+        left,
+        base,
+        opening,
+        state.untold,
     )
 
 

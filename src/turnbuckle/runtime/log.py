@@ -16,11 +16,13 @@ from msgspec.structs import replace
 from turnbuckle.journal.port import Claim, Conflict, Grade, IndexUpdate, Journal, StorageError
 from turnbuckle.runtime.lease import is_held
 from turnbuckle.runtime.ports import Sleep
+from turnbuckle.turn.base import Base
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
     CallsHandedOver,
     CallsHeld,
+    Compacted,
     Decided,
     DraftClosed,
     DraftGrown,
@@ -47,6 +49,7 @@ _SURE = frozenset(
         RunStarted,
         RunClaimed,
         Decided,
+        Compacted,
         DraftKept,
         DraftGrown,
         DraftClosed,
@@ -66,7 +69,7 @@ _SURE = frozenset(
 
 Watch = Callable[[str, Fact], None]
 
-BaseOf = Callable[[RunStarted], Awaitable[tuple[Message, ...]]]
+BaseOf = Callable[[RunStarted], Awaitable[Base]]
 
 MOST_ADDED = 8 << 20
 """Bytes of what a run added that are told beside its end. More is read from its facts."""
@@ -86,7 +89,7 @@ def pause(tries: int) -> float:
     return min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE) if tries < 8 else _LONGEST_PAUSE
 
 
-async def _no_base(_: RunStarted) -> tuple[Message, ...]:
+async def _no_base(_: RunStarted) -> Base:
     raise RuntimeError("this run stands on another one, and nobody said how to read that")
 
 
@@ -210,10 +213,12 @@ class RunLog:
         turn = self.fold.after(facts[:-1]) if isinstance(ended, RunEnded) else None
         if not isinstance(ended, RunEnded) or turn is None or turn.phase == "new":
             return facts
-        added = turn.messages[turn.began :]
-        if sum(map(_size, added)) > MOST_ADDED:
-            return facts
-        return [*facts[:-1], replace(ended, added=added)]
+        compaction = turn.compaction if turn.told_by == turn.run else None
+        left = len(turn.messages) - turn.measured
+        measure = None if turn.measure is None else replace(turn.measure, left=left)
+        ended = replace(ended, compaction=compaction, measure=measure)
+        fits = sum(map(_size, turn.added)) <= MOST_ADDED
+        return [*facts[:-1], replace(ended, added=turn.added) if fits else ended]
 
     def _marked(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, the first of them with the seconds that were worked since the last ones."""

@@ -18,6 +18,16 @@ def price_of(model: str, input_tokens: int, output_tokens: int) -> float | None:
         return None
 
 
+def window_of(model: str) -> int | None:
+    """How many tokens a model takes in all, or None if the table does not know."""
+    snapshots = importlib.import_module("genai_prices.data_snapshot")
+    try:
+        _, found = snapshots.get_snapshot().find_provider_model(model, None, None, None)
+    except (LookupError, ValueError):
+        return None
+    return found.context_window or None
+
+
 def load() -> Any:
     """The table, read once."""
     return importlib.import_module("genai_prices")

@@ -42,7 +42,7 @@ from turnbuckle.journal.port import (
     TooLarge,
 )
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.conversation import NOTHING, Conversations
+from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, hold
@@ -50,9 +50,10 @@ from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
-from turnbuckle.turn.base import opening_of
+from turnbuckle.turn.base import Base, opening_of
 from turnbuckle.turn.facts import (
     DraftKept,
     Fact,
@@ -111,6 +112,8 @@ class NewRun(Struct, frozen=True):
     """Drafts that the run before this one left; the history tells the model of them."""
     base: RunId = RunId("")
     opening: int | None = None
+    undone: frozenset[RunId] = frozenset()
+    """Runs whose compactions were taken back."""
 
     @property
     def title(self) -> str:
@@ -148,6 +151,7 @@ class Runs:
         *,
         watch: Watch | None = None,
         background: Processes | None = None,
+        windows: WindowBook | None = None,
     ) -> None:
         self.rules = rules
         self.policy = rules.policy
@@ -160,6 +164,7 @@ class Runs:
         self._wall = environment.wall
         self._sleep = environment.sleep
         self._ways = WayBook()
+        self.windows = windows if windows is not None else WindowBook(journal)
         self._watch = watch
         self._live: dict[RunId, Running] = {}
 
@@ -172,7 +177,7 @@ class Runs:
         begun it before."""
         session = new.session or SessionId(self.environment.new_name("s"))
         new = await self._based(new, session)
-        base = await self.conversations.until(new.base, session) if new.base else NOTHING
+        base = await self._told(new, session)
         run = new.run or self.environment.new_run()
         claim = await self._claim(run)
         row = IndexUpdate(
@@ -192,9 +197,10 @@ class Runs:
             new.opening,
             base.told(new.opening),
             base.drafted,
+            base.told_by,
         )
         running = self._running(claim)
-        running.log.fold.base = base.messages
+        running.log.fold.base = Base(base.messages, base.compaction, base.measure)
         async with self._let_go_of_on_error(claim):
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
@@ -214,10 +220,17 @@ class Runs:
         history, opening = new.history or (), new.opening
         if not new.base or opening is None:
             return replace(new, opening=None)
-        base = await self.conversations.until(new.base, session)
+        base = await self._told(new, session)
         if history[:opening] != opening_of(base.messages):
             return new
         return replace(new, history=history[opening:], opening=None)
+
+    async def _told(self, new: NewRun, session: SessionId) -> Conversation:
+        """What a new run stands on, as its model is told of it."""
+        if not new.base:
+            return NOTHING
+        told_by = await self.conversations.told_by(new.base, session, new.undone)
+        return await self.conversations.sent(new.base, session, told_by)
 
     async def tell(self, text: str, new: NewRun, session: SessionId) -> None:
         """Write down an answer of the runtime's own as a run that has ended, for readers to read like any
@@ -310,11 +323,12 @@ class Runs:
         return claim
 
     def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
-        fold, elapsed = TurnFold(self.policy, self.rules.price), self.environment.elapsed
+        fold = TurnFold(self.policy, self.rules.price, sending=True)
+        elapsed = self.environment.elapsed
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
         tools = self._tools(RunId(claim.stream))
-        return log, Driver(log, self._model, tools, self.environment, self._ways)
+        return log, Driver(log, self._model, tools, self.environment, self._ways, self.windows)
 
     def _running(self, claim: Claim) -> Running:
         return Running(RunId(claim.stream), *self._parts(claim))

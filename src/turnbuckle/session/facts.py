@@ -126,6 +126,15 @@ class RunDeleted(Struct, frozen=True, tag="run_deleted"):
     run: RunId
 
 
+class CompactionUndone(Struct, frozen=True, tag="compaction_undone", omit_defaults=True):
+    """The compaction of this run counts no more: the next run is told all that it stood for. `request`
+    means what it means for `Undone`."""
+
+    at: float
+    run: RunId
+    request: RunId = RunId("")
+
+
 class ConversationKept(Struct, frozen=True, tag="conversation_kept", omit_defaults=True):
     """What others stand on, in a stream of its own that takes the place of something that is gone: the
     instructions of a deleted run, or all that a fork shared with a session that was deleted. The fields mean
@@ -149,6 +158,7 @@ SessionFact = (
     | BegunAnew
     | Undone
     | RunDeleted
+    | CompactionUndone
 )
 
 _decoder: "msgspec.json.Decoder[SessionFact]" = msgspec.json.Decoder(SessionFact)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from turnbuckle.session.facts import (
     BegunAnew,
+    CompactionUndone,
     FreshWhy,
     MessageAccepted,
     MessageDeferred,
@@ -58,6 +59,8 @@ class SessionState(Struct, frozen=True):
     undone_for: dict[RunId, RunId] = {}
     """What each request took back; an empty id if there was nothing."""
     deleted: frozenset[RunId] = frozenset()
+    untold: frozenset[RunId] = frozenset()
+    """Runs whose compactions count no more: they were taken back, or stand for something that was deleted."""
     given_up: dict[RunId, FreshWhy] = {}
     """Runs that did not come to their own end, and why. Whoever finds one of them without an end does not go
     on with it by himself."""
@@ -108,6 +111,9 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
             return replace(state, runs=runs, undone=undone, undone_for=done)
         case RunDeleted():
             return _without_run(state, fact.run)
+        case CompactionUndone():
+            done = {**state.undone_for, fact.request: fact.run} if fact.request else state.undone_for
+            return replace(state, untold=state.untold | {fact.run}, undone_for=done)
     assert_never(fact)
 
 
@@ -138,7 +144,10 @@ def status_of(
 
 def _without_run(state: SessionState, run: RunId) -> SessionState:
     runs = tuple(other for other in state.runs if other != run)
-    return replace(state, runs=runs, deleted=state.deleted | {run})
+    place = state.runs.index(run) if run in state.runs else 0
+    # What later runs have summarised may hold words of it.
+    untold = state.untold | {*state.runs[place:]}
+    return replace(state, runs=runs, deleted=state.deleted | {run}, untold=untold)
 
 
 def _queued(waiting: tuple[MessageAccepted, ...], new: MessageAccepted) -> tuple[MessageAccepted, ...]:

@@ -1,8 +1,22 @@
 """What a run stands on: its own messages and those of its base make the history that its model is sent."""
 
+from msgspec import Struct
+
+from turnbuckle.turn.compaction import Compaction, Measure
 from turnbuckle.vocab.messages import Message
 
 Messages = tuple[Message, ...]
+
+
+class Base(Struct, frozen=True):
+    """The history before a run, as it is told, and what is known of that."""
+
+    messages: Messages = ()
+    compaction: Compaction | None = None
+    measure: Measure | None = None
+
+
+NO_BASE = Base()
 
 
 def joined(base: Messages, own: Messages, opening: int | None) -> Messages:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from turnbuckle.reply.message import message_of, salvage
 from turnbuckle.reply.retell import can_retell, retold
 from turnbuckle.reply.verdict import Verdict, verdict
-from turnbuckle.turn import budget, drafting, ladder, notices, progress, prompts
+from turnbuckle.turn import budget, compact, compacting, drafting, ladder, notices, progress, prompts
 from turnbuckle.turn import client_calls as handing
 from turnbuckle.turn.commands import Record
 from turnbuckle.turn.facts import (
@@ -63,6 +63,8 @@ def judged(turn: Turn, policy: Policy) -> Record:
     reply, ask, found = turn.reply, turn.ask, verdict_on(turn)
     assert reply is not None
     assert ask is not None
+    if ask.folding is not None:
+        return compacting.judged(turn, found, policy)
     if (other_way := ladder.judged(turn, found, policy)) is not None:
         return other_way
     last = reply.last
@@ -104,6 +106,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         waited=budget.seconds_used(turn, turn.now) - (turn.tally.trouble_since or 0.0),
         for_caller=handing.is_owed(turn, reply, policy),
         began=bool(reply.id or reply.model or reply.blocks),
+        can_shrink=compact.may_shrink(turn, policy),
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):
@@ -129,13 +132,15 @@ def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:
     reply, ask, choice = turn.reply, turn.ask, decided.decision
     assert reply is not None
     assert ask is not None
+    if ask.folding is not None:
+        return compacting.decided_on(turn, decided, policy)
     tally = progress.counted(turn, decided.verdict, decided.tool, decided.gained, reply)
     tally = replace(
         tally,
         lost=tally.lost + decided.lost,
         seconds_lost=tally.seconds_lost + max(decided.at - turn.asked_at, 0.0),
     )
-    turn = replace(turn, tally=tally)
+    turn = compact.refused(replace(turn, tally=tally), decided.failure, reply)
     if decided.verdict == ladder.UNJOINED:
         turn = replace(turn, tried=(*turn.tried, ask.way))
     match choice:
@@ -195,7 +200,7 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
             # For good: whoever asks next, also in a later run of the session, goes on from this telling.
             turn = replace(turn, messages=retold(turn.messages, turn.before_notes))
             tally = replace(tally, retold=turn.before_notes)
-        case "nothing":
+        case "nothing" | "smaller" | "unsummarised":
             pass
     return _again(replace(turn, tally=tally), ask, reply)
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from turnbuckle.reply.draft import DoubtfulRest, Draft
+from turnbuckle.turn.compaction import Compaction, Folding, Measure, Step
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
@@ -22,7 +23,9 @@ from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
 
-AskWhy = Literal["first", "after_tools", "steered", "retry", "continue", "finish_draft", "fallback", "reask"]
+AskWhy = Literal[
+    "first", "after_tools", "steered", "retry", "continue", "finish_draft", "fallback", "reask", "compact"
+]
 Continuation = Literal["length", "text", "call", "unreadable", "paused"]
 """What a continuation asks for: go on behind the output cap, go on behind a lost connection, do the cut call
 in smaller pieces, make a call that can be read, or nothing at all since the provider wants its own words
@@ -37,6 +40,8 @@ Change = Literal[
     "retold",  # the history in plain words, since the provider refused it as it was
     "less_room",  # a smaller output cap, since the provider allows no more
     "cap_field",  # the output cap under its other name
+    "smaller",  # with a history that was made smaller, since it did not fit
+    "unsummarised",  # without the summary that no model could make
 ]
 
 
@@ -116,6 +121,8 @@ class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
     opening: int | None = None
     told: int = 0
     drafted: bool = False
+    compacted: RunId = RunId("")
+    """The run whose compaction says how the base is told; empty: all of it is told as it was said."""
 
     @property
     def notice(self) -> str:
@@ -148,6 +155,13 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     worked: float | UnsetType = UNSET
     way: str = ""
     """How the rest of something is asked for, where it is not by the notes: see `ladder`."""
+    expected: int = 0
+    """The tokens that the request should take, and of how many the model's window is, if that is known.
+    `guessed` is what they are by length alone."""
+    guessed: int = 0
+    window: int | None = None
+    folding: Folding | None = None
+    """The summary that is asked for, if this is no part of the conversation."""
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
@@ -197,6 +211,23 @@ class Decided(Struct, frozen=True, tag="decided"):
     tool: str = ""
     gained: int = 0
     lost: int = 0
+    worked: float | UnsetType = UNSET
+
+
+class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
+    """From here on, this stands for that: models are told less, and what was said stays as it is.
+    `before` and `after` are the tokens that the next request would take; `told` the characters of the
+    history before what the run added behind the compaction. `why` says why there is no summary where
+    there should be one."""
+
+    at: float
+    step: Step
+    compaction: Compaction
+    before: int
+    after: int
+    told: int
+    summarised: int = 0
+    why: str = ""
     worked: float | UnsetType = UNSET
 
 
@@ -358,6 +389,10 @@ class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
     at: float
     outcome: Outcome
     added: tuple[Message, ...] | None = None
+    compaction: Compaction | None = None
+    """The last compaction of this run, for whoever goes on from it."""
+    measure: Measure | None = None
+    """What its history takes, as far as that is known."""
 
 
 Fact = (
@@ -368,6 +403,7 @@ Fact = (
     | Noticed
     | Waited
     | Decided
+    | Compacted
     | DraftKept
     | DraftGrown
     | DraftClosed

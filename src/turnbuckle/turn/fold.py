@@ -6,7 +6,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from turnbuckle.reply.accumulate import Accumulator
-from turnbuckle.turn.base import joined
+from turnbuckle.turn.base import NO_BASE, Base, joined
 from turnbuckle.turn.budget import tokens_of, worked_on
 from turnbuckle.turn.commands import Command
 from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
@@ -15,7 +15,6 @@ from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
 from turnbuckle.turn.policy import Policy, for_options
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Ended
-from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.reply import Reply
 
 
@@ -25,15 +24,16 @@ class TurnFold:
     A burst of stream events costs only its fold. The turn itself moves when the attempt has its last word.
     """
 
-    def __init__(self, policy: Policy, price: Price | None = None) -> None:
+    def __init__(self, policy: Policy, price: Price | None = None, *, sending: bool = False) -> None:
         """`policy` are the rules of every run; the options of this one are put into them when it
         starts. `price` tells what a reply cost where its provider does not; without it, such replies count as
-        free."""
+        free. With `sending`, the history is the one that models are told, compactions applied."""
         self.turn = Turn()
-        self.base: tuple[Message, ...] = ()
+        self.base: Base = NO_BASE
         """What the run stands on, for whoever needs the whole history. Known before its first fact is taken;
         without it the turn's messages are the run's own, and all else is the same."""
         self.policy = policy
+        self._sending = sending
         self._price = price
         self._reply = Accumulator()
         self._model = ""
@@ -56,14 +56,20 @@ class TurnFold:
             self.policy = for_options(self.policy, fact.options)
         self._apply(fact)
         if isinstance(fact, RunStarted) and fact.base:
-            whole = joined(self.base, fact.messages, fact.opening)
-            self.turn = replace(self.turn, messages=whole, began=len(whole))
+            self._stand_on(self.base, fact)
+
+    def _stand_on(self, base: Base, fact: RunStarted) -> None:
+        whole = joined(base.messages, fact.messages, fact.opening)
+        turn = replace(self.turn, messages=whole, began=len(whole), compaction=base.compaction)
+        if base.measure is not None and fact.opening is None:
+            turn = replace(turn, measure=base.measure, measured=len(base.messages) - base.measure.left)
+        self.turn = turn
 
     def _apply(self, taken: Input) -> None:
         """The time of bursts that moved nothing is counted with whatever comes behind them."""
         if self._worked:
             self.turn, self._worked = worked_on(self.turn, self._worked), 0.0
-        self.turn = apply(self.turn, taken, self.policy)
+        self.turn = apply(self.turn, taken, self.policy, sending=self._sending)
 
     def _cost(self, reply: Reply) -> float:
         if self._price is None or (reply.usage is not None and reply.usage.cost is not None):
@@ -75,7 +81,9 @@ class TurnFold:
         them."""
         turn: Turn | None = self.turn
         for fact in facts:
-            turn = None if turn is None or isinstance(fact, Streamed) else apply(turn, fact, self.policy)
+            if turn is None or isinstance(fact, Streamed):
+                return None
+            turn = apply(turn, fact, self.policy, sending=self._sending)
         return turn
 
     @property

@@ -3,7 +3,7 @@
 Wasted is what was received and could not be used, the input of requests that had to be made again, and the
 time that brought nothing: all of an attempt that gained nothing, else only its end behind the last piece that
 came, and the wait before the next try. Tokens are the provider's own count where it gave one, else a quarter
-of the characters.
+of the characters. What summaries cost stands there too, as a cause of its own.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.turn.facts import Continue, Decided, Fact, ModelAsked, RunEnded, Streamed
+from turnbuckle.turn.facts import Compacted, Continue, Decided, Fact, ModelAsked, RunEnded, Streamed
 from turnbuckle.vocab.events import CallArgs, ReasoningDelta, RefusalDelta, TextDelta, Usage, UsageNoted
 
+COMPACTION = "compaction"
+"""The cause under which summaries are told."""
 CHARACTERS_PER_TOKEN = 4
 _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
 
@@ -60,6 +62,8 @@ class Ledger:
                 self._streamed(fact)
             case Decided():
                 self._decided(fact)
+            case Compacted():
+                self._compacted(fact)
             case RunEnded():
                 self._end_wait(fact.at)
             case _:
@@ -78,7 +82,7 @@ class Ledger:
         asked = self._asked
         if asked is None or _is_a_pause(fact):
             return
-        cause = _cause(fact)
+        cause = _cause(fact, compacts=asked.folding is not None)
         before = self._wastes.get(cause, Waste(cause))
         lost = fact.lost + self._thought
         given = self._usage.input if self._usage is not None and self._usage.input else 0
@@ -94,6 +98,27 @@ class Ledger:
             money=None if price is None or before.money is None else before.money + price,
         )
         self._waits_for = (cause, fact.at)
+
+    def _compacted(self, fact: Compacted) -> None:
+        """A summary is no waste, but it is no part of the answer either: what it cost is told as its own."""
+        asked, self._asked = self._asked, None
+        if asked is None or asked.folding is None or fact.why:
+            return
+        before = self._wastes.get(COMPACTION, Waste(COMPACTION))
+        usage = self._usage or Usage()
+        given = usage.input or asked.expected
+        output = usage.output or -(-len(fact.compaction.summary) // CHARACTERS_PER_TOKEN)
+        price = usage.cost
+        if price is None and self._price is not None:
+            price = self._price(asked.model, given, output)
+        self._wastes[COMPACTION] = replace(
+            before,
+            times=before.times + 1,
+            seconds=before.seconds + max(fact.at - asked.at, 0.0),
+            input_tokens=before.input_tokens + given,
+            output_tokens=before.output_tokens + output,
+            money=None if price is None or before.money is None else before.money + price,
+        )
 
     def _end_wait(self, now: float) -> None:
         if self._waits_for is not None:
@@ -124,8 +149,10 @@ def _is_a_pause(fact: Decided) -> bool:
     return paused or cancelled or fact.verdict == "refused"
 
 
-def _cause(fact: Decided) -> str:
+def _cause(fact: Decided, *, compacts: bool) -> str:
     told = fact.failure
+    if compacts:
+        return COMPACTION
     if told is None:
         return fact.verdict.replace("_", " ")
     return f"stalled ({told.clock})" if told.clock is not None else told.kind.replace("_", " ")

@@ -15,14 +15,28 @@ from turnbuckle.reply.draft import grown
 from turnbuckle.reply.message import message_of
 from turnbuckle.reply.own_ids import with_own_ids
 from turnbuckle.turn import approvals as asking
-from turnbuckle.turn import broken_reply, budget, calls, drafting, ladder, progress, prompts, steering
+from turnbuckle.turn import (
+    broken_reply,
+    budget,
+    calls,
+    compact,
+    compacting,
+    drafting,
+    ladder,
+    progress,
+    prompts,
+    steering,
+    window,
+)
 from turnbuckle.turn import client_calls as handing
 from turnbuckle.turn.commands import CallModel, Command, Record
+from turnbuckle.turn.compaction import Measure
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
     CallsHandedOver,
     CallsHeld,
+    Compacted,
     Decided,
     DraftClosed,
     DraftGrown,
@@ -47,7 +61,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Ask, Tally, Turn, ask_on
 from turnbuckle.turn.structured import ending
-from turnbuckle.vocab.events import Cut
+from turnbuckle.vocab.events import Cut, Usage
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
@@ -72,8 +86,9 @@ class AttemptOver(Struct, frozen=True):
 Input = Fact | AttemptOver
 
 
-def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
-    """The state behind this fact."""
+def apply(turn: Turn, taken: Input, policy: Policy, *, sending: bool = False) -> Turn:
+    """The state behind this fact. With `sending`, the history is the one that models are told; else it is
+    what was said, also where that was compacted."""
     idle = isinstance(taken, RunStarted | RunClaimed) or bool(asking.open_in(turn))
     turn = budget.timed(turn, taken.at, getattr(taken, "worked", UNSET), idle=idle)
     match taken:
@@ -81,8 +96,10 @@ def apply(turn: Turn, taken: Input, policy: Policy) -> Turn:
             return _started(turn, taken, policy)
         case RunClaimed():
             return _claimed(turn)
-        case ModelAsked():
-            return _asked(steering.heard(turn), taken)
+        case ModelAsked(folding=folding):
+            return _asked(steering.heard(turn), taken) if folding is None else compacting.asked(turn, taken)
+        case Compacted():
+            return compact.compacted(turn, taken, sending=sending)
         case Streamed() | ToolSaid() | Noticed() | Waited():
             return turn
         case AttemptOver():
@@ -140,6 +157,8 @@ def pending(turn: Turn, policy: Policy) -> tuple[Command, ...]:
             return calls.due(turn, policy)
         case "asking":
             return _due_ask(turn, policy)
+        case "compacting":
+            return (Record((compact.summarised(turn, policy, bound=compacting.is_bound(turn, policy)),)),)
         case "ending":
             return (Record((RunEnded(turn.now, _outcome(turn, policy)),)),)
     assert_never(turn.phase)
@@ -155,9 +174,11 @@ def _started(turn: Turn, started: RunStarted, policy: Policy) -> Turn:
         session=started.session,
         messages=started.messages,
         began=len(started.messages),
+        task=started.messages[max(len(started.messages) - started.fresh, 0) :],
         given=started.told + budget.characters(started.messages),
         drafted=started.drafted or drafting.was_used(started.messages),
         options=started.options,
+        told_by=started.compacted,
         started_at=started.at,
         tally=Tally(),
         phase="asking",
@@ -173,6 +194,8 @@ def _due_ask(turn: Turn, policy: Policy) -> tuple[Command, ...]:
     if turn.tally.recoveries > policy.max_recoveries:
         why = f"the run came back {turn.tally.recoveries} times after a crash without any progress"
         return (_end(turn, why, policy),)
+    if turn.options.compact is not None and turn.tally.compactions:
+        return (Record((RunEnded(turn.now, Outcome("completed")),)),)
     if reason := budget.exceeded(turn, policy):
         return (_end(replace(turn, failure=failure("budget", reason)), reason, policy),)
     return (CallModel(_to_answer(turn, turn.ask), turn.attempt + 1),)
@@ -185,6 +208,17 @@ def _to_answer(turn: Turn, ask: Ask) -> Ask:
     if last is None or last.role != "assistant" or ask.notes or turn.spoken or turn.tally.pauses:
         return ask
     return replace(ask, notes=(prompts.note(prompts.GO_ON),))
+
+
+def nothing_left_out(turn: Turn) -> Record:
+    """The end of a run that was to make the history smaller, and could not."""
+    return Record((RunEnded(turn.now, Outcome("completed", "there is nothing to make smaller")),))
+
+
+def given_up(turn: Turn, choice: GiveUp, policy: Policy) -> Record:
+    """The end of a turn whose history does not fit whoever is asked."""
+    turn = replace(turn, giving_up=choice, failure=turn.failure or failure("context", choice.why))
+    return Record((RunEnded(turn.now, _outcome(turn, policy)),))
 
 
 def _end(turn: Turn, why: str, policy: Policy) -> Record:
@@ -203,6 +237,8 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
         before_notes=len(turn.messages),
         messages=(*turn.messages, *asked.notes),
         ask=ladder.under_way(turn, asked),
+        guessed=asked.guessed,
+        asked_for=asked.expected,
         tally=replace(turn.tally, asks=turn.tally.asks + 1),
         orphan=False,
         reply=None,
@@ -220,6 +256,9 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     tally = replace(turn.tally, tokens=turn.tally.tokens + tokens, money=turn.tally.money + money)
     turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
     found = broken_reply.verdict_on(turn)
+    if turn.ask is not None and turn.ask.folding is not None:
+        return compacting.over(turn, found)
+    turn = _measured(turn, usage)
     if ladder.drafted(turn) is not None:
         return ladder.over(turn, found, policy)
     if found.kind != "complete" and not broken_reply.has_no_more(turn, found):
@@ -227,6 +266,9 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     said = message_of(reply, rules_of(turn.protocol), turn.model)
     messages = turn.messages if said is None else (*turn.messages, said)
     turn = replace(turn, messages=messages, tally=progress.settled(tally), reply=None)
+    if turn.measure is not None and usage is not None and usage.input and usage.output:
+        measure = replace(turn.measure, tokens=usage.input + usage.output)
+        turn = replace(turn, measure=measure, measured=len(messages))
     if not found.calls and turn.spoken and not turn.stopping and turn.ask is not None:
         # The answer is whole, and there is more to answer.
         ask = ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)
@@ -237,6 +279,15 @@ def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     turn, pending_calls = drafting.made_whole(turn, pending_calls, policy)
     same = progress.same_calls(turn, pending_calls, policy)
     return replace(turn, phase="tools", calls=pending_calls, same_calls=same, open_text=())
+
+
+def _measured(turn: Turn, usage: Usage | None) -> Turn:
+    """The provider has counted what it was sent. That corrects our own estimate, too."""
+    if usage is None or not usage.input or turn.ask is None or turn.ask.way:
+        return turn
+    ratio = window.corrected(usage.input, turn.guessed) if turn.guessed else compact.ratio_of(turn)
+    measure = Measure(usage.input, 0, ratio, turn.model)
+    return replace(turn, measure=measure, measured=len(turn.messages))
 
 
 # Tools
@@ -283,7 +334,7 @@ def _claimed(turn: Turn) -> Turn:
 
 def _stop(turn: Turn) -> Turn:
     turn = replace(turn, stopping=True)
-    if turn.phase in ("streaming", "deciding", "tools", "ending"):
+    if turn.phase in ("streaming", "deciding", "compacting", "tools", "ending"):
         return turn  # what is under way ends first, and says how; what is over stays as it is
     return replace(turn, phase="ending", giving_up=GiveUp("cancelled", "stopped"))
 

@@ -35,6 +35,7 @@ _CHANGES = {
     "say_something": "asking again",
     "valid_calls": "asking for a valid call",
     "less_room": "asking again with a smaller output limit",
+    "unsummarised": "going on without a summary",
     "retold": "asking again with the history in plain words",
 }
 

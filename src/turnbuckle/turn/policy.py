@@ -21,6 +21,17 @@ class RouteFacts(Struct, frozen=True):
     cap_most: int | None = None
     effort: str | None = None
     quirks: Quirks = Quirks()
+    window: int | None = None
+    """How many tokens it takes in all, as the settings say."""
+
+
+class CompactionRules(Struct, frozen=True):
+    """When a history is made smaller, and by whom. `threshold` is the part of the window that may be
+    used, `route` who writes summaries: whoever answers, if it is empty. `most`: so often in one turn."""
+
+    threshold: float = 0.8
+    route: RouteName = RouteName("")
+    most: int = 20
 
 
 ANY_TEXT = "*"
@@ -91,6 +102,8 @@ class Policy(Struct, frozen=True):
     it."""
     closed: bool = False
     """Only the tools that are named here are there for this run, whatever else this process could do."""
+    compaction: CompactionRules | None = None
+    """How long histories are made smaller. None: not at all, since they are their owner's business."""
 
     def route(self, name: RouteName) -> RouteFacts:
         return next((route for route in self.routes if route.name == name), self.routes[0])
@@ -102,7 +115,8 @@ class Policy(Struct, frozen=True):
 def for_options(policy: Policy, options: RunOptions) -> Policy:
     """The rules of a run with options. The wanted route comes first and the others stay behind it; the
     caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing:
-    what was not offered does not run. A caller that brings a `finish_call` finishes its drafts itself."""
+    what was not offered does not run. A caller that brings a `finish_call` finishes its drafts itself. In a
+    relay the history is the client's own, and nobody makes it smaller."""
     first = [route for route in policy.routes if route.name == options.route]
     routes = (*first, *(route for route in policy.routes if route not in first))
     cap = options.max_output_tokens
@@ -119,4 +133,12 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     limits = policy.limits
     if options.max_tool_calls is not None:
         limits = replace(limits, tool_calls=min(limits.tool_calls, options.max_tool_calls))
-    return replace(policy, routes=routes, tools=tools, limits=limits, capped=cap is not None, closed=closed)
+    return replace(
+        policy,
+        routes=routes,
+        tools=tools,
+        limits=limits,
+        capped=cap is not None,
+        closed=closed,
+        compaction=policy.compaction if options.own_tools else None,
+    )

@@ -38,6 +38,9 @@ _ELSEWHERE: frozenset[FailureKind] = frozenset(
 )
 """Failures that this route will repeat but another one may not."""
 
+_TOO_LARGE: frozenset[FailureKind] = frozenset({"context", "too_large"})
+"""The request does not fit, and a smaller one may."""
+
 PLAIN_FROM = 3
 """From so many cuts in a row on one tool on, another route is taken, or the answer is asked for in one piece
 instead of as a stream."""
@@ -82,6 +85,7 @@ class Broken(Struct, frozen=True):
     for_caller: bool = False  # the call was for a tool of the caller, who gets nothing of it
     began: bool = False  # the route answered: it is not down
     silent: tuple[RouteName, ...] = ()  # routes that were left for a silence
+    can_shrink: bool = False  # the history could be made smaller
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
@@ -123,6 +127,8 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
             return Reask("plain")
         if failure.kind == "pairing" and broken.can_retell and not broken.tally.retold:
             return Reask("retold")
+        if failure.kind in _TOO_LARGE and broken.can_shrink and not (broken.said_text or broken.tool):
+            return Reask("smaller")
         if failure.kind == "repeated":
             return _after_circles(broken, failure)
         if failure.kind == "stalled" and any(route not in broken.resting for route in broken.others):
@@ -140,8 +146,10 @@ def _after_transport(broken: Broken, policy: Policy) -> Decision:
 
 
 def _after_length(broken: Broken, policy: Policy) -> Decision:
-    if broken.window:
+    if broken.window and not broken.can_shrink:
         return _elsewhere(broken) or _give_up(broken, "the context window is full")
+    if broken.window and not (broken.said_text or broken.tool or broken.holds):
+        return Reask("smaller")
     if policy.capped:
         return _at_the_callers_limit()
     if broken.draft is None and not broken.said_text and not broken.holds:

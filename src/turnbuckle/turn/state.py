@@ -6,6 +6,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
+from turnbuckle.turn.compaction import Compaction, Folding, Measure
 from turnbuckle.turn.facts import AskWhy, Continue, FinishDraft, GiveUp, HandedCall, HeldCall, UserSpoke
 from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.failure import Failure
@@ -22,6 +23,7 @@ Phase = Literal[
     "asking",  # a model call is due
     "streaming",  # a model call is under way
     "deciding",  # a reply broke, and what to do about it is not yet written down
+    "compacting",  # a summary is there, or there will be none, and what it stands for is not yet written down
     "tools",  # calls are due, running or done
     "ending",  # the outcome is known and not yet written down
     "ended",
@@ -44,6 +46,8 @@ class Ask(Struct, frozen=True):
     """What this call is to bring to its end, if anything was cut."""
     way: str = ""
     """How the call under way asks for it (see `ladder`); empty: by its notes."""
+    folding: Folding | None = None
+    """The summary that it asks for; the call itself waits behind it."""
 
 
 def ask_on(route: RouteFacts, why: AskWhy, **changes: object) -> Ask:
@@ -118,10 +122,12 @@ class Tally(Struct, frozen=True):
     )
     seconds_asked: float = 0.0  # of them, on waiting for people
     asked_since: float = 0.0  # since when people are waited for, while they are
+    compactions: int = 0
 
 
 class Turn(Struct, frozen=True):
-    """One turn of one run. `messages` is the history as providers see it, and only ever grows at its end."""
+    """One turn of one run. `messages` is the history as providers see it. It only ever grows at its end,
+    unless a compaction replaces it as a whole."""
 
     run: RunId = RunId("")
     session: SessionId = SessionId("")
@@ -130,7 +136,26 @@ class Turn(Struct, frozen=True):
     now: float = 0.0
     messages: tuple[Message, ...] = ()
     began: int = 0
-    """How many of them were there when the run began."""
+    """How many of them were there when the run began; behind a compaction, where those begin that the run
+    added and that are told as they were said."""
+    task: tuple[Message, ...] = ()
+    """What the user said to begin the turn, and in the midst of it."""
+    past: tuple[Message, ...] = ()
+    """What the run added before those, as it was said."""
+    compaction: Compaction | None = None
+    """How the history is told, if not as it was said."""
+    told_by: RunId = RunId("")
+    """The run whose compaction that is."""
+    suspended: Ask | None = None
+    """The model call that waits for a summary."""
+    measure: Measure | None = None
+    """What the first `measured` messages take, if anybody has counted."""
+    measured: int = 0
+    guessed: int = 0
+    """What the request under way takes by length alone, and what it should take."""
+    asked_for: int = 0
+    refused: int = 0
+    """The tokens of the smallest request that was refused as too large; 0: none was."""
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None
@@ -187,6 +212,11 @@ class Turn(Struct, frozen=True):
     failure: Failure | None = None
     """What the turn was given up for."""
     outcome: Outcome | None = None
+
+    @property
+    def added(self) -> tuple[Message, ...]:
+        """All that the run added, as it was said."""
+        return (*self.past, *self.messages[self.began :]) if self.past else self.messages[self.began :]
 
     @property
     def shown(self) -> str:

@@ -15,4 +15,5 @@ def heard(turn: Turn) -> Turn:
         return replace(turn, unheard=turn.unheard + bool(turn.spoken))
     said = tuple(message for spoken in turn.spoken for message in spoken.messages)
     told = (*turn.steered, *(spoken.id for spoken in turn.spoken))
-    return replace(turn, messages=(*turn.messages, *said), spoken=(), steered=told, unheard=0)
+    messages, task = (*turn.messages, *said), (*turn.task, *said)
+    return replace(turn, messages=messages, task=task, spoken=(), steered=told, unheard=0)

@@ -56,8 +56,10 @@ RETRYABLE: frozenset[FailureKind] = frozenset(
 
 
 class Failure(Struct, frozen=True):
-    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's words.
-    `room`: so many output tokens the provider would allow, where it refused to give more."""
+    """One failure. `retryable`: the same request may work later. `said` is a sample of the provider's
+    words. `room`: so many output tokens the provider would allow, where it refused to give more. `window`
+    and `taken`: how many tokens the model takes in all, and how many the request had, where a refusal
+    names them."""
 
     kind: FailureKind
     message: str
@@ -71,6 +73,8 @@ class Failure(Struct, frozen=True):
     said: str = ""
     clock: Clock | None = None
     room: int | None = None
+    window: int | None = None
+    taken: int | None = None
 
 
 def failure(kind: FailureKind, message: str, *, said: str = "", clock: Clock | None = None) -> Failure:

@@ -88,3 +88,5 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     hosted: tuple[HostedTool, ...] = ()
     headers: dict[ProtocolName, dict[str, str]] = {}
     """Headers of the request that go to providers of the protocol that it was written in."""
+    compact: str | None = None
+    """The run makes the history smaller and does nothing else; the words say what is to be kept."""

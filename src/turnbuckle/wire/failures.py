@@ -16,7 +16,7 @@ from turnbuckle.vocab.quirks import CAP_FIELDS
 from turnbuckle.wire import retry_after
 from turnbuckle.wire.loose_json import objects
 from turnbuckle.wire.payload import Unreadable, mend_all, read_any, sample
-from turnbuckle.wire.wordings import refused_cap_field, room_in, spoken_kind
+from turnbuckle.wire.wordings import refused_cap_field, room_in, sizes_in, spoken_kind
 
 _CODES_OF: dict[FailureKind, str] = {
     "billing": """insufficient_quota billing_hard_limit_reached credit_balance_exhausted
@@ -68,6 +68,7 @@ _STATUSES: dict[int, FailureKind] = {
 }
 _STATUS = re.compile(r"[0-9]{3}")
 _SAID = 2000
+_MOST_TOKENS = 10**9
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -106,6 +107,7 @@ def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, s
     param = _word(found.get("param"))
     if kind == "invalid" and (field := _refused_field(found, message, param)):
         kind, param = "unsupported", field
+    window, taken = _sizes(found, message) if kind == "context" else (None, None)
     wait = retry_after.from_headers(headers)
     if wait is None:
         wait = retry_after.from_error(found, message)
@@ -123,6 +125,8 @@ def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, s
         request_id=_request_id(headers) or _word(found.get("request_id")),
         said=said,
         room=room_in(message) if kind in _MAY_GIVE_LESS else None,
+        window=window,
+        taken=taken,
     )
 
 
@@ -200,6 +204,16 @@ def _kind(error: Mapping[str, Any], message: str, status: int | None) -> Failure
     if status is None:
         return "server"
     return "server" if status >= 500 else "invalid"
+
+
+def _sizes(error: Mapping[str, Any], message: str) -> tuple[int | None, int | None]:
+    """The window and what the prompt takes of it: in words, or as llama.cpp has them, in fields."""
+    fields = error.get("n_ctx"), error.get("n_prompt_tokens")
+    if all(type(field) is int and 0 < field < _MOST_TOKENS for field in fields):
+        return fields
+    metadata = error.get("metadata")
+    spoken = sizes_in(message)
+    return spoken if spoken[0] else sizes_in(_raw(metadata if isinstance(metadata, dict) else {}))
 
 
 def _reasons(error: Mapping[str, Any]) -> list[Any]:

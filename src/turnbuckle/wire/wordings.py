@@ -1,8 +1,9 @@
 """The sentences by which providers say what their codes leave out. Each pattern is one provider's wording,
 lower case.
 
-Only `wire/failures.py` asks. Three questions are answered here: what kind of failure a sentence speaks of,
-how many output tokens it would still allow, and which field of the request it refuses by name.
+Only `wire/failures.py` asks. Four questions are answered here: what kind of failure a sentence speaks of,
+how many output tokens it would still allow, how large the window is, and which field of the request it
+refuses by name.
 """
 
 import re
@@ -63,7 +64,10 @@ _SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
             r"|exceed\w*[^.]{0,40}context[ _](?:length|window|size|limit)|input token count|input is too long"
             r"|too many (?:input )?tokens|maximum prompt length|prompt exceeds max length"
             r"|range of input length should be|greater than the context length"
-            r"|reduce the length of the (?:messages|prompt)"
+            r"|reduce the length of the (?:messages|prompt)|exceeds the available context size"
+            r"|longer than the (?:model's context|maximum model) length|exceeded model token limit"
+            r"|context length of only|tokens. must be <=|must have less than [\d,]+ tokens"
+            r"|tokens in the prompt cannot exceed|prompt token count of|too large for model with"
         ),
     ),
     (
@@ -102,6 +106,43 @@ _WINDOWS = (  # window, then what the prompt takes of it
     re.compile(r"maximum context length is (?P<window>[\d,]+)[^(]{0,80}has (?P<taken>[\d,]+) input tokens"),
     re.compile(r"exceed context limit: (?P<taken>[\d,]+) \+ [\d,]+ > (?P<window>[\d,]+)"),
 )
+_N = r"(?P<{}>[\d,_]+)"
+_WINDOW, _TAKEN = _N.format("window"), _N.format("taken")
+_SIZES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # OpenAI, Azure, DeepSeek, vLLM, SGLang, OpenRouter: the prompt's own count is believed first.
+        rf"maximum context length is {_WINDOW}[^(]{{0,120}}\({_TAKEN} (?:in the messages|of text input)",
+        rf"maximum context length is {_WINDOW}[^(]{{0,120}}has {_TAKEN} input tokens",
+        rf"maximum context length is {_WINDOW} tokens[^\d]{{0,80}}(?:resulted in|requested|contains?)"
+        rf" (?:about |at least )?{_TAKEN}",
+        rf"(?:maximum )?context length of (?:only )?{_WINDOW}[^\d]{{0,60}}(?:a total of|requested) {_TAKEN}",
+        rf"maximum context length (?:is|of) {_WINDOW}",
+        # Anthropic, and Fireworks in its words
+        rf"prompt is too long: {_TAKEN} tokens > {_WINDOW}",
+        rf"exceed context limit: {_TAKEN} \+ [\d,]+ > {_WINDOW}",
+        rf"prompt is too long: {_TAKEN}, model maximum context length: {_WINDOW}",
+        # Gemini
+        rf"input token count \({_TAKEN}\) exceeds the maximum number of tokens allowed \({_WINDOW}\)",
+        rf"input token count is {_TAKEN} but[^\d]{{0,40}}up to {_WINDOW}",
+        # llama.cpp, LM Studio, vLLM, SGLang
+        rf"request \({_TAKEN} tokens\) exceeds the available context size \({_WINDOW}",
+        rf"first {_TAKEN} tokens when[^\d]{{0,80}}context length of only {_WINDOW}",
+        rf"prompt \(length {_TAKEN}\) is longer than the maximum model length of {_WINDOW}",
+        rf"input \({_TAKEN} tokens\) is longer than the model's context length \({_WINDOW}",
+        # Mistral, xAI, Moonshot, Cerebras, Copilot, Cohere, TGI and Together, DashScope
+        rf"prompt contains {_TAKEN} tokens[^\d]*(?:\d+ draft tokens)?, too large for model with {_WINDOW}",
+        rf"maximum prompt length is {_WINDOW}[^\d]{{0,40}}contains {_TAKEN}",
+        rf"model token limit: {_WINDOW} \(requested: {_TAKEN}",
+        rf"current length is {_TAKEN} while limit is {_WINDOW}",
+        rf"token count of {_TAKEN} exceeds the limit of {_WINDOW}",
+        rf"in the prompt cannot exceed {_WINDOW}[^\d]{{0,20}}received {_TAKEN}",
+        rf"tokens. must be <= {_WINDOW}. given: {_TAKEN}",
+        rf"must have less than {_WINDOW} tokens. given: {_TAKEN}",
+        rf"range of input length should be \[1, ?{_WINDOW}\]",
+    )
+)
+"""How many tokens fit, and how many there were, in each provider's words."""
 _REFUSED_FIELD = re.compile(
     rf"(?:un(?:supported|recognized|known|expected)[^.]{{0,60}}?|property )\W({_CAP_FIELDS})\W"
     rf"|\W({_CAP_FIELDS})\W{{1,3}}(?:is|are|was)? ?(?:not "
@@ -129,6 +170,16 @@ def room_in(message: str) -> int | None:
     return None
 
 
+def sizes_in(message: str) -> tuple[int | None, int | None]:
+    """How many tokens a model takes in all, and how many a refused request had, where the refusal says so."""
+    text = message.lower()
+    for pattern in _SIZES:
+        if found := pattern.search(text):
+            named = found.groupdict()
+            return _count(found["window"]) or None, _count(named.get("taken") or "") or None
+    return None, None
+
+
 def refused_cap_field(message: str) -> str:
     """The field of the output cap that is refused by its name; empty if none is."""
     found = _REFUSED_FIELD.search(f" {message.lower()} ")
@@ -136,4 +187,4 @@ def refused_cap_field(message: str) -> str:
 
 
 def _count(digits: str) -> int:
-    return int(digits.replace(",", "")[:12] or "0")
+    return int(digits.replace(",", "").replace("_", "")[:12] or "0")

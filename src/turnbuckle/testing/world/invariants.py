@@ -16,6 +16,7 @@ from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.testing.stream_invariants import check_stream
+from turnbuckle.testing.world.compaction_rules import COMPACTION_RULES, left_out_of
 from turnbuckle.testing.world.consent_rules import CONSENT_RULES
 from turnbuckle.testing.world.handover_rules import HANDOVER_RULES
 from turnbuckle.testing.world.held_rules import HELD_RULES
@@ -70,6 +71,7 @@ def check_run(story: Story) -> tuple[str, ...]:
         *CONSENT_RULES,
         *HANDOVER_RULES,
         *HELD_RULES,
+        *COMPACTION_RULES,
     )
     return tuple(f"{rule.__name__.strip('_')}: {problem}" for rule in rules for problem in rule(story))
 
@@ -100,6 +102,11 @@ def attempts_of(facts: Iterable[Fact]) -> dict[int, list[Event]]:
     return found
 
 
+def summary_attempts(facts: Iterable[Fact]) -> set[int]:
+    """The attempts that wrote summaries, which are nobody's answer."""
+    return {fact.attempt for fact in facts if isinstance(fact, ModelAsked) and fact.folding is not None}
+
+
 def _one_end(story: Story) -> Iterator[str]:
     ends = [place for place, fact in enumerate(story.facts) if isinstance(fact, RunEnded)]
     if ends != [len(story.facts) - 1]:
@@ -124,8 +131,9 @@ def _shown_is_final(story: Story) -> Iterator[str]:
     """All text that was shown since the last results is the answer, every character of it and in this
     order."""
     shown: list[str] = []
+    summaries = summary_attempts(story.facts)
     for fact in story.facts:
-        if isinstance(fact, Streamed):
+        if isinstance(fact, Streamed) and fact.attempt not in summaries:
             shown += [event.text for event in fact.events if isinstance(event, TextDelta)]
         elif isinstance(fact, ToolFinished):
             shown.clear()
@@ -307,7 +315,7 @@ def _is_other_protocol(story: Story, number: int) -> bool:
 def _edited(before: Asked, after: Asked) -> str:
     """What was sent stands where it stood. Notes at its end may go when no reply to them was kept."""
     sent, now = before.request.messages, after.request.messages
-    if _starts(now, sent):
+    if _starts(now, sent) or left_out_of(now) != left_out_of(sent):
         return ""
     asked = list(sent)
     while asked and asked[-1].note:
@@ -337,6 +345,12 @@ def _every_break_is_decided(story: Story) -> Iterator[str]:
         asked = facts[0]
         cap = asked.cap if isinstance(asked, ModelAsked) else None
         kind = verdict(fold(events), cap=cap).kind
+        if isinstance(asked, ModelAsked) and asked.folding is not None:
+            text, called = fold(events).text, fold(events).calls
+            whole = kind in ("complete", "cut_by_length") and bool(text.strip()) and not called
+            if len(decided) != (0 if whole else 1):
+                yield f"a summary that {'was whole' if whole else 'broke'} has {len(decided)} decisions"
+            continue
         # Asked to go on behind its last word, a model has nothing to add.
         whole = kind == "complete" or (kind == "empty" and bool(shown) and fold(events).finish == "stop")
         shown = "" if any(isinstance(fact, ToolFinished) for fact in facts) else shown + fold(events).text

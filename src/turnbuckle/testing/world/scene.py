@@ -21,7 +21,7 @@ from turnbuckle.testing.world.tools import FACTS, Disk, Done, WorldTools
 from turnbuckle.turn.consent import Rule, written
 from turnbuckle.turn.facts import Fact, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.policy import Policy, RouteFacts, TurnLimits, for_options
+from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, TurnLimits, for_options
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
@@ -66,6 +66,8 @@ class Task(Struct, frozen=True):
     """Who answers; with nobody there, `attended` says whether anybody is waited for, for `answer_seconds`."""
     attended: bool = True
     answer_seconds: float | None = None
+    window: int | None = None
+    """How many tokens the models take. Histories are made smaller then."""
 
     def policy(self, protocol: ProtocolName) -> Policy:
         routes = tuple(
@@ -77,6 +79,7 @@ class Task(Struct, frozen=True):
                 self.cap_most,
                 self.effort,
                 self.quirks,
+                self.window,
             )
             for at in range(len(self.brains))
         )
@@ -87,6 +90,7 @@ class Task(Struct, frozen=True):
             consent=written(self.approval),
             attended=self.attended,
             answer_seconds=self.answer_seconds,
+            compaction=CompactionRules() if self.window is not None else None,
         )
 
 
@@ -166,7 +170,7 @@ class Scene:
             kill_plain=self._task.kill_plain,
         )
         self._models.append(model)
-        log = RunLog(self._process, claim, TurnFold(self._policy))
+        log = RunLog(self._process, claim, TurnFold(self._policy, sending=True))
         tools = WorldTools(self._disk, self._process)
         driver = Driver(log, model, tools, self._environment)
         self._process.stop = driver.stop.ask

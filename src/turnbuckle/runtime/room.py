@@ -1,0 +1,88 @@
+"""Before a request goes out: how large it will be, and what is due first if it would not fit."""
+
+from msgspec import Struct
+
+from turnbuckle.runtime.request_tools import offered, offers_finishing
+from turnbuckle.runtime.windows import WindowBook
+from turnbuckle.turn import compact, summary
+from turnbuckle.turn.compact import Nothing
+from turnbuckle.turn.compaction import Folding
+from turnbuckle.turn.facts import Compacted, GiveUp, ModelAsked
+from turnbuckle.turn.policy import Policy, RouteFacts
+from turnbuckle.turn.state import Ask, Turn
+from turnbuckle.turn.window import estimate, room_of, tokens_of_tools
+from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.request import ModelRequest, ToolSpec
+from turnbuckle.wire.registry import rules_of
+
+
+class RequestSize(Struct, frozen=True):
+    """What a request should take, what it takes by length alone, and of how much. `first` is due before
+    it."""
+
+    expected: int = 0
+    guessed: int = 0
+    window: int | None = None
+    first: Compacted | Folding | GiveUp | Nothing | None = None
+
+
+class RoomKeeper:
+    """Sizes the requests of one run."""
+
+    def __init__(self, windows: WindowBook) -> None:
+        self._windows = windows
+        self._tools: dict[bool, int] = {}
+
+    async def size(
+        self, turn: Turn, policy: Policy, route: RouteFacts, ask: Ask, own: tuple[ToolSpec, ...]
+    ) -> RequestSize:
+        """The size of the next request to this route, and what is due before it."""
+        if ask.folding is not None:
+            told = summary.request_messages(turn, ask.folding)
+            guessed = estimate(told)
+            return RequestSize(guessed, guessed, await self._windows.of(route, guessed))
+        tools = self._tools_size(turn, route, own)
+        more = (*ask.notes, *(message for spoken in turn.spoken for message in spoken.messages))
+        used = compact.used_by(turn, tools, route.model, more)
+        guessed = _guessed(turn, more) + tools
+        window = await self._windows.of(route, used)
+        rules = policy.compaction
+        if rules is None:
+            return RequestSize(used, guessed, window)
+        room = room_of(window, turn.refused, rules.threshold, ask.cap or route.cap)
+        bound = rules_of(route.protocol).reasoning_bound_to_tools
+        writer = policy.route(rules.route or route.name)
+        summarising = await self._windows.of(writer, used) if writer.name != route.name else window
+        first = compact.next_step(turn, policy, room, used, bound=bound, summarising=summarising)
+        return RequestSize(used, guessed, window, first)
+
+    async def learn(self, route: RouteFacts, heard: list[Event]) -> None:
+        """A refusal may name the window."""
+        last = heard[-1] if heard else None
+        if isinstance(last, Cut) and last.failure.window:
+            await self._windows.learn(route, last.failure.window)
+
+    def _tools_size(self, turn: Turn, route: RouteFacts, own: tuple[ToolSpec, ...]) -> int:
+        finishing = offers_finishing(route.protocol, route.effort, drafted=turn.drafted)
+        if finishing not in self._tools:
+            self._tools[finishing] = tokens_of_tools(offered(own, turn.options, finishing=finishing))
+        return self._tools[finishing]
+
+
+def _guessed(turn: Turn, more: tuple[Message, ...]) -> int:
+    return estimate(turn.messages) + estimate(more)
+
+
+def summary_request(turn: Turn, asked: ModelAsked) -> ModelRequest:
+    """What a model is asked for a summary. It gets no tools, and nothing of it is part of the
+    conversation."""
+    assert asked.folding is not None
+    return ModelRequest(
+        model=asked.model,
+        messages=summary.request_messages(turn, asked.folding),
+        max_output_tokens=asked.cap,
+        effort=asked.effort,
+        stream=asked.stream,
+        cap_field=asked.cap_field,
+    )

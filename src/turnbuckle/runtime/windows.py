@@ -1,0 +1,67 @@
+"""How large the windows of models are: as the settings say, as a provider said when it refused a request,
+or as the kept price table knows. What a provider said is stored, so that it need not refuse again."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from turnbuckle.journal.port import IndexUpdate, Journal, JournalError, StreamQuery
+from turnbuckle.turn.policy import RouteFacts
+
+KIND = "window"
+"""The kind of the rows, without any item, that hold what providers said."""
+WORTH_LOOKING = 4_000
+"""Tokens from which on the table is asked: it takes a moment to load, and smaller requests fit anybody."""
+_MOST_LEARNED = 1_000
+
+log = logging.getLogger("turnbuckle.run")
+
+
+class WindowBook:
+    """The windows of routes and models. Without a journal it forgets with its process; without `look_up`
+    there is no table."""
+
+    def __init__(
+        self, journal: Journal | None = None, look_up: Callable[[str], int | None] | None = None
+    ) -> None:
+        self._journal = journal
+        self._look_up = look_up
+        self._learned: dict[str, int] | None = None if journal is not None else {}
+        self._table: dict[str, int | None] = {}
+
+    async def of(self, route: RouteFacts, used: int = WORTH_LOOKING) -> int | None:
+        """The window of a route, for a request of so many tokens; None if nobody knows. What its provider
+        said overrules everybody, if it is less."""
+        said = (await self._said()).get(_name(route))
+        if route.window is not None:
+            return min(route.window, said) if said else route.window
+        if said is not None or used < WORTH_LOOKING or self._look_up is None:
+            return said
+        if route.model not in self._table:
+            self._table[route.model] = await asyncio.to_thread(self._look_up, route.model)
+        return self._table[route.model]
+
+    async def learn(self, route: RouteFacts, window: int) -> None:
+        """A provider has said how much it takes."""
+        said, name = await self._said(), _name(route)
+        if said.get(name) == window or (name not in said and len(said) >= _MOST_LEARNED):
+            return
+        said[name] = window
+        if self._journal is None:
+            return
+        try:
+            await self._journal.note(name, IndexUpdate(kind=KIND, title=str(window)))
+        except JournalError as error:
+            log.warning("how large the window of %s is cannot be stored: %s", route.name, error)
+
+    async def _said(self) -> dict[str, int]:
+        if self._learned is None:
+            assert self._journal is not None
+            rows = await self._journal.streams(StreamQuery(kind=KIND), limit=_MOST_LEARNED)
+            found = {row.name: int(row.title) for row in rows if row.title.isdigit()}
+            self._learned = self._learned or found
+        return self._learned
+
+
+def _name(route: RouteFacts) -> str:
+    return f"{KIND}:{route.name}/{route.model}"

@@ -1,0 +1,351 @@
+"""Making a history smaller: which step is due, and what it makes of the history. Pure.
+
+The steps, each taken only if it is enough: results of old calls become lines; reasoning goes; the oldest
+part is summarised; the newest results become lines too; then it ends, with words. A step is enough if it
+brings the history down to the goal, which is far below the limit, so that the next one is not due at
+once. A border between what is summarised and what stays never splits a call from its result, nor a reply
+from the rest of it. Whatever is changed, the history in front of the model is another one from there on:
+reasoning that its provider bound to the old one goes with it.
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.reply.thoughts import is_thought
+from turnbuckle.turn import summary
+from turnbuckle.turn.base import Messages, opening_of
+from turnbuckle.turn.budget import characters
+from turnbuckle.turn.compaction import Compaction, Folding, Measure, ResultLine, Step
+from turnbuckle.turn.facts import Compacted, GiveUp
+from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.state import Turn
+from turnbuckle.turn.window import Room, corrected, estimate, expected, tokens_of_part
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
+from turnbuckle.vocab.reply import Reply
+
+_WORTH_A_LINE = 120
+"""Tokens of a result below which a line saves nothing."""
+_HEAD, _END = 1_200, 400
+"""Characters of the newest results that stay where even they must become smaller."""
+_LEAST = 0.05
+"""A step that frees less than this part of the limit is none."""
+_SUMMARY = 4_000
+"""Tokens of a summary at most, and an eighth of the window."""
+_SUMMARY_LEAST = 128
+_TRANSCRIPT = 24_000
+"""Tokens that the summarised part is told in where nobody knows the window of who summarises."""
+_TRANSCRIPT_SHARE = 0.6
+_KEPT_ROUND = 2
+
+
+class Nothing(Struct, frozen=True):
+    """There is nothing that could be made smaller."""
+
+
+def border_of(turn: Turn) -> int:
+    """Where the history begins that stands for itself: behind the instructions and the note."""
+    note = turn.compaction.note if turn.compaction is not None else ()
+    return len(opening_of(turn.messages)) + len(note)
+
+
+def used_by(turn: Turn, tools: int, model: str, more: Messages = ()) -> int:
+    """The tokens of the next request of this turn. `more` are messages that come behind its history."""
+    measure = turn.measure
+    if measure is not None:
+        measure = replace(measure, left=len(turn.messages) - turn.measured + len(more))
+    return expected((*turn.messages, *more), tools, measure, model)
+
+
+def ratio_of(turn: Turn) -> float:
+    return turn.measure.ratio if turn.measure is not None else 1.0
+
+
+def may_shrink(turn: Turn, policy: Policy) -> bool:
+    """Whether a request that was refused as too large can be made smaller."""
+    rules = policy.compaction
+    return rules is not None and turn.tally.compactions < rules.most and turn.options.compact is None
+
+
+def refused(turn: Turn, why: Failure | None, reply: Reply) -> Turn:
+    """The turn knows what was too much. A provider that counted it corrects our estimate."""
+    is_full = reply.finish == "window"
+    if not is_full and (why is None or why.kind not in ("context", "too_large")):
+        return turn
+    size = turn.asked_for or estimate(turn.messages)
+    smallest = min(turn.refused, size) if turn.refused else size
+    if why is not None and why.taken and turn.guessed:
+        ratio = corrected(why.taken, turn.guessed)
+        smallest = max(smallest, why.taken)
+        measure = Measure(why.taken, 0, ratio, turn.model)
+        turn = replace(turn, measure=measure, measured=turn.before_notes)
+    return replace(turn, refused=smallest)
+
+
+def next_step(
+    turn: Turn, policy: Policy, room: Room | None, used: int, *, bound: bool, summarising: int | None = None
+) -> Compacted | Folding | GiveUp | Nothing | None:
+    """What is due before a request of so many tokens goes out: None, if it fits. `bound`: reasoning is
+    bound to what stands before it. `summarising` is the window of who writes summaries."""
+    rules, keep = policy.compaction, turn.options.compact
+    if rules is None:
+        return None
+    if keep is not None:
+        return _all(turn, policy, room, used, keep, summarising) or Nothing()
+    if room is None or used <= room.limit:
+        return None
+    if turn.tally.compactions >= rules.most:
+        return _full(turn, room, used, f"it was made smaller {rules.most} times in this turn")
+    lines = _lines(turn, policy, room.results)
+    step = _trimmed(turn, "results", lines, used, bare=bound)
+    if step.after <= room.goal:
+        return step
+    bare = _trimmed(turn, "reasoning", lines, used, bare=True)
+    if bare.after <= room.goal and bare.after < step.after:
+        return bare
+    upto = _border(turn, room.tail)
+    if upto > border_of(turn) and _after_summary(turn, upto, room, used) <= room.limit:
+        return _folding(turn, upto, room, used, "", summarising)
+    newest = _trimmed(turn, "newest", _lines(turn, policy, 0), used, bare=True)
+    if used - newest.after >= room.limit * _LEAST:
+        return newest
+    if upto > border_of(turn) and used - _after_summary(turn, upto, room, used) >= room.limit * _LEAST:
+        return _folding(turn, upto, room, used, "", summarising)
+    return _full(turn, room, used, "nothing more can be left out of it")
+
+
+def _all(
+    turn: Turn, policy: Policy, room: Room | None, used: int, keep: str, summarising: int | None
+) -> Folding | None:
+    """Somebody wants it: all but the last exchange is summarised."""
+    if turn.tally.compactions:
+        return None
+    last = max((i for i, one in enumerate(turn.messages) if _is_users(one)), default=0)
+    size = estimate(turn.messages[last:])
+    tail = min(size, room.tail) if room is not None else size if size < _SUMMARY else 0
+    upto = _border(turn, tail) if tail else len(turn.messages)
+    if upto - border_of(turn) < _KEPT_ROUND:
+        return None
+    return _folding(turn, upto, room, used, keep, summarising)
+
+
+def _full(turn: Turn, room: Room, used: int, why: str) -> GiveUp:
+    words = (
+        f"the conversation does not fit the model: it takes about {used:,} tokens of {room.window:,}, "
+        f"and {why}. Send a shorter message, name a route with a larger window, or begin a new conversation "
+        "with /new"
+    )
+    return GiveUp("partial" if turn.has_something else "failed", words)
+
+
+# Lines in the place of results
+
+
+def _lines(turn: Turn, policy: Policy, spared: int) -> tuple[ResultLine, ...]:
+    """A line for every large result but the newest ones, of which so many tokens are spared, the last
+    round in any case. With nothing spared, all of them."""
+    start, messages = border_of(turn), turn.messages
+    made = _calls_in(messages)
+    known = {line.call_id for line in turn.compaction.lines} if turn.compaction is not None else set()
+    found: list[ResultLine] = []
+    kept, rounds = 0, 0
+    for place in range(len(messages) - 1, start - 1, -1):
+        results = [part for part in messages[place].parts if isinstance(part, ResultPart)]
+        rounds += bool(results)
+        for part in results:
+            size = tokens_of_part(part)
+            kept += size
+            if size <= _WORTH_A_LINE or part.call_id in known or (spared and (kept <= spared or rounds == 1)):
+                continue
+            text = _line(made.get(part.call_id), part, policy, newest=not spared and rounds == 1)
+            found.append(ResultLine(place - start, part.call_id, text))
+    return tuple(reversed(found))
+
+
+def _calls_in(messages: Messages) -> dict[str, CallPart]:
+    return {part.id: part for one in messages for part in one.parts if isinstance(part, CallPart)}
+
+
+def _line(call: CallPart | None, part: ResultPart, policy: Policy, *, newest: bool) -> str:
+    text = text_of(part.content)
+    name = call.name if call is not None else "a tool"
+    given = summary.shortened(call.arguments, 160) if call is not None else ""
+    size = f"{len(text):,} characters, content {summary.mark_of(text)}"
+    how = []
+    if kept := summary.kept_line(text):
+        how.append(kept)
+    elif call is not None and policy.tool(call.name).effect == "read":
+        how.append("Call it again to see it as it is now.")
+    if summary.RECALL in policy.tools:
+        how.append(f'recall("{part.call_id}") shows it as it was.')
+    said = f"[Runtime] Left out to save room: the result of {name} {given} ({size}). {' '.join(how)}".rstrip()
+    if not newest or len(text) <= _HEAD + _END:
+        return said
+    return f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _END:,} characters left out …]\n{text[-_END:]}\n{said}"
+
+
+def _trimmed(turn: Turn, step: Step, lines: tuple[ResultLine, ...], used: int, *, bare: bool) -> Compacted:
+    """The history with these results as lines, and without reasoning if it goes `bare`."""
+    before = turn.compaction or Compaction(0, opening_of(turn.messages))
+    start = border_of(turn)
+    made = replace(
+        before,
+        back=turn.began - len(turn.past) - start,
+        opening=opening_of(turn.messages),
+        lines=(*before.lines, *lines),
+        bare=len(turn.messages) - start if bare else before.bare,
+    )
+    return _fact(turn, step, made, used)
+
+
+def edited(messages: Messages, compaction: Compaction) -> Messages:
+    """What stands behind the border, as this compaction tells it."""
+    lines: dict[int, dict[str, str]] = {}
+    for line in compaction.lines:
+        lines.setdefault(line.place, {})[line.call_id] = line.text
+    touched = _touched(compaction)
+    told = [
+        _told(message, lines.get(place, {}), bare=place < compaction.bare)
+        for place, message in enumerate(messages[:touched])
+    ]
+    return (*told, *messages[touched:])
+
+
+def _told(message: Message, lines: dict[str, str], *, bare: bool) -> Message:
+    if not lines and not (bare and any(map(is_thought, message.parts))):
+        return message
+    parts = tuple(
+        replace(part, content=(TextPart(lines[part.call_id]),))
+        if isinstance(part, ResultPart) and part.call_id in lines
+        else part
+        for part in message.parts
+        if not (bare and is_thought(part))
+    )
+    return replace(message, parts=parts)
+
+
+# A summary in the place of the oldest part
+
+
+def _border(turn: Turn, tail: int) -> int:
+    """The first place behind which no more than so many tokens stand, and where nothing is split; at the
+    latest before the last round. Where there is no such place, the border that is there."""
+    messages, start = turn.messages, border_of(turn)
+    best, size = start, 0
+    unanswered: set[str] = set()  # results whose calls stand further in front
+    for place in range(len(messages) - 1, start, -1):
+        message, before = messages[place], messages[place - 1]
+        size += estimate((message,))
+        unanswered |= {part.call_id for part in message.parts if isinstance(part, ResultPart)}
+        unanswered -= {part.id for part in message.parts if isinstance(part, CallPart)}
+        if best != start and size > tail:
+            break
+        in_call = message.role == "tool" or any(isinstance(part, CallPart) for part in before.parts)
+        if not (unanswered or before.partial or in_call):
+            best = place
+    return best
+
+
+def _after_summary(turn: Turn, upto: int, room: Room, used: int) -> int:
+    """What would be used behind a summary of usual length."""
+    gone = estimate(turn.messages[len(opening_of(turn.messages)) : upto])
+    note = estimate(summary.spared(turn, upto)) + 2 * _cap(room)
+    return used - int((gone - note) * ratio_of(turn))
+
+
+def _cap(room: Room | None) -> int:
+    return _SUMMARY if room is None else max(min(_SUMMARY, room.window // 8), _SUMMARY_LEAST)
+
+
+def _folding(
+    turn: Turn, upto: int, room: Room | None, used: int, keep: str, summarising: int | None
+) -> Folding:
+    window = summarising or (room.window if room is not None else None)
+    told = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
+    return Folding(upto, told, used, _cap(room), keep)
+
+
+def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
+    """The summary of the reply that is there, or none, in the place of what it stands for."""
+    ask = turn.ask
+    assert ask is not None
+    assert ask.folding is not None
+    folding, reply = ask.folding, turn.reply
+    before = turn.compaction or Compaction(0)
+    text = reply.text.strip() if reply is not None else ""
+    why = "" if text else "no model could summarise it"
+    start, upto = border_of(turn), folding.upto
+    part = turn.messages[start:upto]
+    gone = summary.Gathered.of(part, before, policy, folding.cap, spared=summary.spared(turn, upto))
+    count = before.messages + len(part)
+    note = summary.note(text, gone, count, recall=summary.RECALL in policy.tools, why=why)
+    shift = upto - start
+    made = Compaction(
+        back=turn.began - len(turn.past) - upto,
+        opening=opening_of(turn.messages),
+        note=(note, *summary.spared(turn, upto)),
+        lines=tuple(replace(line, place=line.place - shift) for line in before.lines if line.place >= shift),
+        bare=len(turn.messages) - upto if bound else max(before.bare - shift, 0),
+        summary=text,
+        words=gone.words,
+        files=gone.files,
+        messages=count,
+    )
+    return _fact(turn, "summary", made, folding.used, len(part), why)
+
+
+# What comes of it
+
+
+def _fact(turn: Turn, step: Step, made: Compaction, used: int, count: int = 0, why: str = "") -> Compacted:
+    now = applied(turn, made)
+    saved = estimate(turn.messages) - estimate(now.messages)
+    after = max(used - int(saved * ratio_of(turn)), 0)
+    return Compacted(turn.now, step, made, used, after, characters(now.messages[: now.began]), count, why)
+
+
+def applied(turn: Turn, made: Compaction) -> Turn:
+    """The turn whose history is told in this way. What the run added stays at hand as it was said."""
+    border = turn.began - len(turn.past) - made.back
+    behind = turn.messages[border:]
+    changed = max(border + _touched(made), turn.began)
+    past = (*turn.past, *turn.messages[turn.began : changed])
+    front = (*made.opening, *made.note)
+    messages = (*front, *edited(behind, made))
+    began = len(front) + changed - border
+    return replace(turn, messages=messages, past=past, began=began, compaction=made)
+
+
+def compacted(turn: Turn, fact: Compacted, *, sending: bool) -> Turn:
+    """The turn behind a compaction. Who does not send needs the history as it was said, and counts the
+    same."""
+    measure = Measure(fact.after, 0, ratio_of(turn), turn.measure.model if turn.measure is not None else "")
+    if sending:
+        turn = applied(turn, fact.compaction)
+        turn = replace(turn, measure=measure, measured=len(turn.messages))
+    else:
+        added = turn.began - len(turn.past)
+        border = added - fact.compaction.back
+        changed = max(border + _touched(fact.compaction), turn.began)
+        turn = replace(turn, began=changed, past=turn.messages[added:changed], compaction=fact.compaction)
+    tally = replace(turn.tally, compactions=turn.tally.compactions + 1)
+    ask = turn.suspended or turn.ask
+    return replace(
+        turn,
+        phase="asking",
+        ask=ask,
+        suspended=None,
+        reply=None,
+        tally=tally,
+        told_by=turn.run,
+        given=fact.told,
+    )
+
+
+def _touched(made: Compaction) -> int:
+    """How many messages behind the border are not told as they were said."""
+    return max(made.bare, max((line.place + 1 for line in made.lines), default=0))
+
+
+def _is_users(message: Message) -> bool:
+    return message.role == "user" and not message.note

@@ -1,0 +1,125 @@
+"""How full the window is, and when it is too full: pure, and the same for every surface.
+
+What the next request takes is what the provider counted last, and an estimate for what came since. The
+estimate is a quarter of the bytes, corrected by how wrong it was the last time. Before anybody has
+counted, all of it is estimated.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from turnbuckle.turn.compaction import Measure
+from turnbuckle.vocab.messages import (
+    CallPart,
+    FilePart,
+    ImagePart,
+    Message,
+    OpaquePart,
+    Part,
+    ReasoningPart,
+    ResultPart,
+    TextPart,
+)
+from turnbuckle.vocab.request import ToolSpec
+
+BYTES_PER_TOKEN = 4
+_PER_MESSAGE = 4
+_PER_CALL = 12
+_IMAGE = 1_200
+"""Tokens of a picture, as most providers count one of usual size."""
+_LEAST_RATIO, _MOST_RATIO = 0.4, 4.0
+_UNKNOWN_SHARE = 0.9
+"""Of a request that was refused as too large, so much is taken to be the window where nobody names it."""
+_GOAL = 0.6
+"""A step of a compaction is enough if it leaves no more than this part of what may be used."""
+_TAIL = 0.3
+_RESULTS = 0.25
+
+
+class Room(Struct, frozen=True):
+    """How much there is. `limit`: above so many tokens the history is made smaller; `goal`: and not to
+    more than this; `tail`: so much of its end stays as it is; `results`: so much of the newest results
+    does."""
+
+    window: int
+    limit: int
+    goal: int
+    tail: int
+    results: int
+
+
+def room_of(window: int | None, refused: int, threshold: float, cap: int | None) -> Room | None:
+    """The room of a route. `refused` is the size of a request that was too large, 0 if none was. None: nobody
+    knows how large the window is, and nothing was refused."""
+    known = [size for size in (window, int(refused * _UNKNOWN_SHARE)) if size]
+    if not known:
+        return None
+    size = min(known)
+    answer = min(cap or 0, size // 2)
+    limit = max(min(int(size * threshold), size - answer), 1)
+    return Room(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS))
+
+
+def expected(messages: tuple[Message, ...], tools: int, measure: Measure | None, model: str) -> int:
+    """The tokens of the next request. `tools` is the estimate for the list of tools."""
+    if measure is None:
+        return estimate(messages) + tools
+    if measure.model and measure.model != model:
+        return int((estimate(messages) + tools) * measure.ratio)
+    new = messages[max(len(messages) - measure.left, 0) :]
+    return measure.tokens + int(estimate(new) * measure.ratio)
+
+
+def corrected(reported: int, guessed: int) -> float:
+    """By how much an estimate was wrong, within reason."""
+    return min(max(reported / guessed, _LEAST_RATIO), _MOST_RATIO) if guessed else 1.0
+
+
+def estimate(messages: Iterable[Message]) -> int:
+    """The tokens of messages, as far as their length tells."""
+    return sum(_PER_MESSAGE + sum(map(tokens_of_part, message.parts)) for message in messages)
+
+
+def tokens_of_part(part: Part) -> int:
+    match part:
+        case TextPart(text):
+            return tokens_of_text(text)
+        case CallPart(_, name, arguments):
+            return _PER_CALL + tokens_of_text(name) + tokens_of_text(arguments)
+        case ResultPart(_, content):
+            return _PER_CALL + sum(map(tokens_of_part, content))
+        case ReasoningPart(text, state):
+            return tokens_of_text(text) + (0 if text or state is None else _size_of(state.data))
+        case OpaquePart(state):
+            return _size_of(state.data)
+        case ImagePart():
+            return _IMAGE
+        case FilePart(data=data):
+            return _IMAGE + len(data) // (2 * BYTES_PER_TOKEN)
+        case _:
+            return tokens_of_text(part.text)
+
+
+def tokens_of_text(text: str) -> int:
+    """A quarter of its bytes: a token of English is four letters, one of Chinese about a character."""
+    return -(-(len(text) if text.isascii() else len(text.encode("utf-8", "replace"))) // BYTES_PER_TOKEN)
+
+
+def tokens_of_tools(tools: tuple[ToolSpec, ...]) -> int:
+    return sum(
+        _PER_CALL + tokens_of_text(tool.name) + tokens_of_text(tool.description) + _size_of(tool.parameters)
+        for tool in tools
+    )
+
+
+def _size_of(data: object) -> int:
+    return -(-len(msgspec.json.encode(data)) // BYTES_PER_TOKEN)
+
+
+def told(used: int, window: int | None) -> str:
+    """Used and window for people."""
+    return (
+        f"{used:,} tokens" if window is None else f"{used:,} of {window:,} tokens ({used * 100 // window} %)"
+    )
