@@ -33,13 +33,14 @@ from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
-from turnbuckle.runtime.price import load, price_of
+from turnbuckle.runtime.price import load, price_of, window_of
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
+from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.service.limits import Slots
 from turnbuckle.service.services import Services, make_services
 from turnbuckle.session.reset import ResetRule

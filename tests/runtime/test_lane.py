@@ -154,7 +154,7 @@ def test_after_a_long_silence_the_conversation_begins_anew_and_both_are_told_why
         taken = await say(world, "B")
         await world.pass_time(60)
         started = await world.service.started(taken.run)
-        before = await world.runs.conversations.before(started)
+        before = (await world.runs.conversations.before(started)).messages
         return started, before, await world.sessions.state(SESSION)
 
     started, before, state = staged(story, rules=SessionRules(reset=ResetRule(mode, 120.0), zone=UTC))

@@ -102,7 +102,7 @@ def test_a_conversation_may_become_larger_than_anything_that_is_stored_in_one_pi
             await say(world, words, f"r{number}")
             await world.pass_time(60)
         last = await world.service.started(RunId("r8"))
-        return await world.runs.conversations.before(last), await outcome(world, "r8")
+        return (await world.runs.conversations.before(last)).messages, await outcome(world, "r8")
 
     before, last = staged(story)
     assert last.kind == "completed"
