@@ -112,10 +112,17 @@ REQUIREMENTS: dict[str, str] = {
     "H5": "Metrics, traces and logs, with secrets removed.",
     # Faces
     "J8": "Installed by one command from a built package into an empty environment; known clients are pointed here by one command.",
-    # Strangers
+    # Long conversations
+    "I1": "The runtime knows how large a model's window is and how full it will be, and shows it.",
+    "I2": "A conversation that would not fit is made smaller by facts: old results, reasoning, then a summary.",
+    "I3": "Compaction splits no pair, and loses neither the task, the last words, prohibitions, drafts nor the read-set.",
+    "I4": "It frees a minimum or goes a step further, at most so often a turn, and ends honestly.",
+    "I5": "Nothing is lost by it: the past stays readable, searchable and exportable, and a summary can be undone.",
+    "I6": "A cut, kill or stop at any point of it leaves the same conversation, once.",
     "I7": "Prompt caches are used where providers have them; what was sent is the exact prefix of what is sent next.",
     "I8": "A relay passes on what it is given, fields, headers, parts and answers, and names what it cannot.",
     "I9": "A relay never compacts: the client owns its context.",
+    # Strangers
     "R1": "Nothing that a client, page, model, file or archive sends holds the event loop for more than 250 ms.",
     "R2": "What is another owner's is not readable by any way: import, fork, search, export, metrics.",
     "R3": "Secrets of the settings reach no model, tool, log, trace, answer or tenant, whole or in part.",
@@ -139,6 +146,6 @@ DUE: frozenset[str] = frozenset(
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5 "
-    "I8 "
+    "I1 I2 I3 I4 I6 I8 I9 "
     "R1 R3 R5 R6 R8 R10 R11 R12".split()
 )

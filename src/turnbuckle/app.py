@@ -209,7 +209,7 @@ def services_of(opened: App, slots: Slots | None = None) -> Services:
     return make_services(opened.journal, opened.runs, rules, slots=slots)
 
 
-class Compacted(Struct, frozen=True):
+class CompactedJournal(Struct, frozen=True):
     """What was swept, and the bytes of the data folder before and after."""
 
     swept: Swept
@@ -217,7 +217,7 @@ class Compacted(Struct, frozen=True):
     after: int
 
 
-async def compact_journal(loaded: Loaded) -> Compacted | None:
+async def compact_journal(loaded: Loaded) -> CompactedJournal | None:
     """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises
     InUse beside a living process, and StorageError."""
     folder = Path(loaded.settings.data)
@@ -230,7 +230,7 @@ async def compact_journal(loaded: Loaded) -> Compacted | None:
     finally:
         await journal.close()
     doctor.vacuum(folder)
-    return Compacted(swept, before, folder_size(folder))
+    return CompactedJournal(swept, before, folder_size(folder))
 
 
 def retention_of(settings: Settings, journal: Journal) -> Retention:
@@ -298,7 +298,7 @@ def _compaction(settings: Settings, names: list[RouteName]) -> CompactionRules |
         )
     if not context.compact:
         return None
-    return CompactionRules(context.threshold, RouteName(context.route), context.max_compactions)
+    return CompactionRules(context.threshold / 100, RouteName(context.route), context.max_compactions)
 
 
 def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule, ...]:

@@ -109,8 +109,8 @@ class ContextSettings(Struct, frozen=True):
         bool, Meta(description="Make the history that models are told smaller before it does not fit.")
     ] = True
     threshold: Annotated[
-        float, Meta(ge=0.1, le=0.95, description="The part of the window that may be used before that.")
-    ] = 0.8
+        int, Meta(ge=10, le=95, description="The per cent of the window that may be used before that.")
+    ] = 80
     route: Annotated[
         str, Meta(description="The route that writes summaries; the one that answers if left out.")
     ] = ""

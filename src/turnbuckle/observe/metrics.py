@@ -19,6 +19,7 @@ from prometheus_client.exposition import generate_latest
 from turnbuckle.observe.run_observer import CallStats, RunStats
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
+    Compacted,
     Decided,
     Fact,
     GiveUp,
@@ -40,6 +41,7 @@ _CUT = ("cut_by_transport", "cut_by_length")
 _WAITS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 """Seconds that people wait for a model. The longest clock of a call fires before the last of them."""
 _WORK = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
+_SHARES = (0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600)
 
 # Or each number comes with a second one that tells when it was first counted.
@@ -78,6 +80,11 @@ class Metrics:
         match fact:
             case ModelAsked():
                 self._model_calls.labels(self._route(fact.route), fact.why).inc()
+                if fact.window:
+                    self._context.labels(self._route(fact.route)).observe(fact.expected / fact.window)
+            case Compacted():
+                self._compactions.labels(fact.step).inc()
+                self._freed.inc(max(fact.before - fact.after, 0))
             case Decided():
                 self._decided(fact)
             case ToolFinished():
@@ -228,6 +235,12 @@ class Metrics:
         told = "The longest silence inside each streamed reply, in seconds."
         self._gap = self._histogram("gap_seconds", told, _WAITS, "route")
         self._tokens = self._counter("tokens_total", "Tokens as the providers counted them.", "direction")
+        told = "The part of the model's window that each request should take."
+        self._context = self._histogram("context_used_ratio", told, _SHARES, "route")
+        self._compactions = self._counter(
+            "compactions_total", "Histories that were made smaller, by the step.", "step"
+        )
+        self._freed = self._counter("compaction_tokens_freed_total", "Tokens that compactions left out.")
         self._money = self._counter("money_total", "US dollars spent on model calls.")
 
     def _make_server_metrics(self) -> None:

@@ -24,7 +24,7 @@ from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.turn import approvals as asking
 from turnbuckle.turn import budget, compacting, ladder, machine
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Command, Record, RunTool, SettleTool
-from turnbuckle.turn.compact import Nothing
+from turnbuckle.turn.compact import NothingToShrink
 from turnbuckle.turn.compaction import Folding
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -310,14 +310,14 @@ class Driver:
             return
         await self._ask_model(command.attempt, ask, route, size)
 
-    async def _make_room(self, first: Compacted | GiveUp | Nothing) -> None:
+    async def _make_room(self, first: Compacted | GiveUp | NothingToShrink) -> None:
         """What is due before the model can be asked, without asking one."""
         match first:
             case Compacted():
                 await self._record((first,))
             case GiveUp():
                 await self._record(machine.given_up(self.turn, first, self._policy).facts)
-            case Nothing():
+            case NothingToShrink():
                 await self._record(machine.nothing_left_out(self.turn).facts)
 
     async def _ask_model(self, attempt: int, ask: Ask, route: RouteFacts, size: RequestSize) -> None:

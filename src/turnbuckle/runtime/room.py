@@ -5,7 +5,7 @@ from msgspec import Struct
 from turnbuckle.runtime.request_tools import offered, offers_finishing
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.turn import compact, summary
-from turnbuckle.turn.compact import Nothing
+from turnbuckle.turn.compact import NothingToShrink
 from turnbuckle.turn.compaction import Folding
 from turnbuckle.turn.facts import Compacted, GiveUp, ModelAsked
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -24,7 +24,7 @@ class RequestSize(Struct, frozen=True):
     expected: int = 0
     guessed: int = 0
     window: int | None = None
-    first: Compacted | Folding | GiveUp | Nothing | None = None
+    first: Compacted | Folding | GiveUp | NothingToShrink | None = None
 
 
 class RoomKeeper:

@@ -43,6 +43,15 @@ class Tokens(Struct, frozen=True):
     output: int = 0
 
 
+class ContextUse(Struct, frozen=True):
+    """How full the model's window is: what the last request and its reply took, of how many tokens.
+    `window` is null where nobody knows it. `compactions`: how often the run has made its history smaller."""
+
+    used: int = 0
+    window: int | None = None
+    compactions: int = 0
+
+
 class ApprovalView(Struct, frozen=True):
     """What a person was asked. `arguments` are exactly those that the consent is for."""
 
@@ -83,6 +92,7 @@ class RunView(Struct, frozen=True):
     handed_calls: tuple[HandedCall, ...]
     last_event: int
     notices: tuple[str, ...] = ()
+    context: ContextUse = ContextUse()
     object: Literal["run"] = "run"
 
 
@@ -132,6 +142,8 @@ class RunFold:
         self._model = ""
         self._stands_in = ""
         self._usage: dict[int, Tokens] = {}
+        self._context = ContextUse()
+        self._summary = 0  # the attempt that writes a summary
         self._approvals: dict[str, ApprovalView] = {}
         self._handed: tuple[HandedCall, ...] = ()
 
@@ -168,12 +180,20 @@ class RunFold:
         match told:
             case Text(text):
                 self._text.append(text)
-            case Notice(text):
+            case Notice(text, about):
                 self._notices.append(text)
+                if about == "compaction":
+                    made = self._context.compactions + 1
+                    self._context = replace(self._context, compactions=made)
+            case ModelCalled(why="compact"):
+                self._summary = told.attempt
             case ModelCalled(model=model, stands_in=stands_in):
                 self._model, self._stands_in = model, stands_in
+                self._context = replace(self._context, used=told.expected, window=told.window)
             case UsageCounted(attempt, usage):
                 self._usage[attempt] = Tokens(usage.input or 0, usage.output or 0)
+                if attempt != self._summary and usage.input:
+                    self._context = replace(self._context, used=usage.input + (usage.output or 0))
             case QuestionAsked():
                 self._approvals[told.approval] = ApprovalView(
                     told.approval,
@@ -227,6 +247,7 @@ class RunFold:
             self._handed,
             self.last,
             tuple(self._notices),
+            self._context,
         )
 
     def ledger_view(self) -> LedgerView:

@@ -19,7 +19,7 @@ from turnbuckle.turn.compaction import Compaction, Folding, Measure, ResultLine,
 from turnbuckle.turn.facts import Compacted, GiveUp
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.turn.window import Room, corrected, estimate, expected, tokens_of_part
+from turnbuckle.turn.window import WindowRoom, corrected, estimate, expected, tokens_of_part
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.reply import Reply
@@ -39,7 +39,7 @@ _TRANSCRIPT_SHARE = 0.6
 _KEPT_ROUND = 2
 
 
-class Nothing(Struct, frozen=True):
+class NothingToShrink(Struct, frozen=True):
     """There is nothing that could be made smaller."""
 
 
@@ -83,15 +83,21 @@ def refused(turn: Turn, why: Failure | None, reply: Reply) -> Turn:
 
 
 def next_step(
-    turn: Turn, policy: Policy, room: Room | None, used: int, *, bound: bool, summarising: int | None = None
-) -> Compacted | Folding | GiveUp | Nothing | None:
+    turn: Turn,
+    policy: Policy,
+    room: WindowRoom | None,
+    used: int,
+    *,
+    bound: bool,
+    summarising: int | None = None,
+) -> Compacted | Folding | GiveUp | NothingToShrink | None:
     """What is due before a request of so many tokens goes out: None, if it fits. `bound`: reasoning is
     bound to what stands before it. `summarising` is the window of who writes summaries."""
     rules, keep = policy.compaction, turn.options.compact
     if rules is None:
         return None
     if keep is not None:
-        return _all(turn, policy, room, used, keep, summarising) or Nothing()
+        return _all(turn, policy, room, used, keep, summarising) or NothingToShrink()
     if room is None or used <= room.limit:
         return None
     if turn.tally.compactions >= rules.most:
@@ -115,7 +121,7 @@ def next_step(
 
 
 def _all(
-    turn: Turn, policy: Policy, room: Room | None, used: int, keep: str, summarising: int | None
+    turn: Turn, policy: Policy, room: WindowRoom | None, used: int, keep: str, summarising: int | None
 ) -> Folding | None:
     """Somebody wants it: all but the last exchange is summarised."""
     if turn.tally.compactions:
@@ -129,7 +135,7 @@ def _all(
     return _folding(turn, upto, room, used, keep, summarising)
 
 
-def _full(turn: Turn, room: Room, used: int, why: str) -> GiveUp:
+def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp:
     words = (
         f"the conversation does not fit the model: it takes about {used:,} tokens of {room.window:,}, "
         f"and {why}. Send a shorter message, name a route with a larger window, or begin a new conversation "
@@ -246,19 +252,19 @@ def _border(turn: Turn, tail: int) -> int:
     return best
 
 
-def _after_summary(turn: Turn, upto: int, room: Room, used: int) -> int:
+def _after_summary(turn: Turn, upto: int, room: WindowRoom, used: int) -> int:
     """What would be used behind a summary of usual length."""
     gone = estimate(turn.messages[len(opening_of(turn.messages)) : upto])
     note = estimate(summary.spared(turn, upto)) + 2 * _cap(room)
     return used - int((gone - note) * ratio_of(turn))
 
 
-def _cap(room: Room | None) -> int:
+def _cap(room: WindowRoom | None) -> int:
     return _SUMMARY if room is None else max(min(_SUMMARY, room.window // 8), _SUMMARY_LEAST)
 
 
 def _folding(
-    turn: Turn, upto: int, room: Room | None, used: int, keep: str, summarising: int | None
+    turn: Turn, upto: int, room: WindowRoom | None, used: int, keep: str, summarising: int | None
 ) -> Folding:
     window = summarising or (room.window if room is not None else None)
     told = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
@@ -338,7 +344,7 @@ def compacted(turn: Turn, fact: Compacted, *, sending: bool) -> Turn:
         reply=None,
         tally=tally,
         told_by=turn.run,
-        given=fact.told,
+        given=fact.given,
     )
 
 

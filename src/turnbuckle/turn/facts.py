@@ -216,7 +216,7 @@ class Decided(Struct, frozen=True, tag="decided"):
 
 class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
     """From here on, this stands for that: models are told less, and what was said stays as it is.
-    `before` and `after` are the tokens that the next request would take; `told` the characters of the
+    `before` and `after` are the tokens that the next request would take; `given` the characters of the
     history before what the run added behind the compaction. `why` says why there is no summary where
     there should be one."""
 
@@ -225,7 +225,7 @@ class Compacted(Struct, frozen=True, tag="compacted", omit_defaults=True):
     compaction: Compaction
     before: int
     after: int
-    told: int
+    given: int
     summarised: int = 0
     why: str = ""
     worked: float | UnsetType = UNSET

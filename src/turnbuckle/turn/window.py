@@ -38,7 +38,7 @@ _TAIL = 0.3
 _RESULTS = 0.25
 
 
-class Room(Struct, frozen=True):
+class WindowRoom(Struct, frozen=True):
     """How much there is. `limit`: above so many tokens the history is made smaller; `goal`: and not to
     more than this; `tail`: so much of its end stays as it is; `results`: so much of the newest results
     does."""
@@ -50,7 +50,7 @@ class Room(Struct, frozen=True):
     results: int
 
 
-def room_of(window: int | None, refused: int, threshold: float, cap: int | None) -> Room | None:
+def room_of(window: int | None, refused: int, threshold: float, cap: int | None) -> WindowRoom | None:
     """The room of a route. `refused` is the size of a request that was too large, 0 if none was. None: nobody
     knows how large the window is, and nothing was refused."""
     known = [size for size in (window, int(refused * _UNKNOWN_SHARE)) if size]
@@ -59,7 +59,7 @@ def room_of(window: int | None, refused: int, threshold: float, cap: int | None)
     size = min(known)
     answer = min(cap or 0, size // 2)
     limit = max(min(int(size * threshold), size - answer), 1)
-    return Room(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS))
+    return WindowRoom(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS))
 
 
 def expected(messages: tuple[Message, ...], tools: int, measure: Measure | None, model: str) -> int:
@@ -120,6 +120,6 @@ def _size_of(data: object) -> int:
 
 def told(used: int, window: int | None) -> str:
     """Used and window for people."""
-    return (
-        f"{used:,} tokens" if window is None else f"{used:,} of {window:,} tokens ({used * 100 // window} %)"
-    )
+    if window is None:
+        return f"{used:,} tokens, of how many is not known"
+    return f"{used:,} of {window:,} tokens ({used * 100 // window} %)"

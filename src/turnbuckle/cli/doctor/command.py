@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from msgspec import Struct
 
 from turnbuckle.app import (
-    Compacted,
+    CompactedJournal,
     check_journal,
     compact_journal,
     folder_size,
@@ -222,7 +222,7 @@ class _Found(Struct, frozen=True):
     contents: Contents | None
     disk: DiskUse
     keys: Keys | str
-    compacted: Compacted | None
+    compacted: CompactedJournal | None
     processes: tuple[BackgroundProcess, ...] = ()
     findings: tuple[Finding, ...] = ()
 

@@ -8,6 +8,10 @@ export function usageWords(fold) {
   const { totals } = fold;
   const parts = [many(totals.asks, "model call")];
   if (fold.calls.started) parts.push(many(fold.calls.started, "tool call"));
+  if (fold.context && fold.context.used && fold.context.window) {
+    const { used, window } = fold.context;
+    parts.push(`context ${whole(used)} of ${whole(window)} tokens (${Math.round((used / window) * 100)} %)`);
+  }
   if (totals.input || totals.output) parts.push(`${whole(totals.input)} tokens in, ${whole(totals.output)} out`);
   if (totals.cost) parts.push(money(totals.cost));
   return parts.join(" · ");

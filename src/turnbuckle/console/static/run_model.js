@@ -33,6 +33,7 @@ export class RunModel {
     this.attempts = [];
     this.spans = [];
     this.notices = [];
+    this.context = null; // how full the model's window is, once it was asked
     this.outcome = null;
     this.stopAsked = null;
     this.interrupted = false;
@@ -178,6 +179,7 @@ export class RunModel {
     const after = this._broke;
     this._broke = null;
     const attempt = { number, route, model, why, stream, after };
+    if (why !== "compact") this.context = { used: told.expected || 0, window: told.window || null };
     Object.assign(attempt, { usage: null, characters: 0, thought: 0, finish: "", failure: null, decided: null });
     this._attempt = attempt;
     this.attempts.push(attempt);
@@ -224,6 +226,7 @@ export class RunModel {
     this.totals.output += (output || 0) - (before.output || 0);
     if (typeof cost === "number") this.totals.cost = (this.totals.cost || 0) + cost - (before.cost || 0);
     attempt.usage = usage;
+    if (attempt.why !== "compact" && input && this.context) this.context.used = input + (output || 0);
   }
 
   // What else happens
@@ -256,6 +259,7 @@ export class RunModel {
 
   _notice({ text, about = "break", detail = "" }, at, before) {
     const notice = { kind: "notice", text, tone: TONES[about] || "quiet", at };
+    if (about === "compaction" && detail) notice.summary = detail;
     this.notices.push(notice);
     this.#show(notice);
     if (about === "left") {

@@ -72,13 +72,20 @@ export class RefusalSegment {
 }
 
 export class NoticeSegment {
-  constructor({ text, tone }) {
-    this.element = el(
+  constructor({ text, tone, summary = "" }) {
+    const line = el(
       "p.notice-line",
       { "data-tone": tone },
       el("span.sign", { "aria-hidden": "true" }, SIGNS[tone] || "•"),
       el("span", null, text),
     );
+    if (!summary) {
+      this.element = line;
+      return;
+    }
+    // What the model is told in the place of what was said before.
+    const shown = el("details.summary", null, el("summary", null, "Show the summary"), el("pre", null, summary));
+    this.element = el("div", null, line, shown);
   }
 
   update() {}

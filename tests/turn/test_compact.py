@@ -1,0 +1,259 @@
+"""Which step makes a history smaller, and what it makes of it."""
+
+import pytest
+from msgspec.structs import replace
+
+from turnbuckle.testing.world.tools import FACTS
+from turnbuckle.turn import compact, summary
+from turnbuckle.turn.base import opening_of
+from turnbuckle.turn.compaction import Compaction, FileSeen, Folding
+from turnbuckle.turn.facts import Compacted, GiveUp, ModelAsked, Streamed
+from turnbuckle.turn.fold import TurnFold
+from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts
+from turnbuckle.turn.state import Ask, Tally, Turn
+from turnbuckle.turn.window import estimate, room_of
+from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
+from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart, text_of
+
+POLICY = Policy(
+    (RouteFacts("main", "openai_chat", "m"),),
+    {**FACTS, "recall": ToolFacts("read")},
+    compaction=CompactionRules(),
+)
+SYSTEM = Message("system", (TextPart("You work."),))
+
+
+def user(text):
+    return Message("user", (TextPart(text),))
+
+
+def assistant(text):
+    return Message("assistant", (TextPart(text),))
+
+
+def called(number, result, *, name="read_file", thought="", path=None):
+    """A round: a call and its result."""
+    arguments = f'{{"path": "{path or f"f{number}.txt"}"}}'
+    thoughts = (ReasoningPart(thought),) if thought else ()
+    call = CallPart(f"c{number}", name, arguments)
+    return (
+        Message("assistant", (*thoughts, call)),
+        Message("tool", (ResultPart(f"c{number}", (TextPart(result),)),)),
+    )
+
+
+def turn_of(*messages, own=0, **more):
+    """A turn whose last `own` messages are its own, behind its task."""
+    began = len(messages) - own
+    task = tuple(one for one in messages[:began] if one.role == "user")[-1:]
+    return Turn(
+        messages=messages, began=began, task=task, ask=Ask("main", "after_tools"), phase="asking", **more
+    )
+
+
+def step_of(turn, window, *, bound=False, policy=POLICY):
+    room = room_of(window, 0, 0.8, None)
+    return compact.next_step(turn, policy, room, estimate(turn.messages), bound=bound)
+
+
+BIG = "some words of a result " * 100  # 575 tokens
+READS = turn_of(SYSTEM, user("Look at all of it."), *(m for n in range(8) for m in called(n, BIG)), own=16)
+
+
+@pytest.mark.requirement("I2")
+def test_what_fits_is_left_alone():
+    assert step_of(READS, 10_000) is None
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_old_results_go_first_and_the_newest_stay():
+    step = step_of(READS, 5_000)
+
+    assert isinstance(step, Compacted)
+    assert step.step == "results"
+    now = compact.applied(READS, step.compaction).messages
+    results = [text_of(part.content) for one in now for part in one.parts if isinstance(part, ResultPart)]
+    assert results[-1] == BIG
+    assert results[0].startswith(
+        '[Runtime] Left out to save room: the result of read_file {"path": "f0.txt"}'
+    )
+    assert "Call it again to see it as it is now." in results[0]
+    assert 'recall("c0") shows it as it was.' in results[0]
+    assert len(now) == len(READS.messages), "every call still has its result"
+    assert estimate(now) < 0.6 * 0.8 * 5_000
+
+
+def test_a_result_that_is_kept_in_a_file_says_where():
+    kept = f"{BIG}\n[The whole output is kept. Read it with read_file, path kept/r1/shell.txt]"
+    turn = turn_of(SYSTEM, user("Go."), *(m for n in range(8) for m in called(n, kept, name="shell")), own=16)
+
+    step = step_of(turn, 5_000)
+
+    assert isinstance(step, Compacted)
+    assert "Read it with read_file, path kept/r1/shell.txt" in step.compaction.lines[0].text
+    assert "Call it again" not in step.compaction.lines[0].text, "it may not be repeated"
+
+
+@pytest.mark.requirement("I2")
+def test_reasoning_goes_where_results_are_not_enough():
+    rounds = (m for n in range(8) for m in called(n, "short", thought="I think. " * 200))
+    turn = turn_of(SYSTEM, user("Go."), *rounds, own=16)
+
+    step = step_of(turn, 4_000)
+
+    assert isinstance(step, Compacted)
+    assert step.step == "reasoning"
+    now = compact.applied(turn, step.compaction).messages
+    assert not any(isinstance(part, ReasoningPart) for one in now for part in one.parts)
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_bound_reasoning_goes_with_the_first_change():
+    rounds = (m for n in range(8) for m in called(n, BIG, thought="hm"))
+    turn = turn_of(SYSTEM, user("Go."), *rounds, own=16)
+
+    loose, bound = step_of(turn, 5_000), step_of(turn, 5_000, bound=True)
+
+    assert isinstance(loose, Compacted)
+    assert isinstance(bound, Compacted)
+    kept = compact.applied(turn, loose.compaction).messages
+    gone = compact.applied(turn, bound.compaction).messages
+    assert any(isinstance(part, ReasoningPart) for one in kept for part in one.parts)
+    assert not any(isinstance(part, ReasoningPart) for one in gone for part in one.parts)
+
+
+TALK = tuple(
+    m for n in range(20) for m in (user(f"Question {n}: " + "why " * 100), assistant("Because. " * 60))
+)
+
+
+def summed_up(turn, folding, text="Task: talk. Forbidden: none."):
+    """The turn behind a summary of this text."""
+    fold = TurnFold(POLICY, sending=True)
+    fold.turn = turn
+    fold.take(ModelAsked(1.0, 1, "main", "openai_chat", "m", "compact", folding=folding))
+    fold.take(Streamed(2.0, 1, (TextDelta(0, text), FinishNoted("stop", "stop"), Ended("x"))))
+    ((record,),) = (fold.due(),)
+    for fact in record.facts:
+        fold.take(fact)
+    return fold.turn, record.facts[0]
+
+
+@pytest.mark.requirement("I2", "I3")
+def test_the_oldest_part_is_summarised_where_nothing_else_is_enough():
+    turn = turn_of(SYSTEM, *TALK, user("And now?"))
+    folding = step_of(turn, 4_000)
+    assert isinstance(folding, Folding)
+
+    now, fact = summed_up(turn, folding)
+
+    assert now.messages[0] == SYSTEM
+    assert now.messages[-1] == user("And now?")
+    assert text_of(now.messages[1].parts).startswith("[Runtime] To save room, the ")
+    assert "Task: talk." in text_of(now.messages[1].parts)
+    assert "Question 0: why" in text_of(now.messages[1].parts), "the first wish, word by word"
+    assert (fact.before, now.phase, now.ask) == (estimate(turn.messages), "asking", turn.ask)
+    assert fact.after <= 0.8 * 4_000
+
+
+@pytest.mark.requirement("I3")
+def test_the_task_and_the_last_words_stay_messages_of_the_user():
+    turn = turn_of(
+        SYSTEM, *TALK, user("Do it, but never touch b.txt."), *called(1, BIG), *called(2, BIG), own=4
+    )
+    turn = replace(turn, began=len(turn.messages) - 4)
+    folding = Folding(len(turn.messages) - 2, 1_000, 5_000, 300)
+
+    now, _ = summed_up(turn, folding)
+
+    assert [text_of(one.parts) for one in now.messages if summary.is_users(one)][
+        -1
+    ] == "Do it, but never touch b.txt."
+    assert now.messages[-2:] == turn.messages[-2:]
+
+
+@pytest.mark.requirement("I3", "I5")
+def test_the_read_set_and_the_users_words_survive_one_summary_after_the_other():
+    turn = turn_of(SYSTEM, user("Never delete a file."), *called(1, BIG), *TALK, user("Go on."))
+    first, _ = summed_up(turn, Folding(20, 1_000, 5_000, 300))
+    longer = replace(first, messages=(*first.messages, *TALK, user("More.")))
+    second, _ = summed_up(longer, Folding(len(longer.messages) - 3, 1_000, 5_000, 300))
+
+    told = text_of(second.messages[1].parts)
+    seen = FileSeen("f1.txt", "read", summary.mark_of(BIG), len(BIG))
+    assert seen in second.compaction.files
+    assert f"f1.txt: read, {len(BIG):,} characters, {seen.mark}" in told
+    assert "Never delete a file." in told
+    assert second.compaction.messages > first.compaction.messages
+
+
+@pytest.mark.requirement("I3")
+def test_no_border_splits_a_pair_or_a_reply_that_goes_on():
+    cut = replace(assistant("It was cut h"), partial=True)
+    messages = (SYSTEM, user("Go."), *called(1, BIG), cut, assistant("ere."), *called(2, BIG), user("Hm."))
+    for tail in range(0, estimate(messages), 20):
+        border = compact._border(turn_of(*messages), tail)
+        assert border in (1, 2, 4, 6, 8), tail
+
+
+@pytest.mark.requirement("I4")
+def test_newest_results_are_shortened_if_they_alone_are_too_large():
+    turn = turn_of(SYSTEM, user("Go."), *called(1, BIG * 10), own=2)
+
+    step = step_of(turn, 4_000)
+
+    assert isinstance(step, Compacted)
+    assert step.step == "newest"
+    assert step.after < 2_000
+    assert step.compaction.lines[0].text.startswith("some words of a result")
+
+
+@pytest.mark.requirement("I4")
+@pytest.mark.parametrize(
+    "turn, why",
+    [
+        (turn_of(SYSTEM, user("word " * 5_000)), "nothing more can be left out"),
+        (replace(READS, tally=Tally(compactions=20)), "20 times in this turn"),
+    ],
+    ids=["the task alone is too long", "too often"],
+)
+def test_it_ends_with_words_where_nothing_helps(turn, why):
+    step = step_of(turn, 3_000)
+
+    assert isinstance(step, GiveUp)
+    assert why in step.why
+    assert "/new" in step.why
+
+
+@pytest.mark.requirement("I9")
+def test_nobody_compacts_what_is_not_theirs():
+    assert step_of(READS, 1_000, policy=replace(POLICY, compaction=None)) is None
+
+
+@pytest.mark.requirement("I5")
+def test_what_the_run_added_stays_at_hand_as_it_was_said():
+    step = step_of(READS, 5_000)
+    assert isinstance(step, Compacted)
+
+    told = compact.compacted(READS, step, sending=True)
+    read = compact.compacted(READS, step, sending=False)
+
+    assert told.added == read.added == READS.messages[2:]
+    assert read.messages == READS.messages
+    assert opening_of(told.messages) == (SYSTEM,)
+    assert told.given == read.given
+
+
+def test_a_transcript_fits_and_keeps_the_beginning_and_the_end():
+    text = summary.transcript((user("first"), *TALK, user("last")), 300)
+
+    assert len(text) <= 1_200
+    assert text.startswith("User: first")
+    assert text.endswith("User: last")
+
+
+def test_a_note_says_so_where_there_is_no_summary():
+    gathered = summary.Gathered.of((), Compaction(0), POLICY, 100)
+    told = summary.note("", gathered, 3, recall=False, why="no model could summarise it")
+
+    assert "There is no summary: no model could summarise it." in text_of(told.parts)
