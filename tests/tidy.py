@@ -269,6 +269,40 @@ def nothing_is_unfinished(source: Source) -> Iterator[str]:
             yield f"{source.path}:{number}: {found.group()!r}"
 
 
+def the_core_says_what_it_takes(source: Source) -> Iterator[str]:
+    """In the pure layers `Any` stands only for the values of a JSON object. `wire` is left out: what others
+    send is nothing else."""
+    if not source.in_package or source.layer not in PURE or source.layer == "wire":
+        return
+    of_objects = {
+        id(value)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple)
+        for value in node.slice.elts[1:]
+    }
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id == "Any" and id(node) not in of_objects:
+            yield source.at(node, "Any that is no value of a JSON object")
+
+
+def private_names_stay_at_home(source: Source) -> Iterator[str]:
+    """Nobody reads an attribute with an underscore that no class of the same file has."""
+    if not source.in_package:
+        return
+    attributes = [node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)]
+    mine = [
+        node for node in attributes if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    ]
+    own = {node.attr for node in mine} | {"_replace", "_asdict", "_exit"}
+    own |= {node.name for node in ast.walk(source.tree) if isinstance(node, AnyFunction)}
+    for node in attributes:
+        if re.match(r"_[^_]", node.attr) and node not in mine and node.attr not in own:
+            yield source.at(node, f"{ast.unparse(node)} is a private name of somebody else")
+    for node, name in imports(source.tree):
+        if re.match(r"_[^_]", name.rpartition(".")[2]):
+            yield source.at(node, f"{name} is a private name of somebody else")
+
+
 def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:
     """Over the whole package: who reads a class's name knows which one is meant, whatever the file."""
     first: dict[str, str] = {}
@@ -380,6 +414,8 @@ CODE_RULES: tuple[Rule, ...] = (
     modules_have_a_noun,
     modules_say_what_they_are,
     constructors_take_few,
+    the_core_says_what_it_takes,
+    private_names_stay_at_home,
     nothing_is_unfinished,
     functions_are_short,
     files_are_short,

@@ -69,7 +69,9 @@ def _unclosed(block: ReplyBlock) -> Part | None:
 
 def _without_open_searches(parts: list[Part], whole: list[bool]) -> list[tuple[Part, bool]]:
     """A provider's own tool call whose result did not arrive cannot be repeated without it."""
-    results = {part.state.data.get("tool_use_id") for part in parts if isinstance(part, OpaquePart)}
+    results: set[object] = {
+        part.state.data.get("tool_use_id") for part in parts if isinstance(part, OpaquePart)
+    }
     return [
         (part, closed)
         for part, closed in zip(parts, whole, strict=True)
@@ -77,7 +79,7 @@ def _without_open_searches(parts: list[Part], whole: list[bool]) -> list[tuple[P
     ]
 
 
-def _is_unanswered(data: dict[str, Any], results: set[Any]) -> bool:
+def _is_unanswered(data: dict[str, Any], results: set[object]) -> bool:
     return str(data.get("type")).endswith("_tool_use") and data.get("id") not in results
 
 

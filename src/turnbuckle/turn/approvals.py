@@ -2,16 +2,14 @@
 answer to it: any client can see and give it, also after a restart. No answer in time is no consent, and is
 told as what it is."""
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, Command, Record, RunTool
 from turnbuckle.turn.consent import rule_for
-from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, ToolFinished
+from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, ApprovalKind, ToolFinished
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Consent, PendingCall, Turn
-from turnbuckle.vocab.tooling import ToolOutcome
+from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 
 NOBODY_CONSENTS = "This needs the consent of a person, and there is nobody to ask."
 DECIDE = "Decide yourself, and say what you assumed."
@@ -41,7 +39,7 @@ def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Comm
             return _ask(turn, call, wanted, policy, "approval")
 
 
-def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: Any) -> AskPerson:
+def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: ApprovalKind) -> AskPerson:
     place = next(index for index, one in enumerate(turn.calls) if one.id == call.id)
     expires = None if policy.answer_seconds is None else turn.now + policy.answer_seconds
     question = str(wanted.arguments.get(_QUESTION, "")) if kind == "question" else ""
@@ -79,7 +77,7 @@ def _after_asking(turn: Turn, consent: Consent, wanted: RunTool, policy: Policy)
             return _no(turn, wanted, "denied", NOBODY_CONSENTS)
 
 
-def _no(turn: Turn, wanted: RunTool, status: Any, text: str) -> Record:
+def _no(turn: Turn, wanted: RunTool, status: ToolStatus, text: str) -> Record:
     """The call has its outcome without being run."""
     return Record((ToolFinished(turn.now, wanted.call_id, wanted.name, ToolOutcome(status, text)),))
 

@@ -27,7 +27,7 @@ from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.ids import DraftId
 from turnbuckle.vocab.messages import CallPart, Message
 from turnbuckle.vocab.reply import Reply, ReplyCall
-from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, ToolStatus
 
 WORTH_A_DRAFT = 400
 """Characters of arguments below which a call is simply made again: that costs less than the words about a
@@ -367,7 +367,7 @@ def _wait(
     after = _with_places(after, policy)
     named = held.named(whole.name, held.arguments_of(whole), policy)
     told = f"Whole now, and will run with the rest of your reply: {named}. {_what_is_missing(after, policy)}"
-    status = "finished" if call.name == FINISH_CALL else "not_started"
+    status: ToolStatus = "finished" if call.name == FINISH_CALL else "not_started"
     return Record((*closing, CallsHeld(turn.now, after.held), *_answer(turn, call, status, told).facts))
 
 
@@ -480,5 +480,5 @@ def _misspelt(given: dict[str, Any]) -> str:
     return f"finish_call takes another kind of value for {', '.join(wrong)}." if wrong else ""
 
 
-def _answer(turn: Turn, call: PendingCall, status: Any, text: str) -> Record:
+def _answer(turn: Turn, call: PendingCall, status: ToolStatus, text: str) -> Record:
     return Record((ToolFinished(turn.now, call.id, call.name, ToolOutcome(status, text)),))

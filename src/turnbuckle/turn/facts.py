@@ -23,6 +23,7 @@ from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
 
+ApprovalKind = Literal["approval", "question"]
 AskWhy = Literal[
     "first", "after_tools", "steered", "retry", "continue", "finish_draft", "fallback", "reask", "compact"
 ]
@@ -332,7 +333,7 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=Tru
     call_id: str
     name: str
     arguments: dict[str, Any]
-    kind: Literal["approval", "question"] = "approval"
+    kind: ApprovalKind = "approval"
     question: str = ""
     expires: float | None = None
     worked: float | UnsetType = UNSET

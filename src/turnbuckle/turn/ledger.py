@@ -7,7 +7,6 @@ of the characters. What summaries cost stands there too, as a cause of its own.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -130,7 +129,7 @@ class Ledger:
 
 def total(entries: tuple[Waste, ...]) -> Waste:
     """All causes together."""
-    money: Any = [entry.money for entry in entries]
+    known = [entry.money for entry in entries if entry.money is not None]
     return Waste(
         "all",
         sum(entry.times for entry in entries),
@@ -138,7 +137,7 @@ def total(entries: tuple[Waste, ...]) -> Waste:
         sum(entry.characters for entry in entries),
         sum(entry.input_tokens for entry in entries),
         sum(entry.output_tokens for entry in entries),
-        None if None in money else sum(money),
+        sum(known) if len(known) == len(entries) else None,
     )
 
 
