@@ -111,6 +111,8 @@ REQUIREMENTS: dict[str, str] = {
     "H4": "A lab that plays broken streams for any client, and grades servers.",
     "H5": "Metrics, traces and logs, with secrets removed.",
     # Faces
+    "J3": "All of Open Responses: fields, WebSocket, compaction.",
+    "J7": "Every face tells the same run: one fold, one table of outcomes, one set of owner and limit rules.",
     "J8": "Installed by one command from a built package into an empty environment; known clients are pointed here by one command.",
     # Long conversations
     "I1": "The runtime knows how large a model's window is and how full it will be, and shows it.",

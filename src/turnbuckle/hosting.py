@@ -39,12 +39,14 @@ from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.responses.handler import ResponsesApi
+from turnbuckle.server.faces.responses.socket import ResponsesSocket
 from turnbuckle.server.http.asgi import Served, Server
 from turnbuckle.server.http.auth import Auth
 from turnbuckle.server.http.endpoints import Endpoint, with_document
 from turnbuckle.server.http.neighbours import SameUser, can_tell
 from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.http.serving import Service
+from turnbuckle.server.http.sockets import SocketHandler, SocketServer
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy
 from turnbuckle.server.streaming.heartbeat import Heartbeat
@@ -136,14 +138,16 @@ class _Parts:
 
     def service(self, auth: Auth, origins: Origins, token: str) -> Service:
         server = self._settings
+        rates = Rates(server.requests_per_minute, time.monotonic)
         app = Server(
             self._rows,
             auth=auth,
             origins=origins,
-            rates=Rates(server.requests_per_minute, time.monotonic),
+            rates=rates,
             streamer=self._streamer,
             max_body=server.max_body,
             seen=self._seen,
+            sockets=SocketServer(self._sockets(rates), auth=auth, origins=origins, rates=rates),
         )
         return Service(
             app=app,
@@ -157,6 +161,12 @@ class _Parts:
             leave=lambda seconds: self.services.lifecycle.leave_all(seconds, STOPPED),
             token=token,
         )
+
+    def _sockets(self, rates: Rates) -> dict[str, SocketHandler]:
+        if not self._settings.websocket:
+            return {}
+        api = ResponsesApi(self.services.runs, self._streamer, strict=self._settings.strict_relay)
+        return {"/v1/responses": ResponsesSocket(api, self._streamer, rates).serve}
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         runs, sessions = self.services.runs, self.services.sessions

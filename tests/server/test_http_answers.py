@@ -282,13 +282,14 @@ def test_models_are_the_agent_and_one_for_each_route():
     listed = asked("GET", "/v1/models").json
     assert listed["object"] == "list"
     assert [model["id"] for model in listed["data"]] == ["agent", "main", "meta/llama"]
+    assert [model["kind"] for model in listed["data"]] == ["agent", "relay", "relay"]
     for model in listed["data"]:
-        assert model == {
-            "id": model["id"],
-            "object": "model",
-            "created": 1_700_000_000,
-            "owned_by": "turnbuckle",
-        }
+        assert (model["object"], model["created"], model["owned_by"]) == (
+            "model",
+            1_700_000_000,
+            "turnbuckle",
+        )
+        assert model["description"]
 
 
 @pytest.mark.requirement("F1")

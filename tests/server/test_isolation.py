@@ -157,7 +157,7 @@ def test_what_an_owner_names_like_the_thing_of_another_is_its_own(built):
     said = built.call(ann.get(f"/v1/sessions/{session}/messages")).json["data"]
     assert next(one["text"] for one in said) == "hello annsmarmalade"
     assert all(one["run"] == made for one in said)
-    key = f"{MARKS['bob']}-{built.furnished}"
+    key = f"{MARKS['bob']}-{built.populated}"
     again = built.call(ann.begin("draft annsmarmalade", headers={"idempotency-key": key}))
     assert again not in built.things["bob"].ids["run"]
     theirs = built.things["bob"].ids["response"][0]

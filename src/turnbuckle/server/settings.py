@@ -33,6 +33,10 @@ class ServerSettings(Struct, frozen=True):
     noop: Annotated[
         float, Meta(gt=0, description="Seconds without a frame after which it gets one that says nothing.")
     ] = 30.0
+    websocket: Annotated[
+        bool,
+        Meta(description="Offer a WebSocket at /v1/responses; if not, clients that try one get 426."),
+    ] = True
     hold_status: Annotated[
         float,
         Meta(

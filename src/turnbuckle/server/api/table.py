@@ -153,8 +153,16 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         (LIMIT, _AFTER_ITEM, _ORDER),
         answers={200: (Given("The items.", ITEMS),)},
     )
+    socket = Operation(
+        "connectResponses",
+        "Responses over a WebSocket",
+        tag,
+        answers={101: (Given("The WebSocket: a client sends `response.create`, and gets events."),)},
+        problems=(426,),
+    )
     return (
         Endpoint("POST", "/v1/responses", api.create, created),
+        Endpoint("GET", "/v1/responses", api.upgrade, socket),
         Endpoint("GET", one, api.get, fetched),
         Endpoint("DELETE", one, api.delete, deleted),
         Endpoint("POST", f"{one}/cancel", api.cancel, cancelled),

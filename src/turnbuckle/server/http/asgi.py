@@ -30,6 +30,7 @@ from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, 
 from turnbuckle.server.http.neighbours import Address
 from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.http.problems import new_request_id, problem_of, storage_problem, unexpected, written
+from turnbuckle.server.http.sockets import SocketServer
 from turnbuckle.server.streaming.heartbeat import Send
 from turnbuckle.server.streaming.run_streamer import STREAM_HEADERS, RunStreamer
 from turnbuckle.service.limits import Rates
@@ -78,21 +79,26 @@ class Server:
         streamer: RunStreamer,
         max_body: int,
         seen: Callable[[Served], None] | None = None,
+        sockets: SocketServer | None = None,
     ) -> None:
         self.table = Table(endpoints)
+        self.sockets = sockets
         self._pages = frozenset(endpoint.path for endpoint in self.table.endpoints if endpoint.page)
         self._auth = auth
         self._origins = origins
         self._rates = rates
         self._streamer = streamer
-        self._max_body = max_body
+        self.max_body = max_body
         self._bodies = BodyBudget(_OF_ONE * max_body, _OF_ALL * max_body)
         self._seen = seen
         self._active: set[_Request] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and self.sockets is not None:
+            await self._socket(self.sockets, scope, receive, send)
+            return
         if scope["type"] != "http":
-            raise RuntimeError(f"this app speaks HTTP only, not {scope['type']}")
+            raise RuntimeError(f"this app speaks HTTP, not {scope['type']}")
         request = _Request(scope, receive, send)
         self._active.add(request)
         try:
@@ -102,10 +108,22 @@ class Server:
 
     def drop_revoked(self) -> None:
         """Hang up on every client whose key was revoked since it asked."""
-        if any(request.caller.key for request in self._active):
+        keyed = self.sockets is not None and self.sockets.has_keyed()
+        if keyed or any(request.caller.key for request in self._active):
             revoked = self._auth.revoked()
+            if self.sockets is not None:
+                self.sockets.drop(revoked)
             for request in [request for request in self._active if request.caller.key in revoked]:
                 request.line.abort()
+
+    async def _socket(self, sockets: SocketServer, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.monotonic()
+        asked = _Request({**scope, "method": "GET"}, receive, send)
+        own: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION)
+        status = await sockets.serve(asked.head, own, asked.ends, receive, send)
+        if self._seen is not None:
+            path = asked.head.path if asked.head.path in sockets.paths else ""
+            self._seen(Served("GET", path, status, time.monotonic() - began, asked.head.id, ""))
 
     async def _answer(self, request: "_Request") -> None:
         """Carry the request out, whatever happens."""
@@ -161,7 +179,7 @@ class Server:
             self._rates.check(request.caller.owner)
         if head.method in _WITH_BODY and (endpoint.doc.needs_body or not is_empty(head.headers)):
             check_type(head.headers, endpoint.doc.body_type)
-        body = Body(request.receive, head.headers, self._max_body, self._bodies, request.caller.owner)
+        body = Body(request.receive, head.headers, self.max_body, self._bodies, request.caller.owner)
         exchange = Exchange(
             head, params=match.params, caller=request.caller, line=request.line, read=body.read
         )

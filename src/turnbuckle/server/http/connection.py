@@ -8,7 +8,8 @@
   sent, a connection that nobody uses.
 - A head over `MAX_HEAD` is refused; the parser itself would take any size. Bytes are counted while a head is
   not whole, and its parts when it is, since all of it may come in one read.
-- A request to speak another protocol is answered as if it had not asked, and the connection ends behind it.
+- A request to speak WebSocket where one is offered becomes one (`websocket_cycle.py`). To speak any other
+  protocol is answered as if it had not asked, and the connection ends behind it.
 - The kernel is asked to give up on a peer that has vanished without a word.
 """
 
@@ -25,6 +26,7 @@ import httptools
 from turnbuckle.server.http.cycle import STATUS_LINES, App, Cycle
 from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.http.problems import error_body, new_request_id
+from turnbuckle.server.http.websocket_cycle import WebSocketCycle
 
 EXTENSION = "turnbuckle.client"
 """Under this name the app finds the connection in the extensions of a request's scope."""
@@ -56,9 +58,14 @@ class Listening:
     """What all connections of one server share: the app, who is connected, what is being answered. `most`
     connections are taken at once; one more is refused with words."""
 
-    def __init__(self, app: App, send_timeout: float, most: int) -> None:
+    def __init__(
+        self, app: App, send_timeout: float, most: int, sockets: frozenset[str] = frozenset(), size: int = 0
+    ) -> None:
+        """`sockets`: the paths at which a WebSocket is offered, for messages of up to `size` bytes."""
         self.app = app
         self.most = most
+        self.sockets = sockets
+        self.size = size
         self.send_timeout = send_timeout
         self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -75,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._cycle: Cycle | None = None  # the request that is coming in, or the last one that came
-        self._answering: Cycle | None = None
+        self._answering: Cycle | WebSocketCycle | None = None
         self._waiting: deque[Cycle] = deque()
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -127,6 +134,8 @@ class HttpConnection(asyncio.Protocol):
         self._closing = True
         if self._answering is None:
             self.transport.close()
+        elif isinstance(self._answering, WebSocketCycle):
+            self._answering.go_away()
         else:
             self._answering.keep_alive = False
 
@@ -148,7 +157,7 @@ class HttpConnection(asyncio.Protocol):
         if self._writable is not None:
             await self._writable.wait()
 
-    def cycle_ended(self, cycle: Cycle) -> None:
+    def cycle_ended(self, cycle: Cycle | WebSocketCycle) -> None:
         self._answering = None
         self._heard = self._loop.time()
         if self._lost or self.transport.is_closing():
@@ -195,9 +204,14 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
         self._came += len(data)
+        if (socket := self._socket()) is not None:
+            socket.feed(data)
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+            if self._socket() is not None:
+                return  # a client may not speak before our yes
             self._read_on(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             if self._parts > MAX_HEAD:
@@ -285,6 +299,9 @@ class HttpConnection(asyncio.Protocol):
             "server": self.transport.get_extra_info("sockname"),
             "extensions": {EXTENSION: self},
         }
+        if self._wants_socket(scope):
+            self._begin_socket(scope)
+            return
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         cycle = self._cycle = Cycle(
             self,
@@ -298,6 +315,21 @@ class HttpConnection(asyncio.Protocol):
             self._waiting.append(cycle)
             self.listen(False)
 
+    def _socket(self) -> WebSocketCycle | None:
+        return self._answering if isinstance(self._answering, WebSocketCycle) else None
+
+    def _wants_socket(self, scope: dict[str, Any]) -> bool:
+        if scope["method"] != "GET" or scope["path"] not in self._listening.sockets:
+            return False
+        asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self._headers)
+        return asks and self._parser.should_upgrade() and self._answering is None and not self._closing
+
+    def _begin_socket(self, scope: dict[str, Any]) -> None:
+        cycle = WebSocketCycle(self, scope, max_size=self._listening.size)
+        cycle.begin(b"GET", self._url, self._headers)
+        self._cycle = None
+        self._answer(cycle)
+
     def on_body(self, body: bytes) -> None:
         if self._cycle is not None:
             self._cycle.feed(body)
@@ -307,7 +339,7 @@ class HttpConnection(asyncio.Protocol):
         if self._cycle is not None and not cut_off:
             self._cycle.end_body()
 
-    def _answer(self, cycle: Cycle) -> None:
+    def _answer(self, cycle: Cycle | WebSocketCycle) -> None:
         self._answering = cycle
         task = self._loop.create_task(cycle.run(self._listening.app))
         self._listening.tasks.add(task)

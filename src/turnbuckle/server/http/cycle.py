@@ -45,7 +45,7 @@ class Wire(Protocol):
     async def drain(self) -> None:
         """Wait until the peer has taken most of what was sent."""
 
-    def cycle_ended(self, cycle: "Cycle") -> None:
+    def cycle_ended(self, cycle: Any) -> None:
         """The answer is whole, or there will be no more of it."""
 
 

@@ -145,6 +145,7 @@ _PROBLEMS = {
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The Host header names another server.",
+    426: "This is for a WebSocket, and the request is not one, or there is none.",
     422: "The request can be read but not carried out.",
     429: "Too much at once; `Retry-After` says when to come back.",
     431: "The head of the request is too large.",

@@ -81,7 +81,9 @@ async def serve(
     """Serve until somebody wants it to stop. `announce` is told the address as soon as there is one. Raises
     CanNotListen."""
     loop = asyncio.get_running_loop()
-    shared = Listening(service.app, service.send_timeout, room_for(service.max_connections))
+    sockets = service.app.sockets.paths if service.app.sockets is not None else frozenset()
+    most = room_for(service.max_connections)
+    shared = Listening(service.app, service.send_timeout, most, sockets, service.app.max_body)
 
     def tell_time() -> None:
         shared.default_headers = ((b"date", formatdate(time.time(), usegmt=True).encode()),)

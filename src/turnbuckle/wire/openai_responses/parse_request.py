@@ -211,8 +211,11 @@ def _echo(body: Fields, wishes: RunOptions, metadata: dict[str, str], conversati
         "tools": _told_tools(wishes.tools, grouped(body.raw("tools"))),
         "tool_choice": _told_choice(wishes),
         "parallel_tool_calls": wishes.parallel_calls is not False,
-        "temperature": wishes.temperature,
-        "top_p": wishes.top_p,
+        # The protocol wants numbers; where none was asked for, these are its defaults.
+        "temperature": 1.0 if wishes.temperature is None else wishes.temperature,
+        "top_p": 1.0 if wishes.top_p is None else wishes.top_p,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
         "max_output_tokens": wishes.max_output_tokens,
         "max_tool_calls": body.raw("max_tool_calls"),
         "previous_response_id": body.raw("previous_response_id") or None,

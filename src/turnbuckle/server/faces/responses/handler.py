@@ -31,9 +31,12 @@ from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.runs import RunHandle, RunService
+from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.facts import UserSpoke, decode
+from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart
 from turnbuckle.vocab.origin import DETACH, Origin
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.wire.openai_chat.parse_request import is_task_for_json
@@ -55,13 +58,19 @@ class ResponsesApi:
         self._runs = runs
         self._streamer = streamer
 
-    async def create(self, exchange: Exchange) -> Answer | Streaming:
+    def new_response(self) -> str:
+        """An id that no response has."""
+        return response_id(RunId(self._runs.new_id()))
+
+    async def create(self, exchange: Exchange, local: frozenset[str] = frozenset()) -> Answer | Streaming:
+        """`local`: responses that were not stored and can be gone on from all the same, since this connection
+        made them."""
         body = await exchange.body()
         stored = await self._stored(body, exchange.caller.owner)
         asked = read_response(body, stem=self._runs.new_id(), stored=stored)
         if isinstance(asked, Failure):
             raise refused(asked)
-        begun, passed = await self._begin(exchange, asked)
+        begun, passed = await self._begin(exchange, asked, local)
         if begun.message:
             begun = await self._steered(begun, begun.message) or begun
         exchange.forget_body()
@@ -84,7 +93,9 @@ class ResponsesApi:
         whole = dialect.answer()
         return json_answer(whole.body, whole.status, (*headers, *route_header(dialect.route), *whole.headers))
 
-    async def _begin(self, exchange: Exchange, asked: ResponsesAsked) -> tuple[RunHandle, PassedOn]:
+    async def _begin(
+        self, exchange: Exchange, asked: ResponsesAsked, local: frozenset[str]
+    ) -> tuple[RunHandle, PassedOn]:
         chosen = self._runs.catalog.choose(asked.model)
         if chosen.own_tools and _is_small_job(asked) and not _session_named(exchange, asked):
             chosen = replace(chosen, own_tools=False)
@@ -100,9 +111,11 @@ class ResponsesApi:
             unknown=asked.unknown,
             strict=self._strict,
         )
-        return await self._begin_with(exchange, asked, passed.options), passed
+        return await self._begin_with(exchange, asked, passed.options, local), passed
 
-    async def _begin_with(self, exchange: Exchange, asked: ResponsesAsked, options: RunOptions) -> RunHandle:
+    async def _begin_with(
+        self, exchange: Exchange, asked: ResponsesAsked, options: RunOptions, local: frozenset[str]
+    ) -> RunHandle:
         owner = exchange.caller.owner
         usual = DETACH if asked.background else GRACE
         origin = Origin(
@@ -126,17 +139,20 @@ class ResponsesApi:
             new = NewRun(fresh, session, None, owner, options, origin)
             return await self._runs.begin(new, first=first, anew=True, busy=busy, key=key)
         if asked.previous_response_id:
-            session, earlier = await self._earlier(asked.previous_response_id, owner)
+            session, earlier, turn = await self._earlier(asked.previous_response_id, owner, local)
+            _refuse_strange_results(asked.fresh, turn.messages)
             fresh = await self._runs.client_calls.answers(asked.fresh, owner)
             new = NewRun(fresh, session, first, owner, options, origin, base=earlier, opening=len(first))
             return await self._runs.begin(new, key=key)
         fresh = await self._runs.client_calls.restored(asked.fresh, owner)
         return await self._runs.begin(NewRun(fresh, None, first, owner, options, origin), key=key)
 
-    async def _earlier(self, previous: str, owner: str) -> tuple[SessionId, RunId]:
-        """The session of an earlier response, and the run to go on from."""
+    async def _earlier(
+        self, previous: str, owner: str, local: frozenset[str]
+    ) -> tuple[SessionId, RunId, Turn]:
+        """The session of an earlier response, the run to go on from, and what it came to."""
         try:
-            earlier = await self._found(previous, owner)
+            earlier = await self._found(previous, owner, local)
             if earlier.told:
                 raise unknown("response", previous)
         except Problem:
@@ -152,7 +168,7 @@ class ResponsesApi:
             raise Problem(
                 409, message, param="previous_response_id", code="response_active", should_retry=False
             )
-        return earlier.session, earlier.run
+        return earlier.session, earlier.run, turn
 
     async def _stored(self, body: bytes, owner: str) -> dict[str, dict[str, Any]]:
         """The items that an input only names: all of the responses that they belong to. What is not found is
@@ -168,6 +184,13 @@ class ResponsesApi:
                 continue
             stored.update((item["id"], item) for item in (await self._body(found))["output"])
         return stored
+
+    async def upgrade(self, exchange: Exchange) -> Answer:
+        """A GET that did not become a WebSocket: it was not asked for as one, or there is none."""
+        message = "GET is for a WebSocket, which this request is not, or which is off; to create one use POST"
+        raise Problem(
+            426, message, code="upgrade_required", should_retry=False, headers=(("upgrade", "websocket"),)
+        )
 
     # Fetching
 
@@ -225,7 +248,7 @@ class ResponsesApi:
     async def _named(self, exchange: Exchange) -> RunHandle:
         return await self._found(exchange.params["response"], exchange.caller.owner)
 
-    async def _found(self, response: str, owner: str) -> RunHandle:
+    async def _found(self, response: str, owner: str, local: frozenset[str] = frozenset()) -> RunHandle:
         """Raises Problem, also for one that was not to be kept and has ended."""
         run = run_of_response(response)
         try:
@@ -237,7 +260,7 @@ class ResponsesApi:
             if into is None:
                 raise unknown("response", response)
             found = into
-        kept = found.origin.store or not found.ended
+        kept = found.origin.store or not found.ended or response in local
         if found.origin.surface != SURFACE or not kept:
             raise unknown("response", response)
         return found
@@ -284,6 +307,16 @@ def _is_small_job(asked: ResponsesAsked) -> bool:
     not enough: it may well be the agent's answer that is wanted in that form."""
     alone = not (asked.stream or asked.background or asked.previous_response_id or asked.wishes.tools)
     return alone and bool(asked.fresh) and is_task_for_json(asked.fresh)
+
+
+def _refuse_strange_results(fresh: tuple[Message, ...], before: tuple[Message, ...]) -> None:
+    """A result answers a call of ours, of the conversation, or one that came with it. Raises Problem."""
+    calls = {part.id for message in (*before, *fresh) for part in message.parts if isinstance(part, CallPart)}
+    for message in fresh:
+        for part in message.parts:
+            if isinstance(part, ResultPart) and part.call_id not in calls and not run_of(part.call_id):
+                words = f"there is no call {part.call_id[:200]!r} in this conversation for a result to answer"
+                raise Problem(400, words, param="input", code="tool_call_not_found")
 
 
 def _session_named(exchange: Exchange, asked: ResponsesAsked) -> str:

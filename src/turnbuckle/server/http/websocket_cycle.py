@@ -1,0 +1,246 @@
+"""One WebSocket on a connection, between frames and the messages of ASGI.
+
+The frames are the work of `websockets`, which does no input or output of its own. Here is what a server owes
+besides: a client that sends faster than it is answered is not listened to for a while, one that does not read
+is waited for and then dropped by the connection's sweep, one that has vanished is noticed by pings that
+nobody answers, and none is waited for long behind our own goodbye.
+
+Compression is not offered: a few bytes of it can become gigabytes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, MutableMapping
+from typing import Any
+
+from websockets.exceptions import ProtocolError
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from turnbuckle.server.http.cycle import STATUS_LINES, App, Message, Wire
+
+PING_SECONDS = 20.0
+"""Shorter than the time for which usual balancers keep a silent connection."""
+UNANSWERED = 3
+"""Pings without a sign of life, after which the client is taken for gone."""
+MOST_WAITING = 16
+"""Messages of the client that are kept while an answer is under way, before it is not listened to."""
+PARTING_SECONDS = 1.0
+GOING_AWAY = CloseCode.GOING_AWAY
+
+log = logging.getLogger("turnbuckle.server")
+
+
+class WebSocketCycle:
+    """One WebSocket, from its request to its end. It looks like a `Cycle` to the connection: a request whose
+    body is over, and whose answer is under way until the end."""
+
+    more_body = False
+
+    def __init__(self, wire: Wire, scope: MutableMapping[str, Any], *, max_size: int) -> None:
+        self.scope = {
+            **scope,
+            "type": "websocket",
+            "scheme": "ws",
+            "extensions": {**scope["extensions"], "websocket.http.response": {}},
+        }
+        self.answered = self.disconnected = False
+        self.keep_alive = False
+        self._wire = wire
+        self._loop = asyncio.get_running_loop()
+        self._protocol = ServerProtocol(max_size=max_size)
+        self._request: Request | None = None
+        self._waiting: deque[Message] = deque([{"type": "websocket.connect"}])
+        self._waiter: asyncio.Future[None] | None = None
+        self._parts: list[bytes] = []
+        self._is_text = True
+        self._leaving = False
+        self._silent = 0
+        self._pinging: asyncio.TimerHandle | None = None
+
+    async def run(self, app: App) -> None:
+        """Let the app speak. Whatever it raises ends the connection."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except Exception as error:
+            log.error("a WebSocket broke off", exc_info=error)
+            self._close(CloseCode.INTERNAL_ERROR)
+        if self._pinging is not None:
+            self._pinging.cancel()
+        if not self.answered:
+            self._close(GOING_AWAY if self._leaving else CloseCode.NORMAL_CLOSURE)
+        await self._part()
+        self.answered = True
+        self._wire.transport.close()
+        self._wire.cycle_ended(self)
+
+    async def _part(self) -> None:
+        """Wait a moment for the client's own goodbye: a connection that is closed over unread bytes is reset,
+        and the client might lose our last words by that."""
+        if self._protocol.state is not State.CLOSING or self.disconnected:
+            return
+        self._leaving = False
+        self._waiting.clear()
+        try:
+            async with asyncio.timeout(PARTING_SECONDS):
+                while not self.disconnected:
+                    await self.receive()
+        except TimeoutError:
+            log.debug("a client did not answer our goodbye")
+
+    # From the client
+
+    def begin(self, method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """The request that asked for it. What is wrong with it is said when the app takes it."""
+        lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        self._protocol.receive_data(b"".join(lines) + b"\r\n")
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._request = event
+
+    def feed(self, data: bytes) -> None:
+        """More bytes of the client."""
+        self._silent = 0
+        if self._protocol.state is State.CONNECTING:
+            return  # nothing may come before our yes
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Frame):
+                self._take(event)
+        self._flush()
+        if self._protocol.state is State.CLOSED or self._protocol.close_rcvd is not None:
+            self.disconnect()
+            self._wire.transport.close()
+        elif len(self._waiting) >= MOST_WAITING:
+            self._wire.listen(False)
+
+    def end_body(self) -> None:
+        """There is no body."""
+
+    def disconnect(self) -> None:
+        self.disconnected = True
+        self._wake()
+
+    def go_away(self) -> None:
+        """The server leaves: what is under way comes to its end, and nothing more is taken."""
+        self._leaving = True
+        self._wake()
+
+    async def receive(self) -> Message:
+        while not (self._waiting or self.disconnected or self._leaving):
+            self._wire.listen(True)
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._waiting and not self._leaving:
+            return self._waiting.popleft()
+        said = self._protocol.close_rcvd
+        code = GOING_AWAY if self._leaving else CloseCode.NO_STATUS_RCVD if said is None else said.code
+        return {"type": "websocket.disconnect", "code": int(code)}
+
+    def _take(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._is_text = frame.opcode is Opcode.TEXT
+            self._parts = [bytes(frame.data)]
+        elif frame.opcode is Opcode.CONT:
+            self._parts.append(bytes(frame.data))
+        else:
+            return
+        if not frame.fin:
+            return
+        data, self._parts = b"".join(self._parts), []
+        if not self._is_text:
+            self._waiting.append({"type": "websocket.receive", "bytes": data})
+        else:
+            try:
+                self._waiting.append({"type": "websocket.receive", "text": data.decode()})
+            except UnicodeDecodeError:
+                self._close(CloseCode.INVALID_DATA)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # To the client
+
+    async def send(self, message: Message) -> None:
+        if self._is_over():
+            return
+        kind = message["type"]
+        if kind == "websocket.accept":
+            self._accept(message.get("headers", ()))
+            return
+        await self._wire.drain()
+        if self._is_over():
+            return
+        if kind == "websocket.send":
+            if (text := message.get("text")) is not None:
+                self._protocol.send_text(text.encode())
+            else:
+                self._protocol.send_binary(message["bytes"])
+            self._flush()
+        elif kind == "websocket.close":
+            self._close(message.get("code", CloseCode.NORMAL_CLOSURE), message.get("reason") or "")
+        elif kind == "websocket.http.response.start":
+            self._refuse(message["status"], message.get("headers", ()))
+        elif kind == "websocket.http.response.body":
+            self._wire.transport.write(message.get("body", b""))
+            self.answered = not message.get("more_body", False)
+
+    def _is_over(self) -> bool:
+        return self.disconnected or self.answered
+
+    def _accept(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        if self._request is None:
+            raise RuntimeError("there was no request")
+        answer: Response = self._protocol.accept(self._request)
+        if answer.status_code == 101:
+            for name, value in (*self._wire.default_headers, *headers):
+                if name.decode("latin-1").title() not in answer.headers:
+                    answer.headers[name.decode("latin-1").title()] = value.decode("latin-1")
+        self._protocol.send_response(answer)
+        self._flush()
+        if answer.status_code != 101:
+            self.answered = True
+            self.disconnect()
+            return
+        self._pinging = self._loop.call_later(PING_SECONDS, self._ping)
+
+    def _refuse(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Say no in words of HTTP, before there is a WebSocket."""
+        every = (*self._wire.default_headers, *headers, (b"connection", b"close"))
+        head = b"".join(b"%b: %b\r\n" % header for header in every)
+        self._wire.transport.write(STATUS_LINES[status] + head + b"\r\n")
+
+    def _close(self, code: int, reason: str = "") -> None:
+        if self._protocol.state is not State.OPEN:
+            return
+        try:
+            self._protocol.send_close(code, reason[:120])
+        except ProtocolError as error:
+            log.warning("a WebSocket could not be closed properly: %s", error)
+        self._flush()
+        self.answered = True
+
+    def _ping(self) -> None:
+        if self._protocol.state is not State.OPEN or self._wire.transport.is_closing():
+            return
+        if self._silent >= UNANSWERED:
+            self._wire.transport.abort()
+            return
+        self._silent += 1
+        self._protocol.send_ping(b"")
+        self._flush()
+        self._pinging = self._loop.call_later(PING_SECONDS, self._ping)
+
+    def _flush(self) -> None:
+        for data in self._protocol.data_to_send():
+            if data:
+                self._wire.transport.write(data)
