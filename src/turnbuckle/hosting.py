@@ -18,6 +18,7 @@ from turnbuckle.app import App, open_app, retention_of, services_of
 from turnbuckle.config import Loaded, api_keys_of, rehearses, secrets_of
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.observe.logs import RunLines, open_log
+from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces
@@ -92,11 +93,13 @@ async def open_server(
             sweeping = asyncio.create_task(
                 keep_going("the sweep", made.sweep, SWEEP_EVERY, asyncio.sleep), name="sweep"
             )
+            looking = asyncio.create_task(LoopWatch(metrics).run(), name="loop watch")
             try:
                 yield made.service(auth, origins, token)
             finally:
                 sweeping.cancel()
-                await asyncio.wait({sweeping})
+                looking.cancel()
+                await asyncio.wait({sweeping, looking})
                 await made.silence.settled()
                 await made.services.lifecycle.leave_all(0.0, STOPPED)
 

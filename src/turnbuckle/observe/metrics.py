@@ -16,6 +16,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import generate_latest
 
+from turnbuckle.observe.loop_watch import LONGEST
 from turnbuckle.observe.run_observer import CallStats, RunStats
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -42,6 +43,7 @@ _WAITS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 """Seconds that people wait for a model. The longest clock of a call fires before the last of them."""
 _WORK = (0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800)
 _SHARES = (0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_LATE = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
 _REQUESTS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600)
 
 # Or each number comes with a second one that tells when it was first counted.
@@ -149,6 +151,13 @@ class Metrics:
         if dropped:
             self._readers_dropped.inc()
 
+    def loop_turned(self, late: float, held: float) -> None:
+        """One look at the event loop: by how many seconds it was late, and how long work held it."""
+        self._loop_late.observe(late)
+        if held > LONGEST:
+            self._loop_held.inc()
+            self._loop_held_seconds.inc(held)
+
     # Counting
 
     def _decided(self, fact: Decided) -> None:
@@ -253,3 +262,9 @@ class Metrics:
         self._readers_dropped = self._counter(
             "readers_dropped_total", "Readers cut off because they did not read."
         )
+        told = "By how many seconds the event loop was late, twenty times a second."
+        self._loop_late = self._histogram("loop_late_seconds", told, _LATE)
+        self._loop_held = self._counter(
+            "loop_held_total", "How often one piece of work held the event loop for more than 0.25 s."
+        )
+        self._loop_held_seconds = self._counter("loop_held_seconds_total", "Seconds of these.")

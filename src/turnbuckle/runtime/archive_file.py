@@ -54,7 +54,7 @@ MOST_WAITING = 500
 MOST_RUNS = 50_000
 MOST_CHANGES = 10_000
 """Facts that give up, take up, take back or delete a run. Each is looked at by every later one."""
-MOST_ITEMS = 2_000_000
+MOST_ITEMS = 1_000_000
 _CHUNK = 500
 _CHUNK_BYTES = 1 << 20  # one append: as much as one page of a reader
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -128,7 +128,11 @@ def read_archive(lines: Iterable[bytes]) -> Archive:
 
 
 def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    for number, line in enumerate(lines, 1):
+        if number > 2 * MOST_ITEMS:
+            raise ImportRefused(f"line {number}: a file has at most {2 * MOST_ITEMS:,} lines")
+        if line.strip():
+            yield number, line
 
 
 def _head(text: bytes) -> ArchiveHead:

@@ -350,7 +350,7 @@ class Driver:
             request = summary_request(self.turn, asked)
         else:
             told = ladder.as_sent(self.turn, way)
-            request = self._sending.request(told, asked, self._policy, self._tools.specs())
+            request = await self._sending.prepared(told, asked, self._policy, self._tools.specs())
             request = shaped(request, self.turn, way)
         async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:

@@ -7,6 +7,8 @@ begins with it, repair gets it sealed and touches only what came since. A proces
 nothing, repairs all of it, and comes to the same words.
 """
 
+import asyncio
+
 from msgspec import Struct
 
 from turnbuckle.reply.repair import repair
@@ -20,6 +22,8 @@ from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.wire.registry import rules_of
 
+MANY_PARTS = 2_000
+"""Parts of messages: some hundred are made legal within milliseconds, ten thousand in half a second."""
 _KEPT = 4
 """Requests to one route that are remembered. A reply that left no trace goes back to the one before."""
 
@@ -36,6 +40,14 @@ class Sending:
 
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str, str], list[_Sent]] = {}
+
+    async def prepared(
+        self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
+    ) -> ModelRequest:
+        """The whole request. A history that takes long to be made legal does not hold the event loop."""
+        if sum(len(message.parts) for message in turn.messages) < MANY_PARTS:
+            return self.request(turn, asked, policy, own)
+        return await asyncio.to_thread(self.request, turn, asked, policy, own)
 
     def request(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
