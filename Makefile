@@ -3,7 +3,7 @@
 # PYTHON=/path/to/python picks the interpreter; ARGS="..." is handed on to the program that a target starts.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check wheel bench bench-server reference recordings pictures lock format clean
+.PHONY: help run test quick check audit wheel bench bench-server reference recordings pictures lock format clean
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes are started by the tests: each would read every module from its source again.
@@ -33,15 +33,18 @@ test: check $(clients) ## make check, then every test
 quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
 	@$(python) -m pytest -n auto --dist worksteal -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)
 
-check: $(ready) ## lint, format, types, layers
+check: $(ready) ## lint with bandit's rules, format, types, layers, packages
 	@echo "lint"
 	@$(python) -m ruff check --quiet .
 	@echo "format"
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
-	@echo "types, layers"
+	@echo "types, layers, packages"
 	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
-	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py; layers=$$?; \
+	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py && scripts/audit; layers=$$?; \
 	wait $$types && exit $$layers
+
+audit: $(ready) ## ask a database of known holes about every locked package; needs a network
+	@scripts/audit --online
 
 wheel: $(ready) ## build dist/turnbuckle-….whl, one file that pip, pipx and uv install
 	@$(python) -m pip wheel -qq --no-deps --no-build-isolation --wheel-dir dist . && ls dist/turnbuckle-*.whl
@@ -70,7 +73,7 @@ lock: ## write requirements.lock again, from the newest versions that the ranges
 	@scripts/lock
 
 clean: ## remove .venv and all caches
-	@rm -rf .venv .venv-peers tests/clients/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf .venv .venv-peers .venv-audit tests/clients/node/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(ready): pyproject.toml requirements.lock scripts/set-up
