@@ -104,7 +104,7 @@ def own(data):
                 "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "any"}}],
             },
             "assistant",
-            (CallPart("c", "f", "any", own({"type": "custom"})),),
+            (CallPart("c", "f", '{"input":"any"}', own({"type": "custom"})),),
         ),
         ({"role": "assistant", "content": "Yes."}, "assistant", (TextPart("Yes."),)),
         ({"role": "assistant", "content": None}, "assistant", ()),

@@ -15,6 +15,7 @@ from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.message import message_of
 from turnbuckle.reply.repair import repair
 from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.free_text import wrapped
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.messages import (
     CallPart,
@@ -152,7 +153,7 @@ def said(text, **more):
         (
             {"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "SELECT 1"},
             "assistant",
-            CallPart("c1", "sql", "SELECT 1", own(type="custom_tool_call")),
+            CallPart("c1", "sql", '{"input":"SELECT 1"}', own(type="custom_tool_call")),
         ),
         (THOUGHT, "assistant", ReasoningPart("Hm.", own(**THOUGHT))),
         (
@@ -407,7 +408,7 @@ _calls = (
         lambda i, n, at: CallPart(i, n, "{}", own(type="function_call", id=f"fc_{at}")), texts, texts, _ids
     )
     | st.builds(
-        lambda i, n, text: CallPart(i, n, text, own(type="custom_tool_call")), st.just("custom"), texts, texts
+        lambda i, n, text: CallPart(i, n, wrapped(text), own(type="custom_tool_call")), st.just("custom"), texts, texts
     )
 )
 _shown = st.builds(ImagePart, url=st.just("https://x/y"), detail=st.sampled_from(["", "low"])) | st.builds(

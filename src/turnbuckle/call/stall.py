@@ -28,6 +28,7 @@ from turnbuckle.vocab.events import (
     CallStarted,
     Ended,
     Event,
+    FieldsNoted,
     OpaqueBlock,
     ReasoningDelta,
     RefusalDelta,
@@ -45,7 +46,7 @@ WAKE_GRACE = 1.0
 """So long may a stream take, after the machine slept, to show that it lives."""
 _WAKE_BUFFERED = 0.25
 """What is read within so long of waking may have been lying there since before."""
-_SIGNS = (Started, UsageNoted, Skipped)
+_SIGNS = (Started, FieldsNoted, UsageNoted, Skipped)
 
 
 class Deadline(Struct, frozen=True):

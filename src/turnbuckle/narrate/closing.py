@@ -56,4 +56,5 @@ class Closing:
             cached=spent.cached + now.cached,
             cache_written=spent.cache_written + now.cache_written,
             reasoning=spent.reasoning + now.reasoning,
+            cost=now.cost if spent.cost is None else spent.cost + (now.cost or 0.0),
         )

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from turnbuckle.narrate.cards import Cards
 from turnbuckle.narrate.closing import Closing
 from turnbuckle.narrate.told import (
+    AnswerFields,
     Broke,
     CallGrown,
     HandedOver,
@@ -27,6 +28,7 @@ from turnbuckle.narrate.told import (
     Paragraph,
     PartOver,
     PartState,
+    ProviderItem,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -78,7 +80,9 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
+    OpaqueBlock,
     ReasoningDelta,
     RefusalDelta,
     StateNoted,
@@ -114,6 +118,7 @@ class Narration:
         self._closing = Closing()
         self._waits = Waiting()
         self._wanted = ""  # the route that was asked for
+        self._protocol = ""  # of the one that was asked last
         self._left = False
         self._tools: dict[str, ToolBegun] = {}  # calls that began and have no end
         self._ids: set[str] = set()  # as many as the run has tool calls, which its limits bound
@@ -213,6 +218,12 @@ class Narration:
                 if data.get("type") == "reasoning":
                     self._thought(attempt, block, out)
                 out.append(PartState(attempt, block, data))
+            case OpaqueBlock(_, data):
+                self._flush(out)
+                out.append(ProviderItem(self._protocol, data))
+            case FieldsNoted(where, data):
+                self._flush(out)
+                out.append(AnswerFields(self._protocol, where, data))
             case BlockClosed(block):
                 if block in self._open:
                     del self._open[block]
@@ -232,7 +243,7 @@ class Narration:
                 if failure is None:
                     out.extend(self._cards.arrived())
             case _:
-                pass  # signs of life, and blocks that only their provider understands
+                pass  # signs of life
 
     def _call(
         self, attempt: int, event: CallStarted | CallNamed | CallArgs | CallRewritten, out: list[Told]
@@ -353,6 +364,7 @@ class Narration:
         self._texts_are_messages = PROTOCOLS[fact.protocol].texts_are_messages
         self._open.clear()
         self._wanted = self._wanted or fact.route
+        self._protocol = fact.protocol
         self._closing.ask()
         self._cards.new_attempt()
         stands_in = "" if fact.route == self._wanted else fact.model

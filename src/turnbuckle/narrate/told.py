@@ -104,6 +104,22 @@ class PartState(_Told, frozen=True, tag="part_state"):
     data: dict[str, Any]
 
 
+class ProviderItem(_Told, frozen=True, tag="provider_item"):
+    """A block that only providers and clients of this protocol understand, whole: a search that the provider
+    made, say."""
+
+    protocol: str
+    data: dict[str, Any]
+
+
+class AnswerFields(_Told, frozen=True, tag="answer_fields"):
+    """Fields of the provider's answer that mean nothing here, for clients of the same protocol."""
+
+    protocol: str
+    where: Literal["reply", "choice", "message", "usage"]
+    data: dict[str, Any]
+
+
 class ReplyOver(_Told, frozen=True, tag="reply_over"):
     """The reply has its last word. `failure` says how it was cut, if it was."""
 
@@ -294,6 +310,9 @@ class RunOver(_Told, frozen=True, tag="run_over"):
         return self.end.drafts
 
 
+ForClients = PartState | ProviderItem | AnswerFields
+"""What is only for clients that speak as the provider does."""
+
 Told = (
     RunBegun
     | UserSaid
@@ -303,6 +322,8 @@ Told = (
     | Reasoning
     | PartOver
     | PartState
+    | ProviderItem
+    | AnswerFields
     | ReplyOver
     | UsageCounted
     | CallArriving

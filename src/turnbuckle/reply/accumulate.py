@@ -24,6 +24,7 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
     LastWord,
     OpaqueBlock,
@@ -128,7 +129,7 @@ class Accumulator:
             case Ended() | Cut():
                 self._last = event
                 self._pieces = {}  # so that a delta behind it takes the slow way and is refused
-            case Alive():
+            case Alive() | FieldsNoted():
                 pass
 
     def snapshot(self) -> Reply:

@@ -11,11 +11,13 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
+from turnbuckle.reply.free_text import FreeTextCalls
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.request_tools import free_text_names
 from turnbuckle.runtime.room import RequestSize, RoomKeeper, summary_request
 from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.stream_filter import StreamFilter
@@ -352,10 +354,11 @@ class Driver:
             told = ladder.as_sent(self.turn, way)
             request = await self._sending.prepared(told, asked, self._policy, self._tools.specs())
             request = shaped(request, self.turn, way)
+        free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
         async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
-                said = speech.take(events)
+                said = speech.take(free_text.take(events))
                 if not halt.is_set():
                     halt.why = self._why_halt(speech, given)
                 if halt.why is not None and said and isinstance(said[-1], Cut):

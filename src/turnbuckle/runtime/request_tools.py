@@ -26,6 +26,12 @@ def offered(
     return (*tools, *(finish if finishing else ())) if tools else ()
 
 
+def free_text_names(tools: tuple[ToolSpec, ...], protocol: ProtocolName) -> frozenset[str]:
+    """The tools whose calls a provider of this protocol sends as plain text."""
+    native = (tool for tool in tools if tool.free_text and tool.state is not None)
+    return frozenset(tool.name for tool in native if tool.state and tool.state.protocol == protocol)
+
+
 def offers_finishing(protocol: ProtocolName, effort: str | None, *, drafted: bool) -> bool:
     """Whether `finish_call` is in the list. Small models take it for a tool like any other, so it stays out
     until there is a draft, and in from then on. Only where thoughts are bound to the list is it there from

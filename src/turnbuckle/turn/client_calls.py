@@ -68,7 +68,8 @@ def over(turn: Turn, policy: Policy) -> Record:
             closing += drafting.replaced(turn, name, joined.arguments, drafting.draft_named(call))
         else:
             closing += drafting.replaced(turn, name, call.arguments, call.draft or None)
-        handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id))
+        free = policy.tool(name).free_text
+        handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id, free))
     once = {closed.draft: closed for closed in closing}.values()
     drafts = tuple(name for name in turn.own_drafts if name not in {closed.draft for closed in once})
     return Record(

@@ -358,6 +358,8 @@ class HandedCall(Struct, frozen=True):
     name: str
     arguments: str
     inner: str
+    free_text: bool = False
+    """The caller wants its input as plain text, and `arguments` holds that alone."""
 
 
 class CallsHandedOver(Struct, frozen=True, tag="calls_handed_over"):

@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.turn.consent import ConsentRule
+from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import RunOptions
@@ -53,6 +54,8 @@ class ToolFacts(Struct, frozen=True):
     is_command: bool = False
     asks: bool = False
     client: bool = False
+    free_text: bool = False
+    """Its arguments are one text, which its client wants as that."""
 
 
 class TurnLimits(Struct, frozen=True):
@@ -125,7 +128,12 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     if options.effort is not None:
         routes = tuple(replace(route, effort=options.effort) for route in routes)
     own = policy.tools if options.own_tools else {}
-    brought = {tool.name: ToolFacts(draftable=ANY_TEXT, client=True) for tool in options.tools}
+    brought = {
+        tool.name: ToolFacts(
+            draftable=INPUT if tool.free_text else ANY_TEXT, client=True, free_text=tool.free_text
+        )
+        for tool in options.tools
+    }
     tools = {**own, **brought}
     if FINISH_CALL in brought:
         tools = {name: replace(facts, draftable="") for name, facts in tools.items()}

@@ -144,6 +144,14 @@ class OpaqueBlock(Struct, frozen=True, tag="opaque"):
     data: dict[str, Any]
 
 
+class FieldsNoted(Struct, frozen=True, tag="fields"):
+    """Fields of the provider's answer that mean nothing here, as they came: beside the whole reply, beside
+    its one choice, inside its message, or beside the usage."""
+
+    where: Literal["reply", "choice", "message", "usage"]
+    data: dict[str, Any]
+
+
 class UsageNoted(Struct, frozen=True, tag="usage"):
     """Usage so far; replaces what was noted before."""
 
@@ -200,6 +208,7 @@ Event = (
     | BlockClosed
     | StateNoted
     | OpaqueBlock
+    | FieldsNoted
     | UsageNoted
     | FinishNoted
     | Skipped

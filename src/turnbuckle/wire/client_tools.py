@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.request import NamedTool, ToolChoice, ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.field_table import FLAG, Field, FieldTable, Kind, text
@@ -82,7 +83,6 @@ def custom_tool(tool: Fields) -> tuple[ToolSpec, dict[str, Any]]:
     return spec, given.rest
 
 
-INPUT = "input"
 FREE_TEXT = {
     "type": "object",
     "properties": {INPUT: {"type": "string", "description": "The whole input, as plain text."}},

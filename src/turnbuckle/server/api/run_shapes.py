@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from turnbuckle.narrate.told import PartState, RunBegun, Told, UserSaid
+from turnbuckle.narrate.told import ForClients, RunBegun, Told, UserSaid
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.http.openapi import event
 from turnbuckle.server.streaming.disconnect import SECONDS
@@ -138,7 +138,7 @@ _FACT = Shape(
     (_BEGAN, _SPOKE, _END),
     (*_FACTS, Outcome),
 )
-_SHOWN = tuple(kind for kind in get_args(Told) if kind not in (RunBegun, UserSaid, PartState))
+_SHOWN = tuple(kind for kind in get_args(Told) if kind not in (RunBegun, UserSaid, *get_args(ForClients)))
 _RUN_BEGUN = thing("type run session input", "The run has begun.", type=kind_of("run_begun"), **_BEGAN_FIELDS)
 _USER_SAID = thing(
     "type input",

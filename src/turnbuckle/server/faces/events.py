@@ -21,7 +21,7 @@ import msgspec
 
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
-from turnbuckle.narrate.told import PartState, RunBegun, UserSaid
+from turnbuckle.narrate.told import ForClients, RunBegun, UserSaid
 from turnbuckle.narrate.waiting import WaitingFold, WaitingOn
 from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, decode
 from turnbuckle.vocab.ids import RunId
@@ -108,7 +108,7 @@ def _told(narration: Narration, fact: Fact) -> bytes:
             told.append(
                 {**_cut_down(fact), "type": "run_begun" if isinstance(value, RunBegun) else "user_said"}
             )
-        elif not isinstance(value, PartState):  # that is for its provider
+        elif not isinstance(value, ForClients):
             told.append(value)
     tag = fact.__struct_config__.tag
     merged = {"merged": fact.merged} if isinstance(fact, Streamed) and fact.merged else {}

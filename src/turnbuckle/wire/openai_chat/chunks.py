@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 
 from turnbuckle.vocab.events import Usage
+from turnbuckle.wire.openai_chat.answer_fields import joined
 from turnbuckle.wire.sse import frame
 from turnbuckle.wire.usage import usage_to_chat
 
 _json = msgspec.json.encode
+_OWN = ("id", "object", "created", "model", "choices")
 
 
 class ChunkWriter:
@@ -27,6 +29,7 @@ class ChunkWriter:
             "created": created,
             "model": model,
         }
+        self._beside: dict[str, Any] = {}
         self._usage = b',"usage":null' if usage else b""
         self._after = b'},"logprobs":null,"finish_reason":null}]' + self._usage + b"}\n\n"
         self.answered_by(model)
@@ -34,6 +37,15 @@ class ChunkWriter:
     def answered_by(self, model: str) -> None:
         """From here on another model answers."""
         self._base["model"] = model
+        self._write_head()
+
+    def beside(self, fields: Mapping[str, Any]) -> None:
+        """What a provider says beside every chunk: short values, which all chunks have from here on."""
+        plain = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
+        self._base.update({name: value for name, value in plain.items() if name not in _OWN})
+        self._write_head()
+
+    def _write_head(self) -> None:
         head = _json({**self._base, "choices": []})[:-2]
         self._before = b"data: " + head + b'{"index":0,"delta":{'
         self._before_text = self._before + b'"content":'
@@ -83,9 +95,19 @@ class ChunkWriter:
         choice = b'},"logprobs":null,"finish_reason":%b}]' % _json(word)
         return self._before + choice + self._usage + _members(extra) + b"}\n\n"
 
-    def usage(self, usage: Usage) -> bytes:
+    def fields(self, where: str, data: Mapping[str, Any]) -> bytes:
+        """What a provider says beside the choice, or inside the message, and nothing else."""
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+        if where == "message":
+            choice["delta"] = data
+        else:
+            choice.update({name: value for name, value in data.items() if name not in ("index", "delta")})
+        return frame(_json({**self._base, "choices": [choice]}))
+
+    def usage(self, usage: Usage, fields: Mapping[str, Any] | None = None) -> bytes:
         """The count of tokens, in a chunk of its own behind the last one."""
-        return frame(_json({**self._base, "choices": [], "usage": usage_to_chat(usage)}))
+        counted = usage_to_chat(usage)
+        return frame(_json({**self._base, "choices": [], "usage": joined(counted, fields or {})}))
 
 
 def _members(extra: Mapping[str, Any]) -> bytes:

@@ -43,14 +43,14 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.text_end import ends_like_an_end
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
+from turnbuckle.wire.openai_chat.answer_fields import AnswerFields
 from turnbuckle.wire.openai_chat.calls import CallMerger
 from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
-from turnbuckle.wire.openai_chat.finishes import finish_of
-from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, ChatDelta, Choice, Chunk, ToolCall
+from turnbuckle.wire.openai_chat.finishes import bare_end, finish_of
+from turnbuckle.wire.openai_chat.frames import CHUNK, CONTENT, USUAL_CHUNK, ChatDelta, Choice, Chunk, ToolCall
 from turnbuckle.wire.openai_chat.spellings import Spellings
 from turnbuckle.wire.openai_chat.told import SPELLED, field, says, shown, text_in, thought_in, untold_content
 from turnbuckle.wire.payload import (
@@ -80,7 +80,8 @@ class ChatDecoder:
         self.loose = False
         self.end_kind: EndKind = ""
         self.reply_id = ""
-        self._decode = CHUNK.decode
+        self._decode = USUAL_CHUNK.decode
+        self._fields = AnswerFields()
         self._model = ""
         self._quirks = quirks
         self._think = ThinkSplitter(quirks.think)
@@ -184,8 +185,10 @@ class ChatDecoder:
         return True
 
     def _take_chunk(self, name: bytes, chunk: Chunk, data: bytes, out: list[Event]) -> LastWord | None:
-        before = len(out)
         choices = chunk.choices
+        if chunk.usage or not choices or choices[0].finish_reason or not self._model:
+            self._fields.look(data, self._choices.number, out)
+        before = len(out)
         if not (self.reply_id and self._model) and (chunk.id is not None or chunk.model):
             self._note_start(chunk, out)
         if choices:
@@ -220,6 +223,7 @@ class ChatDecoder:
         if choice is None or message is None:
             return Cut(failure("garbage", "an answer without choices", said=shown(document)))
         self._note_start(answer, out)
+        out.extend(self._fields.of(document, self._choices.number, 0))
         self._take_delta(message, out)
         self._note_finish(choice, out)
         self._note_usage(answer, out)
@@ -418,7 +422,7 @@ class ChatDecoder:
         if by == "[DONE]" and finish is None:
             known = self._quirks.bare_done or self._quirks.finishless
             if not self._merger.calls and not self._hole:
-                self.end_kind = self._bare_end()
+                self.end_kind = bare_end(self._said)
             if self._merger.calls or not known:
                 return Cut(failure("no_reason", "the stream ended by [DONE] alone, without a finish reason"))
         elif finish is not None:
@@ -440,11 +444,6 @@ class ChatDecoder:
         out.extend(CallClosed(call.block) for call in self._merger.calls if not call.is_cut())
         return Ended(by)
 
-    def _bare_end(self) -> EndKind:
-        if not self._said:
-            return "blank"
-        return "bare" if ends_like_an_end("".join(self._said)) else ""
-
     def _read_again(
         self, name: bytes, data: bytes, problem: Exception, out: list[Event]
     ) -> Chunk | LastWord | None:
@@ -452,6 +451,8 @@ class ChatDecoder:
         say so."""
         if data.strip() == b"[DONE]":
             return self._ended(out, "[DONE]")
+        if (unusual := self._fields.unusual(data, self._choices.number, out)) is not None:
+            return unusual
         try:
             found = reread(CHUNK, data)
         except Unreadable as again:

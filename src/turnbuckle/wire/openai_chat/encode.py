@@ -204,6 +204,8 @@ def answer(reply: Reply, *, created: int) -> dict[str, Any]:
 
 
 def _plain_call(call: ReplyCall) -> dict[str, Any]:
+    if (call.state or {}).get("type") == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     made: dict[str, Any] = {
         "id": call.id,
         "type": "function",

@@ -2,6 +2,8 @@
 own."""
 
 from turnbuckle.vocab.events import Finish, FinishNoted, worse
+from turnbuckle.vocab.text_end import ends_like_an_end
+from turnbuckle.wire.decoder import EndKind
 from turnbuckle.wire.openai_chat.frames import Choice
 
 _WORDS_OF: dict[Finish, str] = {
@@ -33,3 +35,10 @@ def finish_of(choice: Choice, native: str) -> tuple[FinishNoted | None, str]:
             noted, FinishNoted(meant, said, native)
         )  # a router relabels what its upstream could not say
     return noted, native
+
+
+def bare_end(said: list[str]) -> EndKind:
+    """How a text ends for which no reason was given."""
+    if not said:
+        return "blank"
+    return "bare" if ends_like_an_end("".join(said)) else ""

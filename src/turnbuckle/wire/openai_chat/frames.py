@@ -5,7 +5,7 @@ or as a list (Mistral), arguments as text or as an object, ids as numbers. `Any`
 means nothing.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -56,9 +56,45 @@ class Chunk(Struct, gc=False):
     x_groq: Any = None
 
 
+# The same for the hot path: a field that these do not know, or one that is not null where it always is, makes
+# the chunk be read a second time.
+
+
+class UsualFunction(Function, gc=False, forbid_unknown_fields=True):
+    pass
+
+
+class UsualToolCall(ToolCall, gc=False, forbid_unknown_fields=True):
+    function: UsualFunction | None = None
+    type: Any = None
+
+
+class UsualDelta(ChatDelta, gc=False, forbid_unknown_fields=True):
+    tool_calls: list[UsualToolCall] | None = None  # type: ignore[assignment]  # it is only narrower
+    annotations: None = None
+    audio: None = None
+
+
+class UsualChoice(Choice, gc=False, forbid_unknown_fields=True):
+    delta: UsualDelta | None = None
+    message: UsualDelta | None = None
+    logprobs: None = None
+
+
+class UsualChunk(Chunk, gc=False, forbid_unknown_fields=True):
+    choices: list[UsualChoice] | None = None  # type: ignore[assignment]  # it is only narrower
+    object: Literal["chat.completion.chunk"] | None = None  # read without making a text of it
+    created: int | None = None
+    system_fingerprint: Any = None
+    service_tier: Any = None
+    provider: Any = None
+    obfuscation: Any = None
+
+
 CONTENT = frozenset(
     "choices delta message content refusal tool_calls function_call function arguments custom".split()
 )
 """Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 
 CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(Chunk)
+USUAL_CHUNK: msgspec.json.Decoder[Chunk] = msgspec.json.Decoder(UsualChunk)

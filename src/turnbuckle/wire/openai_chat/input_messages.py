@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from turnbuckle.vocab.free_text import INPUT, wrapped
 from turnbuckle.vocab.messages import (
     CallPart,
     ImagePart,
@@ -227,7 +228,7 @@ class _History:
         function = call.need_inner(kind)
         name = function.need_text("name", most=LONGEST_NAME)
         if kind == CUSTOM:
-            said = function.text("input") or ""
+            said = wrapped(function.text(INPUT) or "")
             return CallPart(given.values["id"], name, said, self._kept.sure({**state, "type": CUSTOM}))
         return CallPart(given.values["id"], name, _arguments(function), self._kept.state(state, call, {}))
 

@@ -8,6 +8,7 @@ goes as one string, because some servers split a list into several messages.
 import hashlib
 from typing import Any
 
+from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -44,7 +45,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     """The JSON body. Says nothing about what the request leaves open."""
     body: dict[str, Any] = {
         "model": request.model,
-        "messages": [made for message in request.messages for made in _messages(message, quirks)],
+        "messages": _all_messages(request, quirks),
         "stream": request.stream,
     }
     if request.stream and quirks.stream_usage:
@@ -69,6 +70,18 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if request.prefill:
         _go_on_behind(body, quirks)
     return body
+
+
+def _all_messages(request: ModelRequest, quirks: Quirks) -> list[dict[str, Any]]:
+    custom = {tool.name for tool in request.tools if is_custom(tool, _own(tool.state))}
+    made = [made for message in request.messages for made in _messages(message, quirks)]
+    for call in (call for message in made for call in message.get("tool_calls", ()) if custom):
+        if call["type"] == "function" and call["function"]["name"] in custom:
+            function = call.pop("function")  # it was put together here, out of pieces
+            call.update(
+                type=CUSTOM, custom={"name": function["name"], "input": unwrapped(function["arguments"])}
+            )
+    return made
 
 
 def _go_on_behind(body: dict[str, Any], quirks: Quirks) -> None:
@@ -129,7 +142,7 @@ def _call(call: CallPart, quirks: Quirks, *, first: bool) -> dict[str, Any]:
     state = _own(call.state)
     made: dict[str, Any] = {**state, "id": _call_id(call.id, quirks)}
     if state.get("type") == CUSTOM:
-        made["custom"] = {"name": call.name, "input": call.arguments}
+        made["custom"] = {"name": call.name, "input": unwrapped(call.arguments)}
         return made
     made["type"] = "function"
     made["function"] = {"name": call.name, "arguments": call.arguments.strip() or "{}"}

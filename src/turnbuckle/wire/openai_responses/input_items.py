@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnbuckle.vocab.free_text import wrapped
 from turnbuckle.vocab.messages import (
     CallPart,
     Message,
@@ -329,6 +330,8 @@ def _call(item: Fields, kind: str) -> CallPart:
         raise item.missing(field)
     state = item.whole("call_id", "name", field)
     bare = kind == "function_call" and not state.keys() - _PLAIN
+    if kind != "function_call":
+        arguments = wrapped(arguments)
     return CallPart(call_id, name, arguments, None if bare else _state(state))
 
 

@@ -11,16 +11,18 @@ from turnbuckle.wire.openai_responses.shapes import (
     text_content,
 )
 
-PREFIXES = {"text": "msg", "refusal": "msg", "reasoning": "rs", "call": "fc", "ran": "mcp"}
+PREFIXES = {"text": "msg", "refusal": "msg", "reasoning": "rs", "call": "fc", "custom": "ctc", "ran": "mcp"}
 GROWS = {
     "text": "response.output_text",
     "refusal": "response.refusal",
     "reasoning": "response.reasoning_summary_text",
     "call": "response.function_call_arguments",
+    "custom": "response.custom_tool_call_input",
     "ran": "response.mcp_call_arguments",
 }
-CALLED = ("call", "ran")
-"""Items that grow by arguments: calls for the client, and calls that are run where the response is made."""
+CALLED = ("call", "custom", "ran")
+"""Items that grow by arguments: calls for the client, also of free text, and calls that are run where the
+response is made."""
 
 
 class OpenItem:
@@ -64,6 +66,9 @@ class OpenItem:
             return call_item(
                 self.item_id, status, self.call_id, self.name, arguments, {**state, "type": self.type}
             )
+        if self.kind == "custom":
+            state = {**state, "type": "custom_tool_call"}
+            return call_item(self.item_id, status, self.call_id, self.name, text, state)
         if self.kind == "ran":
             return hosted_call_item(self.item_id, status, self.name, text if empty else text or "{}", state)
         if self.kind == "reasoning":
@@ -83,7 +88,7 @@ class OpenItem:
 
 def last_status(kind: str, status: str) -> str:
     """What becomes of an item that is open when the response ends. Nobody vouched for an open call."""
-    return "completed" if status == "completed" and kind != "call" else "incomplete"
+    return "completed" if status == "completed" and kind not in ("call", "custom") else "incomplete"
 
 
 def summary_content(text: str) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class OutputWriter:
             case "call":
                 item = known.item("completed")
                 return self.write(name, **known.where(), arguments=item[CALLS[item["type"]]], name=known.name)
+            case "custom":
+                return self.write(name, **known.where(), input=text)
             case "ran":
                 return self.write(name, **known.where(), arguments=text or "{}")
             case "reasoning":

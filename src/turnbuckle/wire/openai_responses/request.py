@@ -12,6 +12,7 @@ that wants them says so in `extra`.
 
 from typing import Any
 
+from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -44,7 +45,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     instructions, messages = _split_instructions(request.messages)
     body: dict[str, Any] = {
         "model": request.model,
-        "input": _Items(request.model, messages, quirks).made,
+        "input": _Items(request, messages, quirks).made,
         "stream": request.stream,
         "store": quirks.stored,
     }
@@ -97,14 +98,16 @@ def _split_instructions(messages: tuple[Message, ...]) -> tuple[str, tuple[Messa
 class _Items:
     """The history as one list of input items."""
 
-    def __init__(self, model: str, messages: tuple[Message, ...], quirks: Quirks) -> None:
+    def __init__(self, request: ModelRequest, messages: tuple[Message, ...], quirks: Quirks) -> None:
         self.made: list[dict[str, Any]] = []
-        self._model = model
+        self._model = request.model
+        custom = {tool.name for tool in request.tools if _is_custom(tool)}
         self._custom = {
             part.id
             for message in messages
             for part in message.parts
-            if isinstance(part, CallPart) and _own(part.state).get("type") == _CUSTOM
+            if isinstance(part, CallPart)
+            and (_own(part.state).get("type") == _CUSTOM or (part.state is None and part.name in custom))
         }
         for message in messages:
             if message.role == "assistant":
@@ -160,7 +163,7 @@ class _Items:
     def _call(self, call: CallPart) -> dict[str, Any]:
         state = self._item_state(call.state)
         kind = _CUSTOM if call.id in self._custom else "function_call"
-        arguments = call.arguments if kind == _CUSTOM else call.arguments.strip() or "{}"
+        arguments = unwrapped(call.arguments) if kind == _CUSTOM else call.arguments.strip() or "{}"
         made = {"type": kind, "call_id": call.id, "name": call.name, CALLS[kind]: arguments}
         return {**_without(state, "status"), **made}
 

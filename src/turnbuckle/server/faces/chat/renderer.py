@@ -19,6 +19,7 @@ import msgspec
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration, gap
 from turnbuckle.narrate.told import (
+    AnswerFields,
     HandedOver,
     ModelCalled,
     Notice,
@@ -38,9 +39,11 @@ from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fiel
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.turn.labels import emoji_of
 from turnbuckle.vocab.events import Finish, Usage
+from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.vocab.tooling import ToolStatus
+from turnbuckle.wire.openai_chat.answer_fields import joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.sse import DONE, frame
@@ -118,6 +121,8 @@ class _Renderer(ABC):
                 self._think(approvals.words(told), told.approval)
             case QuestionAnswered():
                 self._aside("approval", approvals.answered(told))
+            case AnswerFields("openai_chat", where, data):
+                self._passed(where, data)
             case ModelCalled(route=route, stands_in=model):
                 self.route = route
                 self._answered_by(model)
@@ -149,6 +154,10 @@ class _Renderer(ABC):
         """Who speaks from here on; empty: who was asked for."""
 
     @abstractmethod
+    def _passed(self, where: str, data: dict[str, Any]) -> None:
+        """Fields of the provider's answer that mean nothing here."""
+
+    @abstractmethod
     def _text(self, text: str) -> None: ...
 
     @abstractmethod
@@ -168,6 +177,12 @@ class _Renderer(ABC):
 
     @abstractmethod
     def _end(self, end: Ending, usage: Usage) -> None: ...
+
+
+def _reply_call(call: HandedCall) -> ReplyCall:
+    if call.free_text:
+        return ReplyCall(call.id, call.name, unwrapped(call.arguments), state={"type": "custom"})
+    return ReplyCall(call.id, call.name, call.arguments)
 
 
 def _progress(call: str, tool: str, label: str, status: ToolStatus | Literal["running"]) -> dict[str, Any]:
@@ -200,6 +215,7 @@ class ChatRenderer(_Renderer):
         self._wanted = self._model = model
         self._events = events
         self._include_usage = include_usage
+        self._usage_fields: dict[str, Any] = {}
         self._calls = 0
         super().__init__(run, queued)
 
@@ -234,6 +250,16 @@ class ChatRenderer(_Renderer):
             self._model = model
             self._chunks.answered_by(model)
 
+    def _passed(self, where: str, data: dict[str, Any]) -> None:
+        if where == "usage":
+            self._usage_fields |= data
+        elif where == "reply":
+            self._chunks.beside(data)
+            if large := {name: value for name, value in data.items() if isinstance(value, dict | list)}:
+                self._out.append(self._chunks.empty(**large))
+        else:
+            self._out.append(self._chunks.fields(where, data))
+
     def _text(self, text: str) -> None:
         self._out.append(self._chunks.text(text))
 
@@ -246,6 +272,12 @@ class ChatRenderer(_Renderer):
     def _call(self, call: HandedCall) -> None:
         index, arguments = self._calls, call.arguments or "{}"
         self._calls += 1
+        if call.free_text:
+            custom = {"name": call.name, "input": unwrapped(arguments)}
+            self._out.append(
+                self._chunks.fragment({"index": index, "id": call.id, "type": "custom", "custom": custom})
+            )
+            return
         self._out.append(self._chunks.call(index, call.id, call.name))
         for at in range(0, len(arguments), ARGUMENTS_PIECE):
             self._out.append(self._chunks.arguments(index, arguments[at : at + ARGUMENTS_PIECE]))
@@ -267,7 +299,7 @@ class ChatRenderer(_Renderer):
             return
         self._out.append(self._chunks.finish(end.finish, **extra))
         if self._include_usage:
-            self._out.append(self._chunks.usage(usage))
+            self._out.append(self._chunks.usage(usage, self._usage_fields))
         self._out.append(DONE)
 
 
@@ -288,6 +320,7 @@ class WholeChatRenderer(_Renderer):
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[HandedCall] = []
+        self._fields: dict[str, dict[str, Any]] = {}
         super().__init__(run, queued)
 
     def open(self) -> bytes:
@@ -315,14 +348,28 @@ class WholeChatRenderer(_Renderer):
             return PlainAnswer(end.status, {**end.trouble.body(), **extra}, end.headers)
         finish = _FINISHES.get(end.finish)
         reply = Reply(tuple(self._blocks()), chat_id(self._run), self._model, finish, usage=self._usage)
-        return PlainAnswer(end.status, {**answer(reply, created=self._created), **extra}, end.headers)
+        whole = self._whole(answer(reply, created=self._created))
+        return PlainAnswer(end.status, {**whole, **extra}, end.headers)
+
+    def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer with what the provider said beside it."""
+        choice = body["choices"][0]
+        places = {"reply": body, "choice": choice, "message": choice["message"], "usage": body["usage"]}
+        for where, data in self._fields.items():
+            place = places[where]
+            place.update(joined({name: place.get(name) for name in data}, data))
+        return body
+
+    def _passed(self, where: str, data: dict[str, Any]) -> None:
+        known = self._fields.setdefault(where, {})
+        known.update(data if where in ("reply", "usage") else joined(known, data))
 
     def _blocks(self) -> list[ReplyBlock]:
         return [
             ReplyReasoning("".join(self._thoughts)),
             ReplyText("".join(self._texts)),
             ReplyRefusal("".join(self._refusals)),
-            *(ReplyCall(call.id, call.name, call.arguments) for call in self._calls),
+            *(_reply_call(call) for call in self._calls),
         ]
 
     def _draw(self, told: Told) -> None:

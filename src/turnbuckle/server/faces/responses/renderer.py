@@ -36,6 +36,7 @@ from turnbuckle.narrate.told import (
     Paragraph,
     PartOver,
     PartState,
+    ProviderItem,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -51,6 +52,7 @@ from turnbuckle.server.faces import approvals
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, KEY
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, Streamed, Waited, decode
+from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
@@ -204,6 +206,9 @@ class ResponsesRenderer:
                 self._close_message()
             case PartState():
                 self._state(told)
+            case ProviderItem("openai_responses", data):
+                self._close_message()
+                self._out.append(self._writer.item(data))
             case PartOver(block):
                 if block in self._blocks:
                     self._close(self._blocks.pop(block), "completed")
@@ -341,7 +346,10 @@ class ResponsesRenderer:
     def _hand_over(self, calls: tuple[HandedCall, ...]) -> None:
         for call in calls:
             group, name = self._homes.get(call.name, ("", call.name))
-            known = self._call("call", call.id, name, call.arguments or "{}")
+            if call.free_text:
+                known = self._call("custom", call.id, name, unwrapped(call.arguments))
+            else:
+                known = self._call("call", call.id, name, call.arguments or "{}")
             if group:
                 known.state["namespace"] = group
             self._out.append(self._writer.done(known, "completed"))

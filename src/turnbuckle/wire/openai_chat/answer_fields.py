@@ -1,0 +1,117 @@
+"""What a provider says that means nothing here: found in its chunks and answers, and put together again.
+
+A chunk is read by structs that know every usual field; one that they do not know is found here, in the plain
+document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from turnbuckle.vocab.events import Event, FieldsNoted
+from turnbuckle.wire.loose_json import whole_number
+from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
+from turnbuckle.wire.payload import Unreadable, read_any
+
+_REPLY = frozenset("id object created model choices usage error base_resp x_groq obfuscation".split())
+_CHOICE = frozenset("index delta message finish_reason".split())
+_MESSAGE = frozenset(
+    "role content reasoning_content reasoning thinking reasoning_details refusal tool_calls function_call "
+    "extra_content".split()
+)
+_USAGE = frozenset("prompt_tokens completion_tokens total_tokens".split())
+_NESTED = {
+    "prompt_tokens_details": frozenset({"cached_tokens", "cache_write_tokens"}),
+    "completion_tokens_details": frozenset({"reasoning_tokens"}),
+}
+_LARGEST = 1 << 20  # characters of one reply's fields that are kept; more is content in the wrong place
+
+
+class AnswerFields:
+    """One reply's. What stands beside the whole reply is told again only if it has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+        self._looked = b""  # the chunk that was looked at last
+        self._room = _LARGEST
+
+    def unusual(self, data: bytes, choice_number: int, out: list[Event]) -> Chunk | None:
+        """A chunk that only has fields which nobody here knows, if it is one."""
+        try:
+            chunk = CHUNK.decode(data)
+        except Unreadable:
+            return None
+        self.look(data, choice_number, out)
+        return chunk
+
+    def look(self, data: bytes, choice_number: int, out: list[Event]) -> None:
+        """Note what a chunk holds, once."""
+        if data is self._looked:
+            return
+        self._looked = data
+        try:
+            out.extend(self.of(read_any(data), choice_number, len(data)))
+        except Unreadable:
+            return  # the reader of chunks says so
+
+    def of(self, document: Any, choice_number: int, size: int) -> Iterator[FieldsNoted]:
+        """The fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
+        if not isinstance(document, dict) or self._room < 0:
+            return
+        fresh = {
+            name: value
+            for name, value in document.items()
+            if name not in _REPLY and value is not None and self._known.get(name) != value
+        }
+        if fresh:
+            self._room -= size
+            self._known.update(fresh)
+            yield FieldsNoted("reply", fresh)
+        choices = document.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if isinstance(choice, dict) and whole_number(choice.get("index")) in (None, choice_number):
+                yield from self._of_choice(choice, size)
+        if usage := _usage_fields(document.get("usage")):
+            yield FieldsNoted("usage", usage)
+
+    def _of_choice(self, choice: dict[str, Any], size: int) -> Iterator[FieldsNoted]:
+        places: tuple[tuple[Literal["message", "choice"], Any, frozenset[str]], ...] = (
+            ("message", choice.get("delta") or choice.get("message"), _MESSAGE),
+            ("choice", choice, _CHOICE),
+        )
+        for where, place, known in places:
+            if isinstance(place, dict) and (found := _unknown(place, known)):
+                self._room -= size
+                yield FieldsNoted(where, found)
+
+
+def _unknown(place: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    return {name: value for name, value in place.items() if name not in known and value is not None}
+
+
+def _usage_fields(usage: Any) -> dict[str, Any]:
+    if not isinstance(usage, dict):
+        return {}
+    found = {
+        name: value
+        for name, value in usage.items()
+        if name not in _USAGE and name not in _NESTED and value is not None
+    }
+    for name, known in _NESTED.items():
+        inner = usage.get(name)
+        if isinstance(inner, dict) and (more := _unknown(inner, known)):
+            found[name] = more
+    return found
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tellings of the same object as one: lists go on, objects are joined, else the later one counts."""
+    made = dict(one)
+    for name, value in other.items():
+        before = made.get(name)
+        if isinstance(before, list) and isinstance(value, list):
+            made[name] = [*before, *value]
+        elif isinstance(before, dict) and isinstance(value, dict):
+            made[name] = joined(before, value)
+        else:
+            made[name] = value
+    return made
