@@ -408,7 +408,10 @@ _calls = (
         lambda i, n, at: CallPart(i, n, "{}", own(type="function_call", id=f"fc_{at}")), texts, texts, _ids
     )
     | st.builds(
-        lambda i, n, text: CallPart(i, n, wrapped(text), own(type="custom_tool_call")), st.just("custom"), texts, texts
+        lambda i, n, text: CallPart(i, n, wrapped(text), own(type="custom_tool_call")),
+        st.just("custom"),
+        texts,
+        texts,
     )
 )
 _shown = st.builds(ImagePart, url=st.just("https://x/y"), detail=st.sampled_from(["", "low"])) | st.builds(

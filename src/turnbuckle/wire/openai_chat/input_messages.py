@@ -117,9 +117,13 @@ class _History:
         self._results.append(ResultPart(call_id, content, state=self._beside(fields, beside, beside)))
 
     def _beside(self, fields: Fields, data: dict[str, Any], named: dict[str, Any]) -> ProviderState | None:
-        """What was written beside the parts, and that they stood in a list."""
-        listed = {"content": _LISTED} if isinstance(fields.raw("content"), list) else {}
-        return self._kept.state({**data, **listed}, fields, named)
+        """What was written beside the parts, and that they stood in a list, or that there was a text of
+        nothing."""
+        given = fields.raw("content")
+        spelled: dict[str, Any] = {"content": _LISTED} if isinstance(given, list) else {}
+        if given == "" and fields.raw("tool_calls"):
+            spelled = {"content": ""}
+        return self._kept.state({**data, **spelled}, fields, named)
 
     def end_results(self) -> None:
         """Whatever comes next is no result of the same turn."""

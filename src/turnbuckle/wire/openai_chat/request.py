@@ -113,7 +113,8 @@ def _assistant(message: Message, beside: dict[str, Any], quirks: Quirks) -> dict
         content: Any = _content(said, beside)
         refusals = []
     else:
-        content = text_of(message.parts) or (None if calls else "")
+        nothing = None if calls and beside.get("content") != "" else ""
+        content = text_of(message.parts) or nothing
         refusals = [part.text for part in message.parts if isinstance(part, RefusalPart)]
     made: dict[str, Any] = {"role": "assistant", **beside, "content": content}
     if refusals:

@@ -1,0 +1,239 @@
+"""A relay passes on what it is given, field by field, and hands back what the provider said, known here or not."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.server.live_server import LiveServer, run_scenario
+
+from turnbuckle.lab.script import CutOff, Finish, Frame, LabRequest, Raw, Say, ScriptItem, Status
+
+RECORDED = sorted((Path(__file__).parents[2] / "recorded_clients").glob("*.json"))
+PATHS = {"/v1/chat/completions": "openai_chat", "/v1/responses": "openai_responses"}
+NEVER = {"accept", "content-type"}
+
+
+def hello(_: LabRequest) -> Iterable[ScriptItem]:
+    return (Say("Hello."), Finish())
+
+
+def as_passed_on(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What the page says that a relay changes, and nothing else."""
+    made = {name: value for name, value in body.items() if value is not None}
+    made |= {"model": "m", "stream": True}
+    if "tools" in made:
+        made.setdefault("tool_choice", "auto")
+    if path.endswith("/responses"):
+        return made
+    made["stream_options"] = {"include_usage": True, **made.get("stream_options", {})}
+    if isinstance(made.get("stop"), str):
+        made["stop"] = [made["stop"]]
+    return made
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+def test_what_a_client_sends_arrives_field_by_field(tmp_path: Path, file: Path) -> None:
+    recorded = json.loads(file.read_text())
+    path, body, headers = recorded["path"], recorded["body"], recorded["headers"]
+
+    async def scenario(server: LiveServer) -> None:
+        named = {name.replace("-", "_"): value for name, value in headers.items()}
+        if body.get("stream"):
+            await server.read(path, body, **named)
+        else:
+            reply = await server.post(path, body, **named)
+            assert reply.status == 200, reply.body
+            assert "x-turnbuckle-left-out" not in reply.headers
+        arrived = server.lab.requests[-1]
+        assert arrived.body == as_passed_on(path, body)
+        assert {name: arrived.headers[name] for name in headers if name not in NEVER} == {
+            name: value for name, value in headers.items() if name not in NEVER
+        }
+
+    run_scenario(scenario, tmp_path, hello, protocol=PATHS[path])
+
+
+SECRETS = {"authorization": "Bearer theirs", "cookie": "a=b", "x_portkey_api_key": "s", "x_custom": "c"}
+WITH_EXTRAS = {
+    "model": "lab",
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "e"}}]}
+    ],
+    "seed": 1,
+    "provider": {"order": ["a"]},
+}
+
+
+@pytest.mark.requirement("I8")
+def test_what_is_not_passed_on_is_named_and_refused_by_who_is_strict(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> None:
+        reply = await server.post("/v1/chat/completions", WITH_EXTRAS, **SECRETS)
+        assert reply.headers[
+            "x-turnbuckle-left-out"
+        ] == "messages.content.cache_control, seed, provider, " + ("x-portkey-api-key, x-custom")
+        assert reply.headers["x-turnbuckle-route"] == "lab"
+        arrived = server.lab.requests[-1]
+        assert not {"cookie", "x-portkey-api-key", "x-custom", "seed", "provider"} & {
+            *arrived.headers,
+            *arrived.body,
+        }
+        assert "theirs" not in json.dumps(arrived.headers)
+        strict = await server.post("/v1/chat/completions", WITH_EXTRAS, x_turnbuckle_strict="true", **SECRETS)
+        assert (strict.status, strict.json["error"]["code"]) == (400, "not_passed_on")
+        assert len(server.lab.requests) == 1
+
+    run_scenario(scenario, tmp_path, hello, protocol="anthropic")
+
+
+@pytest.mark.requirement("I9", "I8")
+def test_a_conversation_that_is_too_long_fails_in_the_words_of_its_provider(tmp_path: Path) -> None:
+    words = (
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens."
+    )
+    error = {"error": {"message": words, "type": "invalid_request_error", "code": "context_length_exceeded"}}
+
+    def full(_: LabRequest) -> Iterable[ScriptItem]:
+        return (Status(400, body=json.dumps(error)),)
+
+    async def scenario(server: LiveServer) -> None:
+        said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}] * 3
+        body = {"model": "lab", "messages": [*said, {"role": "user", "content": "c"}]}
+        reply = await server.post("/v1/chat/completions", body)
+        assert reply.status == 400
+        assert words in reply.json["error"]["message"]
+        assert reply.json["error"]["code"] == "context_length_exceeded"
+        assert all(len(request.body["messages"]) == 7 for request in server.lab.requests)
+
+    run_scenario(scenario, tmp_path, full)
+
+
+def chunk(delta: dict[str, Any], *, finish: str | None = None, **beside: Any) -> Frame:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish, **beside.pop("choice", {})}
+    return Frame({"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [choice], **beside})
+
+
+LOGPROBS = [{"content": [{"token": word, "logprob": -0.1}]} for word in ("Hel", "lo.")]
+
+
+def talkative(_: LabRequest) -> Iterable[ScriptItem]:
+    yield chunk(
+        {"role": "assistant", "content": ""}, provider="Acme", system_fingerprint="fp", citations=["u"]
+    )
+    yield chunk({"content": "Hel"}, provider="Acme", choice={"logprobs": LOGPROBS[0]})
+    yield chunk({"content": "lo."}, provider="Acme", choice={"logprobs": LOGPROBS[1]})
+    yield chunk({"annotations": [{"type": "url_citation"}]})
+    yield chunk({}, finish="stop", choice={"native_finish_reason": "STOP"})
+    usage = {
+        "prompt_tokens": 3,
+        "completion_tokens": 2,
+        "cost": 0.5,
+        "prompt_tokens_details": {"audio_tokens": 1},
+    }
+    yield Frame({"id": "c", "model": "m", "choices": [], "usage": usage})
+    yield Raw("data: [DONE]\n\n")
+
+
+ASKED = {"model": "lab", "messages": [{"role": "user", "content": "Hi."}]}
+
+
+@pytest.mark.requirement("I8")
+def test_fields_of_an_answer_that_nobody_here_knows_reach_the_client(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> None:
+        whole = (await server.post("/v1/chat/completions", ASKED)).json
+        choice = whole["choices"][0]
+        assert (whole["provider"], whole["system_fingerprint"], whole["citations"]) == ("Acme", "fp", ["u"])
+        assert choice["message"]["content"] == "Hello."
+        assert choice["message"]["annotations"] == [{"type": "url_citation"}]
+        assert choice["native_finish_reason"] == "STOP"
+        assert choice["logprobs"]["content"] == [one["content"][0] for one in LOGPROBS]
+        assert whole["usage"]["cost"] == 0.5
+        assert whole["usage"]["prompt_tokens_details"] == {"cached_tokens": 0, "audio_tokens": 1}
+        body = {**ASKED, "stream": True, "stream_options": {"include_usage": True}}
+        frames = [
+            one.json for one in await server.read("/v1/chat/completions", body) if one.data != b"[DONE]"
+        ]
+        choices = [one for frame in frames for one in frame["choices"]]
+        assert "".join(one["delta"].get("content") or "" for one in choices) == "Hello."
+        assert [one["logprobs"] for one in choices if one["logprobs"]] == LOGPROBS
+        assert [frame["citations"] for frame in frames if "citations" in frame] == [["u"]]
+        assert frames[-1]["provider"] == "Acme"
+        assert [one["native_finish_reason"] for one in choices if "native_finish_reason" in one] == ["STOP"]
+        assert frames[-1]["usage"]["cost"] == 0.5
+
+    run_scenario(scenario, tmp_path, talkative)
+
+
+PATCH = '*** Begin Patch\n-"é"\n+\t"ü"\n*** End Patch'
+SEARCH = {
+    "type": "web_search_call",
+    "id": "ws_1",
+    "status": "completed",
+    "action": {"type": "search", "query": "q"},
+}
+
+
+def event(kind: str, **fields: Any) -> Frame:
+    return Frame({"type": kind, **fields}, kind)
+
+
+def patching(*, cut: bool) -> list[ScriptItem]:
+    item = {
+        "type": "custom_tool_call",
+        "id": "ctc_1",
+        "call_id": "call_1",
+        "name": "apply_patch",
+        "input": "",
+    }
+    about = {"item_id": "ctc_1", "output_index": 1}
+    made: list[ScriptItem] = [
+        event("response.created", response={"id": "resp_1", "model": "m", "status": "in_progress"}),
+        event("response.output_item.added", output_index=0, item={**SEARCH, "status": "in_progress"}),
+        event("response.output_item.done", output_index=0, item=SEARCH),
+        event("response.output_item.added", output_index=1, item=item),
+        event("response.custom_tool_call_input.delta", **about, delta=PATCH[:20]),
+    ]
+    if cut:
+        return [*made, CutOff("reset")]
+    whole = {**item, "input": PATCH, "status": "completed"}
+    return [
+        *made,
+        event("response.custom_tool_call_input.delta", **about, delta=PATCH[20:]),
+        event("response.custom_tool_call_input.done", **about, input=PATCH),
+        event("response.output_item.done", output_index=1, item=whole),
+        event(
+            "response.completed",
+            response={"id": "resp_1", "model": "m", "status": "completed", "output": [SEARCH, whole]},
+        ),
+    ]
+
+
+CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Edits.", "format": {"type": "text"}}
+PATCH_BODY = {"model": "lab", "input": "Fix it.", "tools": [CUSTOM, {"type": "web_search"}]}
+
+
+@pytest.mark.requirement("I8", "B1")
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "cut once"])
+def test_a_custom_call_and_a_hosted_one_come_through_whole(tmp_path: Path, broken: bool) -> None:
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return patching(cut=broken and request.number == 1)
+
+    async def scenario(server: LiveServer) -> None:
+        frames = await server.read("/v1/responses", {**PATCH_BODY, "stream": True})
+        told = frames[-1].json["response"]
+        assert told["status"] == "completed", told
+        (call,) = (item for item in told["output"] if item["type"] == "custom_tool_call")
+        assert (call["name"], call["input"]) == ("apply_patch", PATCH)
+        deltas = [one.json["delta"] for one in frames if one.event == "response.custom_tool_call_input.delta"]
+        assert "".join(deltas) == PATCH
+        assert SEARCH in told["output"]
+        answered = [call, {"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"}]
+        body = {**PATCH_BODY, "input": [{"role": "user", "content": "Fix it."}, *answered]}
+        await server.post("/v1/responses", body)
+        calls = [item for item in server.lab.requests[-1].body["input"] if "call_id" in item]
+        assert [item["type"] for item in calls] == ["custom_tool_call", "custom_tool_call_output"]
+        assert calls[0]["input"] == PATCH
+
+    run_scenario(scenario, tmp_path, model, protocol="openai_responses")
