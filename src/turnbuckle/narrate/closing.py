@@ -2,7 +2,7 @@
 last."""
 
 from turnbuckle.narrate.told import RunOver
-from turnbuckle.turn.facts import RunEnded, RunStarted
+from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.request import RunOptions
@@ -58,3 +58,20 @@ class Closing:
             reasoning=spent.reasoning + now.reasoning,
             cost=now.cost if spent.cost is None else spent.cost + (now.cost or 0.0),
         )
+
+
+def compacted_line(fact: Compacted) -> str:
+    """One quiet line about a compaction."""
+    sizes = f"{fact.before:,} → {fact.after:,} tokens"
+    match fact.step:
+        case "results":
+            what = "old results left out"
+        case "reasoning":
+            what = "old results and reasoning left out"
+        case "newest":
+            what = "large results shortened"
+        case _:
+            count = fact.summarised
+            messages = "1 message" if count == 1 else f"{count} messages"
+            what = f"{messages} {'left out' if fact.why else 'summarised'}"
+    return f"compacted {sizes}, {what}{f' ({fact.why})' if fact.why else ''}"

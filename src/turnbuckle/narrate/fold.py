@@ -17,7 +17,7 @@ before it matters to it.
 from collections.abc import Iterator
 
 from turnbuckle.narrate.cards import Cards
-from turnbuckle.narrate.closing import Closing
+from turnbuckle.narrate.closing import Closing, compacted_line
 from turnbuckle.narrate.told import (
     AnswerFields,
     Broke,
@@ -471,23 +471,6 @@ def asked(run: str, fact: ApprovalAsked, card: int = 0) -> QuestionAsked:
     return QuestionAsked(
         run, fact.approval, fact.kind, fact.name, fact.arguments, fact.question, fact.expires, card
     )
-
-
-def compacted_line(fact: Compacted) -> str:
-    """One quiet line about a compaction."""
-    sizes = f"{fact.before:,} → {fact.after:,} tokens"
-    match fact.step:
-        case "results":
-            what = "old results left out"
-        case "reasoning":
-            what = "old results and reasoning left out"
-        case "newest":
-            what = "large results shortened"
-        case _:
-            count = fact.summarised
-            messages = "1 message" if count == 1 else f"{count} messages"
-            what = f"{messages} {'left out' if fact.why else 'summarised'}"
-    return f"compacted {sizes}, {what}{f' ({fact.why})' if fact.why else ''}"
 
 
 def gap(before: str, after: str) -> str:

@@ -26,7 +26,7 @@ _NESTED = {
 _LARGEST = 1 << 20  # characters of one reply's fields that are kept; more is content in the wrong place
 
 
-class AnswerFields:
+class UnknownFields:
     """One reply's. What stands beside the whole reply is told again only if it has changed."""
 
     def __init__(self) -> None:

@@ -45,7 +45,7 @@ from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
-from turnbuckle.wire.openai_chat.answer_fields import AnswerFields
+from turnbuckle.wire.openai_chat.answer_fields import UnknownFields
 from turnbuckle.wire.openai_chat.calls import CallMerger
 from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
@@ -81,7 +81,7 @@ class ChatDecoder:
         self.end_kind: EndKind = ""
         self.reply_id = ""
         self._decode = USUAL_CHUNK.decode
-        self._fields = AnswerFields()
+        self._fields = UnknownFields()
         self._model = ""
         self._quirks = quirks
         self._think = ThinkSplitter(quirks.think)
