@@ -2,8 +2,10 @@
 
 import asyncio
 import cProfile
+import typing
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,6 +37,8 @@ from turnbuckle.session.facts import (
     Undone,
 )
 from turnbuckle.testing.clock import VirtualClock
+from turnbuckle.turn import facts as run_facts
+from turnbuckle.turn.facts import SESSION, RunStarted
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 
@@ -42,9 +46,9 @@ SAMPLE = (Path(__file__).parent.parent / "recorded_runs").glob("*.jsonl")
 WORDS = (Message("user", (TextPart("hello"),)),)
 
 
-def archive(*facts: SessionFact, **head: object) -> list[bytes]:
+def archive(*facts: SessionFact, made: SessionMade = SessionMade(1.0), **head: object) -> list[bytes]:
     """A file with a session of these facts and no runs."""
-    all_facts = (SessionMade(1.0), *facts)
+    all_facts = (made, *facts)
     first = {
         "format": "turnbuckle.session",
         "version": 1,
@@ -137,6 +141,50 @@ def test_twice_as_many_messages_cost_twice_as_much():
 def test_what_waits_within_the_cap_comes_in_as_refused_and_nothing_waits_then():
     read = read_archive(archive(*[accepted(number) for number in range(MOST_WAITING)]))
     assert ready(read) == 1 + 2 * MOST_WAITING
+
+
+def naming(kind: type[Any], run: RunId) -> Any:
+    """A fact of this kind that names the run wherever it can name one."""
+    whole: dict[str, Any] = {
+        "at": 1.0,
+        "id": "m",
+        "why": "crashed",
+        "how": "task",
+        "messages": WORDS,
+        "session": "s",
+    }
+    named = {field.name: run for field in msgspec.structs.fields(kind) if field.type is RunId}
+    return kind(
+        **{
+            field.name: whole[field.name]
+            for field in msgspec.structs.fields(kind)
+            if field.required and field.name in whole
+        },
+        **named,
+    )
+
+
+@pytest.mark.requirement("R2")
+def test_no_fact_of_an_archive_names_a_run_by_the_name_that_stands_in_the_file():
+    """Whatever field holds it, also one that somebody adds: so no line leads to a run of somebody else."""
+    victim = RunId("r-of-somebody-else")
+    for kind in typing.get_args(SessionFact):
+        if kind is SessionMade:
+            with pytest.raises(ImportRefused, match="which is not in the file"):
+                read_archive(archive(made=naming(SessionMade, victim)))
+            continue
+        read = read_archive(archive(naming(kind, victim)))
+        made = made_ready(read, SessionId("x"), lambda: RunId("new"), 2.0)
+        assert victim.encode() not in b"".join(made.facts), kind
+    started = naming(RunStarted, victim)
+    for base in (RunId(""), SESSION):
+        lines = archive(runs=[{"run": "r1", "items": 1}])
+        fact = run_facts.encode(msgspec.structs.replace(started, base=base))
+        read = read_archive([*lines, b'{"stream":"r1","seq":1,"fact":%b}' % fact])
+        made = made_ready(read, SessionId("x"), lambda: RunId("new"), 2.0)
+        assert victim.encode() not in b"".join(made.runs[0].chunks[0])
+    with pytest.raises(ImportRefused, match="which is not before it"):
+        read_archive([*lines, b'{"stream":"r1","seq":1,"fact":%b}' % run_facts.encode(started)])
 
 
 LINES = [

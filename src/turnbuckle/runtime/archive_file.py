@@ -17,6 +17,7 @@ from turnbuckle.errors import ImportRefused
 from turnbuckle.runtime.runs import READING
 from turnbuckle.session import facts as session_facts
 from turnbuckle.session.facts import (
+    CompactionUndone,
     MessageAccepted,
     MessageInjected,
     MessageRefused,
@@ -229,7 +230,7 @@ class _Caps:
                     raise ImportRefused(f"more than {MOST_WAITING} messages wait in this session")
             case MessageInjected() | MessageRefused():
                 self._waiting.discard(fact.id)
-            case Suspended() | TakenUp() | Undone() | RunDeleted():
+            case Suspended() | TakenUp() | Undone() | RunDeleted() | CompactionUndone():
                 self._changes += 1
                 if self._changes > MOST_CHANGES:
                     raise ImportRefused(f"more than {MOST_CHANGES:,} runs were given up or taken back here")
@@ -313,7 +314,13 @@ def _renamed(
     """The facts of a run under its new name, with an end."""
     started = facts[0]
     assert isinstance(started, RunStarted)
-    begun = replace(started, run=names[run.run], session=session, base=names[started.base])
+    begun = replace(
+        started,
+        run=names[run.run],
+        session=session,
+        base=names[started.base],
+        compacted=names[started.compacted],
+    )
     whole = (begun, *facts[1:])
     return whole if isinstance(whole[-1], RunEnded) else (*whole, *_ending(run.run, whole, now))
 
@@ -346,7 +353,9 @@ def _own_facts(facts: tuple[SessionFact, ...], names: _Names, now: float) -> Ite
         match fact:
             case MessageAccepted():
                 yield replace(fact, run=names[fact.run], into=names[fact.into])
-            case MessageInjected() | Suspended() | TakenUp() | Undone() | RunDeleted():
+            case Undone() | CompactionUndone():
+                yield replace(fact, run=names[fact.run], request=names[fact.request])
+            case MessageInjected() | Suspended() | TakenUp() | RunDeleted():
                 yield replace(fact, run=names[fact.run])
             case _:
                 yield fact
