@@ -5,6 +5,7 @@ import contextlib
 import difflib
 import os
 import secrets
+import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -49,6 +50,9 @@ from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.modules import files_of, registry_of
+from turnbuckle.tools.sandbox.choose import SandboxRules, choose
+from turnbuckle.tools.sandbox.files import visible
+from turnbuckle.tools.sandbox.port import Holds, NoSandbox, Sandbox
 from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.trust import require_trust
 from turnbuckle.turn.consent import ConsentRule, written
@@ -67,6 +71,7 @@ class App(Struct, frozen=True):
     settings: Settings
     journal: Journal
     runs: Runs
+    sandbox: Holds
 
 
 @asynccontextmanager
@@ -88,8 +93,10 @@ async def open_app(
     settings = loaded.settings
     fault = read_fault(environment[VARIABLE]) if environment.get(VARIABLE) else None
     routes = routes_of(settings, environment)
-    dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools))
-    policy = replace(policy_of(settings, environment, facts_of(dispatcher)), attended=attended)
+    sandbox = sandbox_of(loaded, environment)
+    told = sandbox.holds.told(settings.tools.network)
+    dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools, told=told))
+    policy = replace(policy_of(settings, environment, _facts_in(sandbox, dispatcher)), attended=attended)
     clock = SystemClock()
     price: Price | None = None
     if policy.limits.money is not None:
@@ -98,7 +105,7 @@ async def open_app(
 
     store: Journal = SqliteJournal(Path(settings.data)) if journal_given is None else journal_given
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
-    contexts = _ToolContexts(loaded, environment, policy, journal, clock)
+    contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
 
     def toolbox(run: RunId) -> Tools:
         made = Toolbox(dispatcher, contexts.of(run))
@@ -121,7 +128,7 @@ async def open_app(
                 background=Processes(Path(settings.data), clock),
                 windows=WindowBook(journal, window_of),
             )
-            yield App(settings, journal, runs)
+            yield App(settings, journal, runs, sandbox.holds)
     finally:
         await journal.close()
 
@@ -136,15 +143,16 @@ class _ToolContexts:
         policy: Policy,
         journal: Journal,
         clock: SystemClock,
+        sandbox: Sandbox,
     ) -> None:
-        own_files = (*filter(None, [loaded.file]), *files_of(loaded.settings.tools.modules))
         self._settings = loaded.settings
         self._environment = environment
         self._policy = policy
         self._journal = journal
         self._clock = clock
         self._secret = secrets_of(loaded.settings, environment)
-        self._protected = frozenset(os.path.realpath(file) for file in own_files)
+        self._protected = frozenset(own_files(loaded))
+        self._sandbox = sandbox
 
     def of(self, run: RunId) -> ToolContext:
         async def session() -> str:
@@ -160,10 +168,58 @@ class _ToolContexts:
             environment=self._environment,
             consent=self._policy.consent,
             protected=self._protected,
+            sandbox=self._sandbox,
+            network=self._settings.tools.network,
             secrets=self._secret.values,
             secret_variables=self._secret.variables,
             allow_private_addresses=self._settings.tools.private_addresses,
         )
+
+
+def own_files(loaded: Loaded) -> list[str]:
+    """Where the settings and own tools lie, once these are loaded."""
+    named = (*filter(None, [loaded.file]), *files_of(loaded.settings.tools.modules))
+    return [os.path.realpath(file) for file in named]
+
+
+def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> Sandbox:
+    """Where commands run. Raises ConfigError if the settings want a sandbox that is not to be had here."""
+    environment = os.environ if environment is None else environment
+    settings = loaded.settings
+    wanted = settings.tools
+    if "shell" not in wanted.enable:
+        return NoSandbox("the shell is turned off")
+    if wanted.sandbox == "off":
+        return NoSandbox('tools.sandbox = "off"')
+    seen = visible(
+        Path(settings.workspace),
+        Path(settings.data),
+        environment,
+        readable=wanted.readable,
+        writable=wanted.writable,
+        protected=own_files(loaded),
+        prefixes=(sys.prefix, sys.base_prefix),
+        is_root=os.getuid() == 0,
+    )
+    return choose(
+        SandboxRules(
+            wanted.sandbox,
+            seen,
+            wanted.max_processes,
+            wanted.max_memory_mb << 20,
+            wanted.max_file_mb << 20,
+            wanted.max_cpu_seconds,
+            wanted.background_seconds,
+        )
+    )
+
+
+def _facts_in(sandbox: Sandbox, dispatcher: Dispatcher) -> dict[str, ToolFacts]:
+    """What tools promise. Where nothing is kept from them, there is nothing more to ask for."""
+    found = facts_of(dispatcher)
+    if sandbox.holds.is_there:
+        return found
+    return {name: replace(facts, widens="") for name, facts in found.items()}
 
 
 @asynccontextmanager
@@ -305,7 +361,9 @@ def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule
     """The rules of consent. `own` names tools beside the built-in ones. Raises ConfigError for a rule that
     names no tool: it would protect nothing."""
     rules = written(settings.tools.approval)
-    known = list(dict.fromkeys((*(tool.name for family in FAMILIES.values() for tool in family), *own)))
+    built_in = [tool for family in FAMILIES.values() for tool in family]
+    named = (*(tool.name for tool in built_in), *(tool.widens for tool in built_in if tool.widens), *own)
+    known = list(dict.fromkeys(named))
     for rule in rules:
         if rule.tool not in (*known, "*"):
             near = difflib.get_close_matches(rule.tool, known, 1, 0.5)

@@ -27,6 +27,7 @@ from turnbuckle.runtime.silence import Silence
 from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.api.archives import ArchivesApi, archive_endpoints
 from turnbuckle.server.api.console_page import (
+    SandboxView,
     SettingsView,
     SettingView,
     console_endpoints,
@@ -192,13 +193,14 @@ class _Parts:
         return with_document(rows, __version__)
 
     def _settings_view(self) -> SettingsView:
-        routes = self._loaded.settings.routes
+        routes, holds = self._loaded.settings.routes, self._opened.sandbox
         return SettingsView(
             __version__,
             self._loaded.file,
             all(rehearses(route) for route in routes),
             self.services.runs.catalog.names,
             tuple(SettingView(value.key, value.value, value.source) for value in self._loaded.explain()),
+            SandboxView(holds.mechanism, holds.missing, holds.words),
         )
 
     def _seen(self, served: Served) -> None:

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
+from turnbuckle.tools.sandbox.port import SandboxSetting
 from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.ids import ProtocolName
 
@@ -198,6 +199,42 @@ class ToolSettings(Struct, frozen=True):
     private_addresses: Annotated[
         bool, Meta(description="Whether `fetch_url` may visit private networks.")
     ] = False
+    sandbox: Annotated[
+        SandboxSetting,
+        Meta(
+            description="Where commands run: `auto` takes the [sandbox](security.md#the-sandbox) that this "
+            "machine can give and says which; `strict` does not start without one; `off` has none."
+        ),
+    ] = "auto"
+    network: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Commands that have the network, by their first words: `git`, `pip install`; `*` is "
+            "every command. Others must [ask](#consent)."
+        ),
+    ] = ()
+    readable: Annotated[
+        tuple[str, ...],
+        Meta(description="More files and folders that commands in the sandbox may read: `~/.gitconfig`."),
+    ] = ()
+    writable: Annotated[
+        tuple[str, ...], Meta(description="More folders that they may change: `~/.cache/pip`.")
+    ] = ()
+    max_processes: Annotated[
+        int, Meta(ge=0, description="Processes and threads of one command in the sandbox; 0 is no limit.")
+    ] = 1000
+    max_memory_mb: Annotated[
+        int, Meta(ge=0, description="Memory of one command in the sandbox; 0 is half of the machine's.")
+    ] = 0
+    max_file_mb: Annotated[
+        int, Meta(ge=0, description="The largest file that a command in the sandbox may write; 0 is any.")
+    ] = 10_000
+    max_cpu_seconds: Annotated[
+        int, Meta(ge=0, description="Processor time of one process in the sandbox; 0 is no limit.")
+    ] = 14_400
+    background_seconds: Annotated[
+        int, Meta(ge=0, description="How long a background process in the sandbox may run; 0 is for ever.")
+    ] = 86_400
 
 
 class Settings(Struct, frozen=True):

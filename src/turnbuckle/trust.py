@@ -27,6 +27,7 @@ from turnbuckle.call.presets import PRESETS
 from turnbuckle.config import Loaded, Where, rehearses
 from turnbuckle.errors import ConfigError, NotTrusted
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.turn.consent import written
 
 HARMLESS = frozenset(
     {
@@ -34,8 +35,7 @@ HARMLESS = frozenset(
         "recovery",
         "turn",
         "session",
-        "tools.enable",  # all are on without a word
-        "tools.approval",  # and may run without a question
+        "tools.enable",  # all are on without a word, and may run without a question
         "tools.answer_seconds",
         *(
             f"server.{name}"
@@ -116,13 +116,21 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
             return "lets web pages use the server" if settings.server.origins else ""
         case "tools.modules":
             return "runs this code, as you" if settings.tools.modules else ""
+        case "tools.approval":
+            return "gives commands the network" if _allows_network(settings) else ""
+        case "tools.network":
+            return "gives commands the network" if settings.tools.network else ""
         case "tools.private_addresses":
             return "lets pages lead to private networks" if settings.tools.private_addresses else ""
         case "tools.sandbox":
-            strength = getattr(settings.tools, "sandbox", "off")
-            return "" if strength in ("auto", "strict") else "runs commands without a sandbox"
+            return "runs commands without a sandbox" if settings.tools.sandbox == "off" else ""
         case _:
             return "changes what is safe"
+
+
+def _allows_network(settings: Settings) -> bool:
+    rules = written(settings.tools.approval)
+    return any(rule.rule == "allow" and rule.tool in ("network", "*") for rule in rules)
 
 
 def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str, str]) -> list[Risk]:

@@ -15,13 +15,17 @@ from support.processes.commands import ENVIRONMENT
 
 from turnbuckle.cli.first_screen import Quieter, browser_command, first_screen, open_browser, reachable
 from turnbuckle.config import load
+from turnbuckle.tools.sandbox.port import Holds
 
 ADDRESS = "http://127.0.0.1:8765"
+LANDLOCK = Holds("landlock")
+"""The longest words."""
 
 
 def _screen(folder: Path, text: str = "", *, needs_key: bool = False) -> str:
     (folder / "turnbuckle.toml").write_text(text)
-    return "\n".join(first_screen(ADDRESS, load(folder=folder, environment={}), needs_key=needs_key))
+    loaded = load(folder=folder, environment={})
+    return "\n".join(first_screen(ADDRESS, loaded, needs_key=needs_key, sandbox=LANDLOCK.words))
 
 
 @pytest.mark.requirement("H1")
@@ -32,6 +36,8 @@ def test_with_the_rehearsal_model_it_says_so_and_names_something_to_watch(tmp_pa
     assert f"{ADDRESS}/?try=stall" in told
     assert "needs no key and no network" in told
     assert "turnbuckle init" in told
+    assert "Sandbox  landlock: commands see" in told
+    assert "can be ended" in told
     assert max(map(len, told.splitlines())) <= 80
 
 

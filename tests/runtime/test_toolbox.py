@@ -99,7 +99,7 @@ def test_a_call_that_may_start_runs_to_its_outcome(tmp_path: Path) -> None:
 def test_the_turn_learns_what_the_tools_promise() -> None:
     facts = facts_of(Dispatcher(Registry(BUILT_IN)))
     assert facts["write_file"] == ToolFacts("idempotent", "content", subject="path")
-    assert facts["shell"] == ToolFacts("write", subject="command", is_command=True)
+    assert facts["shell"] == ToolFacts("write", subject="command", is_command=True, widens="network")
     assert facts["read_file"] == ToolFacts("read", subject="path")
 
 

@@ -10,22 +10,25 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from textwrap import wrap
 from urllib.parse import urlsplit
 
 from turnbuckle.config import Loaded, rehearses, route_name
 from turnbuckle.settings import RouteSettings
 
+_WIDTH = 69  # what is left of a narrow terminal
 _TEXT_BROWSERS = frozenset({"w3m", "lynx", "links", "links2", "elinks", "www-browser", "browsh"})
 
 
-def first_screen(address: str, loaded: Loaded, *, needs_key: bool) -> list[str]:
-    """The lines behind the one with the address."""
+def first_screen(address: str, loaded: Loaded, *, needs_key: bool, sandbox: str) -> list[str]:
+    """The lines behind the one with the address. `sandbox` says where commands run."""
     near = reachable(address)
     routes = loaded.settings.routes
     rows = [
         ("Console", f"{near}/"),
         ("API", f"{near}/v1   any OpenAI client; the model is `agent`"),
         *_model(routes),
+        *(("" if place else "Sandbox", line) for place, line in enumerate(wrap(sandbox, _WIDTH))),
     ]
     if needs_key:
         rows.insert(1, ("", "It asks for a key: `turnbuckle keys create NAME` makes one."))

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from turnbuckle.app import sandbox_of
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK
@@ -112,7 +113,8 @@ def _announce(loaded: Loaded, open_page: bool, address: str) -> None:
         logging.getLogger("turnbuckle.server").addFilter(Quieter())
     address, _, token = address.partition(TOKEN)
     needs_key = bool(token or loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
-    echo(*first_screen(address, loaded, needs_key=needs_key))
+    sandbox = sandbox_of(loaded).holds.words
+    echo(*first_screen(address, loaded, needs_key=needs_key, sandbox=sandbox))
     if open_page:
         open_browser(f"{address}{TOKEN}{token}" if token else address)
 

@@ -78,6 +78,7 @@ def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:
             tuple(sorted(tool.guarded)),
             subject=tool.subject,
             is_command=tool.is_command,
+            widens=tool.widens,
             asks=tool.asks,
         )
         for name, tool in found.items()

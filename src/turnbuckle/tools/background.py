@@ -31,7 +31,9 @@ from msgspec.structs import replace
 
 from turnbuckle.tools.identity import identity_of
 from turnbuckle.tools.keeper import ENDED, LOG, RUNNING, store
-from turnbuckle.tools.process import GRACE, PATIENCE
+from turnbuckle.tools.process import GRACE, PATIENCE, open_plan, plan_word
+from turnbuckle.tools.sandbox.plan import SandboxPlan
+from turnbuckle.tools.sandbox.scratch import forget_scratch
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
@@ -80,6 +82,7 @@ class _End(Struct, frozen=True):
     at: float
     killed: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
+    limit: str = ""
 
 
 class BackgroundProcess(Struct, frozen=True):
@@ -98,6 +101,8 @@ class BackgroundProcess(Struct, frozen=True):
     output_bytes: int = 0
     killed: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
+    limit: str = ""
+    """The bound that it broke, for which it was ended."""
 
     @property
     def is_alive(self) -> bool:
@@ -165,9 +170,10 @@ class Processes:
         where: int,
         folder: str,
         environment: Mapping[str, str],
+        plan: SandboxPlan | None = None,
     ) -> BackgroundProcess:
-        """Start a command in the open folder `where`. The same `key` never starts a second one. Raises
-        ToolError."""
+        """Start a command in the open folder `where`, in a sandbox if there is a plan for one. The same `key`
+        never starts a second one. Raises ToolError."""
         name = name_of(session, key)
         home = self._home / name
         if (there := self._process(home)) is not None:
@@ -184,7 +190,7 @@ class Processes:
         try:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             store(str(home / RECORD), msgspec.json.encode(record))
-            await in_thread(lambda: _launch(home, argv, where, environment, self._cap))
+            await in_thread(lambda: _launch(home, argv, where, environment, self._cap, plan))
         except OSError as error:
             shutil.rmtree(home, ignore_errors=True)
             raise ToolError(f"the command could not be started: {error}") from error
@@ -214,6 +220,7 @@ class Processes:
         await asyncio.gather(*(self.stop(one.id) for one in found if one.is_alive))
         for one in found:
             shutil.rmtree(self._home / one.id, ignore_errors=True)
+        forget_scratch(self._home.parent, session)
 
     # Telling
 
@@ -261,7 +268,7 @@ class Processes:
         if end is not None:
             state: ProcessState = "stopped" if end.stopped else "ended"
             shown = replace(shown, state=state, exit_code=end.status, ended_at=end.at)
-            return replace(shown, killed=end.killed, survivors=end.survivors)
+            return replace(shown, killed=end.killed, survivors=end.survivors, limit=end.limit)
         if alive:
             return replace(shown, state="running")
         starting = kept is None and identity_of(record.starter) == record.starter_identity
@@ -292,41 +299,37 @@ def lost_note(lost: Sequence[BackgroundProcess]) -> str:
     )
 
 
-def _launch(home: Path, argv: Sequence[str], where: int, environment: Mapping[str, str], cap: int) -> None:
+def _launch(
+    home: Path,
+    argv: Sequence[str],
+    where: int,
+    environment: Mapping[str, str],
+    cap: int,
+    plan: SandboxPlan | None,
+) -> None:
     """Start the keeper, and wait until it says that the command runs. Raises OSError."""
-    ready, report = os.pipe()
-    launch = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-c",
-        _KEEPER,
-        str(_ROOT),
-        str(home),
-        str(report),
-        str(where),
-        str(GRACE),
-    ]
-    try:
-        starting = subprocess.Popen(
-            [*launch, str(cap), *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(report, where),
-            env=dict(environment),
-            start_new_session=True,
-        )
-        os.close(report)
-        report = -1
+    with contextlib.ExitStack() as mine:
+        ready, report = os.pipe()
+        mine.callback(os.close, ready)
+        with contextlib.ExitStack() as theirs:
+            theirs.callback(os.close, report)
+            planned = open_plan(plan, theirs)
+            launch = [sys.executable, "-I", "-S", "-c", _KEEPER, str(_ROOT), str(home), str(report)]
+            launch += [str(where), str(GRACE), str(cap), plan_word(planned)]
+            try:
+                starting = subprocess.Popen(
+                    [*launch, *argv],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(report, where, *planned),
+                    env=dict(environment),
+                    start_new_session=True,
+                )
+            except ValueError as error:
+                raise OSError(str(error)) from error
         starting.wait()
         said = os.read(ready, 4096)  # ends when it is said, or when nobody is left who could say it
-    except ValueError as error:
-        raise OSError(str(error)) from error
-    finally:
-        os.close(ready)
-        if report >= 0:
-            os.close(report)
     if not said:
         raise OSError("its keeper ended at once")
 

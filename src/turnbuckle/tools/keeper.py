@@ -18,8 +18,9 @@ import signal
 import sys
 import time
 
-from turnbuckle.tools.guard import IGNORED, LOOK, SETTLE, Guard, adopt_orphans
+from turnbuckle.tools.guard import IGNORED, SETTLE, Guard, adopt_orphans, plan_from
 from turnbuckle.tools.identity import identity_of
+from turnbuckle.tools.sandbox.plan import SandboxPlan
 
 RUNNING = "running.json"
 ENDED = "ended.json"
@@ -31,8 +32,10 @@ LAST_READS = 64
 class Keeper(Guard):
     """One command, in one folder."""
 
-    def __init__(self, folder: str, report: int, grace: float, cap: int) -> None:
-        super().__init__(os.getppid(), report, grace)
+    def __init__(
+        self, folder: str, report: int, grace: float, cap: int, plan: SandboxPlan | None = None
+    ) -> None:
+        super().__init__(os.getppid(), report, grace, plan)
         self.folder = folder
         self.cap = cap
         self.stopped = False
@@ -59,7 +62,7 @@ class Keeper(Guard):
         for _ in range(LAST_READS):  # what is in the pipe; whoever still writes is not listened to for ever
             if not select.select([output], [], [], 0)[0] or not self._read(output):
                 break
-        end = {"status": self.status, "stopped": self.stopped, "at": time.time()}
+        end = {"status": self.status, "stopped": self.stopped, "at": time.time(), "limit": self.limit}
         names = {"killed": list(self.killed.values()), "survivors": list(self._alive().values())}
         self._store(ENDED, {**end, **names})
 
@@ -82,13 +85,8 @@ class Keeper(Guard):
     def _listen(self, output: int) -> None:
         """Until the command has ended, or somebody wants it to."""
         heard = [output]
-        while True:
-            self._reap()
-            if self.status is not None or self.stopped:
-                return
-            ready, _, _ = select.select([*heard, self.wake], [], [], LOOK)
-            if self.wake in ready:
-                os.read(self.wake, 512)
+        while not self._is_over() and not self.stopped:
+            ready = self._wait_for(*heard)
             if output in ready and not self._read(output):
                 heard.clear()
 
@@ -147,11 +145,11 @@ def store(path: str, data: bytes) -> None:
 
 def main() -> None:
     """Arguments: the folder to keep, the pipe to report on, the open folder to run in, the grace time, the
-    cap of a log, and the command."""
-    folder, report, where, grace, cap = sys.argv[1:6]
+    cap of a log, the open plan, and the command."""
+    folder, report, where, grace, cap, plan = sys.argv[1:7]
     if os.fork():
         os._exit(0)  # the server waits for this one; the other has no master any more
     os.set_inheritable(int(report), False)
     os.fchdir(int(where))
     os.close(int(where))
-    Keeper(folder, int(report), float(grace), int(cap)).keep(sys.argv[6:])
+    Keeper(folder, int(report), float(grace), int(cap), plan_from(plan)).keep(sys.argv[7:])

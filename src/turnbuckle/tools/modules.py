@@ -13,6 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -26,10 +27,12 @@ _NAMED = "turnbuckle_own_tools"
 _HOW = "make one with `@tool(effect=…)` from turnbuckle, at the top level"
 
 
-def registry_of(families: Iterable[str], modules: Sequence[str] = (), own: Sequence[Tool] = ()) -> Registry:
+def registry_of(
+    families: Iterable[str], modules: Sequence[str] = (), own: Sequence[Tool] = (), *, told: str = ""
+) -> Registry:
     """All tools of a program: the built-in families, then those of modules, then those that were handed in.
-    Raises ConfigError."""
-    built_in = [tool for family in families for tool in FAMILIES[family]]
+    `told` is what the model must know of the place where commands run. Raises ConfigError."""
+    built_in = [_told(tool, told) for family in families for tool in FAMILIES[family]]
     sources = [("tools", own)] if own else []
     found: dict[str, tuple[Tool, str]] = {tool.name: (tool, "the built-in tools") for tool in built_in}
     for entry, tools in (*((entry, tools_in(entry)) for entry in modules), *sources):
@@ -39,6 +42,10 @@ def registry_of(families: Iterable[str], modules: Sequence[str] = (), own: Seque
         return Registry(tool for tool, _ in found.values())
     except ValueError as error:
         raise ConfigError(f"own tools: {error}") from None
+
+
+def _told(tool: Tool, words: str) -> Tool:
+    return replace(tool, description=f"{tool.description} {words}") if words and tool.is_command else tool
 
 
 def tools_in(entry: str) -> tuple[Tool, ...]:

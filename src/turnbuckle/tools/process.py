@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.tools.sandbox.plan import SandboxPlan
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
@@ -30,7 +31,8 @@ PATIENCE = 2.0
 READ = 64 * 1024
 LAST_READS = 64
 
-_GUARD = Path(__file__).with_name("guard.py")
+_ROOT = Path(__file__).parents[2]
+_GUARD = "import sys; sys.path.insert(0, sys.argv.pop(1)); from turnbuckle.tools.guard import main; main()"
 
 
 class GuardReport(Struct, frozen=True):
@@ -40,17 +42,20 @@ class GuardReport(Struct, frozen=True):
     why: str = ""
     killed: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
+    limit: str = ""
     pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command ended. `stopped` if we wanted it to; `code` is None if it was not seen to end."""
+    """How a command ended. `stopped` if we wanted it to; `code` is None if it was not seen to end. `limit` is
+    the bound that it broke."""
 
     code: int | None
     stopped: bool
     killed: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
+    limit: str = ""
 
 
 async def run_command(
@@ -60,11 +65,12 @@ async def run_command(
     environment: Mapping[str, str],
     heard: Callable[[bytes], None],
     clock: Clock,
+    plan: SandboxPlan | None = None,
     grace: float = GRACE,
 ) -> CommandEnd:
-    """Run `argv` in an open folder. `heard` gets the output as it comes; its errors and its plain output are
-    one."""
-    running = _Running(argv, folder, environment, heard, grace)
+    """Run `argv` in an open folder, in a sandbox if there is a plan for one. `heard` gets the output as it
+    comes; its errors and its plain output are one."""
+    running = _Running(argv, folder, environment, heard, plan, grace)
     stopped = False
     try:
         try:
@@ -95,6 +101,7 @@ class _Running:
         folder: int,
         environment: Mapping[str, str],
         heard: Callable[[bytes], None],
+        plan: SandboxPlan | None,
         grace: float,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -105,29 +112,22 @@ class _Running:
             control, self._control = _pipe(mine)
             self._output, output = _pipe(mine)
             self._report, report = _pipe(mine)
-            launch = [
-                sys.executable,
-                "-I",
-                "-S",
-                str(_GUARD),
-                str(os.getpid()),
-                str(report),
-                str(folder),
-                str(grace),
-            ]
+            planned = open_plan(plan, mine)
+            launch = [sys.executable, "-I", "-S", "-c", _GUARD, str(_ROOT)]
+            launch += [str(os.getpid()), str(report), str(folder), str(grace), plan_word(planned)]
             try:
                 self._process = subprocess.Popen(
                     [*launch, *argv],
                     stdin=control,
                     stdout=output,
                     stderr=output,
-                    pass_fds=(report, folder),
+                    pass_fds=(report, folder, *planned),
                     env=dict(environment),
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
                 raise ToolError(f"the command could not be started: {error}") from error
-            for end in (control, output, report):
+            for end in (control, output, report, *planned):
                 os.close(end)
             mine.pop_all()
         for end in (self._output, self._report):
@@ -153,7 +153,7 @@ class _Running:
         if not last.why:
             left = f"whatever process group {last.pid} left behind" if last.pid else "the command"
             return CommandEnd(None, stopped, ("the guard of the command",), (left,))
-        return CommandEnd(last.status, stopped, last.killed, last.survivors)
+        return CommandEnd(last.status, stopped, last.killed, last.survivors, last.limit)
 
     def close(self) -> None:
         self.ask_to_stop()
@@ -193,6 +193,23 @@ class _Running:
         if not data:
             self._loop.remove_reader(self._report)
             self.over.set()
+
+
+def open_plan(plan: SandboxPlan | None, owner: contextlib.ExitStack) -> tuple[int, ...]:
+    """The file, which lies nowhere, in which a guard finds its plan; none without a plan. It is closed with
+    its owner."""
+    if plan is None:
+        return ()
+    opened = os.memfd_create("plan")
+    owner.callback(os.close, opened)
+    with os.fdopen(os.dup(opened), "wb") as file:
+        file.write(plan.encode())
+    return (opened,)
+
+
+def plan_word(opened: tuple[int, ...]) -> str:
+    """How a guard is told of its plan."""
+    return str(opened[0]) if opened else "-"
 
 
 def _pipe(owner: contextlib.ExitStack) -> tuple[int, int]:

@@ -23,7 +23,7 @@ _FILES = frozenset(
     ".pythonrc.py .vimrc .exrc .nvimrc .emacs .gdbinit .lldbinit .tmux.conf sitecustomize.py "
     "usercustomize.py".split()
 )
-_ENDINGS = (".code-workspace", ".pth")
+ENDINGS = (".code-workspace", ".pth")
 NAMES = _FOLDERS | _FILES
 """What is protected wherever it stands in the workspace."""
 
@@ -37,17 +37,17 @@ def refuse_change(context: ToolContext, steps: Sequence[str]) -> None:
 
 def _why(context: ToolContext, steps: Sequence[str]) -> str:
     names = [name.casefold() for name in steps]
-    if any(name in NAMES for name in names) or names[-1].endswith(_ENDINGS):
+    if any(name in NAMES for name in names) or names[-1].endswith(ENDINGS):
         return "what stands there decides what is run later"
     root = os.path.realpath(context.workspace)
     path = os.path.join(root, *steps)
-    for kept in (*context.protected, *_interpreter(root)):
+    for kept in (*context.protected, *interpreter_in(root)):
         if Path(path).is_relative_to(kept):
             return "it is a part of this server's own set-up"
     return ""
 
 
-def _interpreter(root: str) -> tuple[str, ...]:
+def interpreter_in(root: str) -> tuple[str, ...]:
     """The packages that this very program is made of, where they lie in the workspace."""
     found = os.path.realpath(sys.prefix)
     return (found,) if found != root and Path(found).is_relative_to(root) else ()

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
+from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
 from turnbuckle.turn.consent import ConsentRule, rule_for
 from turnbuckle.vocab.clock import Clock
@@ -100,6 +101,10 @@ class ToolContext:
     """Real paths that may not be changed, beside those that are protected by their names."""
     secrets: frozenset[str] = frozenset()
     secret_variables: frozenset[str] = frozenset()
+    sandbox: Sandbox = field(default_factory=NoSandbox)
+    """Where commands run."""
+    network: tuple[str, ...] = ()
+    """The families of commands that have the network."""
     output_cap: int = OUTPUT_CAP
     allow_private_addresses: bool = False
     threads: bool = True
@@ -137,7 +142,9 @@ Probe = Callable[[Mapping[str, Any], ToolContext], ProbeAnswer]
 class Tool:
     """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments
     whose defaults must not be assumed after one. `subject` names the argument that consent rules look at, a
-    whole shell command if it `is_command`. A tool that `asks` is a question to a person."""
+    whole shell command if it `is_command`. `widens` names an argument that asks for more than the tool gives
+    by itself: if it is true, rules of that name must allow it, too. A tool that `asks` is a question to a
+    person."""
 
     name: str
     description: str
@@ -151,6 +158,7 @@ class Tool:
     probe: Probe | None = None
     subject: str = ""
     is_command: bool = False
+    widens: str = ""
     asks: bool = False
     function: Callable[..., Any] | None = None
     """What it was made of."""
@@ -181,6 +189,7 @@ def tool(
     name: str = "",
     subject: str = "",
     is_command: bool = False,
+    widens: str = "",
     asks: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
@@ -191,7 +200,7 @@ def tool(
         description = _first_paragraph(function)
         shape = TypedShape(function, ToolContext)
         known = shape.parameters.get("properties", {})
-        for argument in (*guarded, *filter(None, (draftable, subject))):
+        for argument in (*guarded, *filter(None, (draftable, subject, widens))):
             if argument not in known:
                 raise TypeError(f"{function.__name__} has no argument {argument}")
         if draftable and known[draftable].get("type") != "string":
@@ -214,6 +223,7 @@ def tool(
             probe=probe,
             subject=subject,
             is_command=is_command,
+            widens=widens,
             asks=asks,
             function=function,
         )

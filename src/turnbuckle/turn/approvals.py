@@ -2,10 +2,12 @@
 answer to it: any client can see and give it, also after a restart. No answer in time is no consent, and is
 told as what it is."""
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, Command, Record, RunTool
-from turnbuckle.turn.consent import rule_for
+from turnbuckle.turn.consent import Rule, rule_for, stricter
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, ApprovalKind, ToolFinished
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Consent, PendingCall, Turn
@@ -28,7 +30,7 @@ def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Comm
             if policy.attended
             else _no(turn, wanted, "failed", NOBODY_ANSWERS)
         )
-    match rule_for(policy.consent, wanted.name, wanted.arguments, facts.subject, is_command=facts.is_command):
+    match rule_of(policy, wanted.name, wanted.arguments):
         case "allow":
             return wanted
         case "deny":
@@ -37,6 +39,24 @@ def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Comm
             return _no(turn, wanted, "denied", NOBODY_CONSENTS)
         case "ask":
             return _ask(turn, call, wanted, policy, "approval")
+
+
+def rule_of(policy: Policy, name: str, arguments: dict[str, Any]) -> Rule:
+    """What the rules say of a call. What it wants beyond its tool needs the rule of that name, too; without
+    one, a person is asked."""
+    facts = policy.tool(name)
+    rule = rule_for(policy.consent, name, arguments, facts.subject, is_command=facts.is_command)
+    if not facts.widens or arguments.get(facts.widens) is not True:
+        return rule
+    wider = rule_for(
+        policy.consent,
+        facts.widens,
+        arguments,
+        facts.subject,
+        is_command=facts.is_command,
+        otherwise="ask",
+    )
+    return wider if stricter(wider, rule) else rule
 
 
 def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: ApprovalKind) -> AskPerson:

@@ -106,13 +106,14 @@ def rule_for(
     subject: str,
     *,
     is_command: bool = False,
+    otherwise: Rule = "allow",
 ) -> Rule:
-    """What the rules say of this call. Without any rule it may start."""
+    """What the rules say of this call; `otherwise`, if none fits."""
     value = arguments.get(subject)
     found = subject_of(value if isinstance(value, str) else "", subject, is_command=is_command)
     fitting = [rule for rule in rules if rule.fits(name, found)]
     if not fitting:
-        return "allow"
+        return otherwise
 
     def weight(rule: ConsentRule) -> tuple[bool, int, int]:
         return (rule.tool != "*", len(rule.pattern), _STRICTNESS[rule.rule])

@@ -44,7 +44,8 @@ class ToolFacts(Struct, frozen=True):
     """What a tool promises. `draftable` names its long text argument; `guarded` ones whose default is not
     harmless.
 
-    `subject` is the argument that consent rules look at. A tool that `asks` is a question to a person, whose
+    `subject` is the argument that consent rules look at. `widens` names an argument that, if it is true,
+    must be allowed by the rules of that name as well. A tool that `asks` is a question to a person, whose
     answer is its result. A `client` tool is run by whoever asked for the run: its calls are handed over."""
 
     effect: Effect = "write"
@@ -52,6 +53,7 @@ class ToolFacts(Struct, frozen=True):
     guarded: tuple[str, ...] = ()
     subject: str = ""
     is_command: bool = False
+    widens: str = ""
     asks: bool = False
     client: bool = False
     free_text: bool = False

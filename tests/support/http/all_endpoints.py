@@ -5,7 +5,12 @@ from typing import Any
 import msgspec
 
 from turnbuckle.server.api.archives import ArchivesApi, archive_endpoints
-from turnbuckle.server.api.console_page import SettingsView, console_endpoints, settings_endpoints
+from turnbuckle.server.api.console_page import (
+    SandboxView,
+    SettingsView,
+    console_endpoints,
+    settings_endpoints,
+)
 from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
@@ -35,7 +40,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *archive_endpoints(ArchivesApi(_nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
-        *settings_endpoints(SettingsView("1", "", True, (), ())),
+        *settings_endpoints(SettingsView("1", "", True, (), (), SandboxView("none", (), ""))),
         *console_endpoints("index.html", {}),
     )
     return with_document(rows, "1")

@@ -144,6 +144,8 @@ async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator
             except InUse as error:
                 remote = await _beside(loaded, wish, error)
             else:
+                if attended:
+                    echo(f"sandbox: {opened.sandbox.words}", err=True)
                 local = LocalBackend(opened)
                 stack.push_async_callback(local.leave)
                 yield local

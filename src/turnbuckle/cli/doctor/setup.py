@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from turnbuckle import __version__
-from turnbuckle.app import consent_of, session_rules
+from turnbuckle.app import consent_of, sandbox_of, session_rules
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, resolve
 from turnbuckle.call.transport import proxy_for
@@ -167,6 +167,25 @@ def check_rules(settings: Settings, *, load_modules: bool = True) -> Iterator[Fi
         except ConfigError as error:
             words = str(error).removeprefix(f"{about}: ")
             yield Finding("wrong", about, words, "Mend that setting; nothing starts until then.")
+
+
+def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
+    """Where commands run, and what holds there."""
+    try:
+        holds = sandbox_of(loaded).holds
+    except ConfigError as error:
+        yield Finding("wrong", "sandbox", str(error), "Mend that setting; nothing starts until then.")
+        return
+    fix = "See `docs/security.md`, the sandbox." if holds.missing else ""
+    if (
+        not holds.is_there
+        and loaded.settings.tools.sandbox == "auto"
+        and "shell" in loaded.settings.tools.enable
+    ):
+        fix = (
+            'On Linux: apt install bubblewrap. Or put a person in front of it: tools.approval, shell = "ask".'
+        )
+    yield Finding("note" if holds.missing else "ok", "sandbox", holds.words, fix)
 
 
 def check_secrets(loaded: Loaded) -> Iterator[Finding]:

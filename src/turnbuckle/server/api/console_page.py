@@ -46,6 +46,14 @@ class SettingView(Struct, frozen=True):
     source: str
 
 
+class SandboxView(Struct, frozen=True):
+    """Where commands run, what is not held there, and both in words."""
+
+    mechanism: Literal["bubblewrap", "landlock", "none"]
+    missing: tuple[str, ...]
+    words: str
+
+
 class SettingsView(Struct, frozen=True):
     """All settings in effect, secrets left out. `rehearsal`: a script answers, no model."""
 
@@ -54,6 +62,7 @@ class SettingsView(Struct, frozen=True):
     rehearsal: bool
     models: tuple[str, ...]
     values: tuple[SettingView, ...]
+    sandbox: SandboxView
     object: Literal["settings"] = "settings"
 
 

@@ -77,6 +77,8 @@ def _line(process: BackgroundProcess) -> str:
     command = " ".join(process.command.split())
     shown = command if len(command) <= _LINE else f"{command[: _LINE - 1]}…"
     match process.state:
+        case "ended" if process.limit:
+            how = f"was ended: {process.limit}"
         case "ended":
             how = f"ended with exit code {process.exit_code}"
         case "stopped":
