@@ -26,6 +26,10 @@ stored with the items of the append or not at all; the title is found too, as it
 streams that have every word that was asked for, anywhere; case and accents do not matter, and the last word
 may be the beginning of one.
 
+Pages. A list and a search are read page by page, and a page costs what it shows, however much is stored. The
+place of a row in a list is a value of the row itself, so rows that come and go move no other. What is found
+by words is a picture of the moment in which the first page was asked for: what is noted later is not in it.
+
 Errors. What a caller must expect while using a sound program correctly is raised as one of these:
 
     JournalError
@@ -47,7 +51,7 @@ Errors. What a caller must expect while using a sound program correctly is raise
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -110,6 +114,7 @@ class IndexUpdate(Struct, frozen=True, omit_defaults=True):
     title: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    mark: str | UnsetType = UNSET
     words: str | UnsetType = UNSET
     forgotten: bool = False
 
@@ -139,24 +144,50 @@ class StreamRow(Struct, frozen=True):
     updated: float
     epoch: int
     holder: str
+    mark: str = ""
 
     @property
     def place(self) -> tuple[float, str]:
-        """Where this row stands in a list: hand it to `streams` to get the rows after it."""
+        """Where this row stands in a list of what was last touched: `streams` gives the rows after it."""
         return (self.updated, self.name)
+
+    @property
+    def born(self) -> tuple[float, str]:
+        """The same in a list in the order of creation, either way round."""
+        return (self.created, self.name)
+
+
+class SearchPlace(Struct, frozen=True, array_like=True):
+    """Where a page of a search ended. `newest` is the last that had been noted when the first page was asked
+    for."""
+
+    below: int
+    newest: int
 
 
 class SearchHit(Struct, frozen=True):
-    """A stream that was searched for, and a line of plain text around a place where one of the words
-    stands."""
+    """A stream that was searched for, and a line of plain text around the place where the leading word was
+    last noted. `place` is where this hit stands: the page behind it begins there."""
 
     row: StreamRow
     snippet: str
+    place: SearchPlace
+
+
+class SearchPage(Struct, frozen=True):
+    """What was found. With `next` there is more to look through, even if nothing was found so far."""
+
+    hits: list[SearchHit]
+    next: SearchPlace | None = None
+
+
+StreamOrder = Literal["touched", "newest", "oldest"]
+"""Last updated first; or by creation, the newest or the oldest first."""
 
 
 class StreamQuery(Struct, frozen=True):
     """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is
-    gone."""
+    gone. `order` counts for lists alone."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
@@ -164,6 +195,7 @@ class StreamQuery(Struct, frozen=True):
     user: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     orphaned: bool = False
+    order: StreamOrder = "touched"
 
     def fields(self) -> list[tuple[str, str]]:
         """What a stream's row must hold."""
@@ -310,16 +342,25 @@ class Reader(Protocol):
     async def streams(
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
-        """A page of the index, last updated first, behind the place of the last row of the page before."""
+        """A page of the index, behind the last row of the page before: its `place`, or its `born` in an order
+        of creation."""
         ...
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
-        """The streams that have all these words, the one of which a word was noted last before the others.
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
+        """The streams that have all these words, those first in which the leading one was noted last. The
+        longest word leads, but one that may be the beginning of another only if there is no whole one.
 
         Any text may be searched for: it has no signs with a meaning. Words that stand joined by signs, as in
         `foo_bar`, are found joined. Without any letter or number in it nothing is found.
+
+        One page looks at a bounded number of places. If that is not enough it holds fewer hits than were
+        asked for, or none, and `next` leads on.
         """
         ...
 

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
@@ -38,7 +39,8 @@ from turnbuckle.journal.port import (
     Item,
     JournalError,
     Merge,
-    SearchHit,
+    SearchPage,
+    SearchPlace,
     StorageError,
     StreamQuery,
     StreamRow,
@@ -160,13 +162,17 @@ class SqliteJournal(LiveClaims):
         return found[:limit]
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
         self._check_open()
-        found = await self._search.find(words, wanted, limit)
+        page = await self._search.find(words, wanted, limit, after)
         if wanted.orphaned:
-            found = [each for each in found if self._is_orphaned(each.row)][: max(limit, 1)]
-        return found
+            return replace(page, hits=[hit for hit in page.hits if self._is_orphaned(hit.row)])
+        return page
 
     def _exists(self, stream: str) -> bool:
         if stream in self._live:

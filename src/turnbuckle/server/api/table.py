@@ -31,7 +31,7 @@ from turnbuckle.server.faces.responses.shapes import ITEMS, RESPONSE, RESPONSE_B
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
-from turnbuckle.server.http.pages import AFTER, LIMIT, Page
+from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, Page
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 
 _ON_DISCONNECT = Parameter(
@@ -239,7 +239,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             "Runs, last touched first",
             tag,
             RunLine,
-            (status, session, AFTER),
+            (status, session, AFTER, ORDER),
         ),
         _plain("GET", one, api.get, "getRun", "A run as it stands", tag, RunView),
         _plain("DELETE", one, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
@@ -296,7 +296,12 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     one, tag = "/v1/sessions/{session}", "sessions"
     made = {201: (Given("The session.", SessionView, headers=("location",)),)}
     words = Parameter("q", "Only sessions in which these words stand.")
-    index = Parameter("after", "The index of the last message that was seen.", schema=_NUMBER)
+    seen = Parameter("after", "The id of the last message that was seen, or the `next` of a page.")
+    oldest = Parameter(
+        "order",
+        "`asc`: the oldest come first. `desc`: the newest do, so the first page is the end of a session.",
+        schema={"type": "string", "enum": ["asc", "desc"], "default": "asc"},
+    )
     return (
         Endpoint(
             "POST",
@@ -311,7 +316,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "Sessions, newest first",
             tag,
             SessionView,
-            (words, AFTER),
+            (words, AFTER, ORDER),
         ),
         _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
         Endpoint(
@@ -341,10 +346,10 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             f"{one}/messages",
             api.messages,
             "listMessages",
-            "What was said, in order",
+            "What was said, from either end",
             tag,
             MessageView,
-            (index,),
+            (seen, oldest),
         ),
         Endpoint(
             "POST",
