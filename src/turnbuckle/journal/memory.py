@@ -34,12 +34,12 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
     Trouble,
-    TroubleBook,
     check_distinct,
     check_size,
     merge_fault,
     next_seq,
 )
+from turnbuckle.journal.trouble import TroubleBook
 from turnbuckle.journal.words import kept, kept_words, leading, questions, snippet
 
 

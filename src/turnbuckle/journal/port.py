@@ -49,7 +49,7 @@ Errors. What a caller must expect while using a sound program correctly is raise
         └── InUse            another process writes to this journal
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, Protocol
 
@@ -464,28 +464,6 @@ def check_size(items: Sequence[bytes]) -> None:
     largest = max(map(len, items), default=0)
     if largest > MAX_ITEM:
         raise TooLarge(largest)
-
-
-class TroubleBook:
-    """Keeps what the last works of a store have shown. `wall` gives the time."""
-
-    def __init__(self, wall: Callable[[], float]) -> None:
-        self._wall = wall
-        self._failing: Trouble | None = None
-        self._damage: Trouble | None = None
-
-    def failed(self, error: StorageError) -> None:
-        if isinstance(error, Damaged | FormatUnknown):
-            self._damage = self._damage or Trouble(error.fault, str(error), self._wall())
-        elif self._failing is None or self._failing.fault != error.fault:
-            self._failing = Trouble(error.fault, str(error), self._wall())
-
-    def stored(self) -> None:
-        self._failing = None
-
-    @property
-    def trouble(self) -> Trouble | None:
-        return self._failing or self._damage
 
 
 def check_distinct(

@@ -45,7 +45,6 @@ from turnbuckle.journal.port import (
     StreamQuery,
     StreamRow,
     Trouble,
-    TroubleBook,
     check_distinct,
     check_size,
     merge_fault,
@@ -56,6 +55,7 @@ from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_wr
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
 from turnbuckle.journal.sqlite.looking import look_at
 from turnbuckle.journal.sqlite.search import Search
+from turnbuckle.journal.trouble import TroubleBook
 
 _SWEEP_ROWS = 2000
 _SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
