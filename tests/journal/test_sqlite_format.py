@@ -100,7 +100,7 @@ def test_what_was_taken_back_in_an_older_journal_stays_so(tmp_path):
     async def undo(agent):
         return await agent.sessions.undo("chat"), await agent.sessions.messages("chat")
 
-    undone, told = agent_stage.played(tmp_path, undo, data=kept_copy("v2", tmp_path))
+    undone, told = open_agent.run_scenario(tmp_path, undo, data=kept_copy("v2", tmp_path))
     with sqlite3.connect(tmp_path / DATABASE) as connection:
         connection.execute("UPDATE stream SET mark = ''")
         connection.execute("ALTER TABLE stream DROP COLUMN mark")
@@ -110,7 +110,7 @@ def test_what_was_taken_back_in_an_older_journal_stays_so(tmp_path):
     async def read(agent):
         return await agent.sessions.messages("chat")
 
-    assert agent_stage.played(tmp_path, read, data=tmp_path) == told
+    assert open_agent.run_scenario(tmp_path, read, data=tmp_path) == told
     assert undone
     assert undone not in [one.run for one in told]
 

@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-import agent_stage
 import pytest
+from support.agents import open_agent
 
 from turnbuckle.agent.agent import Agent
 from turnbuckle.errors import InvalidValue
@@ -67,7 +67,7 @@ def test_every_page_of_every_kind_of_session_shows_each_message_once(tmp_path: P
         await agent.run("Say seven.", session="twice")
         await check(agent, "twice", [*shared, "Say five.", "Say six.", "Say seven."])
 
-    agent_stage.played(tmp_path, scene, data=data or tmp_path)
+    open_agent.run_scenario(tmp_path, scene, data=data or tmp_path)
 
 
 @pytest.mark.requirement("E11")
@@ -86,7 +86,7 @@ def test_a_place_stays_good_while_others_speak_and_when_its_run_is_gone(tmp_path
         assert await service.messages(row, place, 4, newest_first=True) == [whole[1], whole[0]]
         assert (await service.messages(row, place, 2, newest_first=False)) == list(whole[4:6])
 
-    agent_stage.played(tmp_path, scene)
+    open_agent.run_scenario(tmp_path, scene)
 
 
 @pytest.mark.requirement("E11", "G7")
@@ -107,7 +107,7 @@ def test_a_place_that_somebody_made_up_leads_to_nothing_of_others(tmp_path: Path
                             page = await service.messages(row, place, 9, newest_first=newest_first)
                         assert "secret" not in str(page)
 
-    agent_stage.played(tmp_path, scene)
+    open_agent.run_scenario(tmp_path, scene)
 
 
 class Counted:
@@ -145,5 +145,5 @@ def test_the_last_page_costs_the_same_however_long_the_session_is(tmp_path: Path
             costs.append(counted.work)
         return costs
 
-    few, many = agent_stage.played(tmp_path, scene)
+    few, many = open_agent.run_scenario(tmp_path, scene)
     assert few == many < 60

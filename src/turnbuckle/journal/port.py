@@ -158,8 +158,7 @@ class StreamRow(Struct, frozen=True):
 
 
 class SearchPlace(Struct, frozen=True, array_like=True):
-    """Where a page of a search ended. `newest` is the last that had been noted when the first page was asked
-    for."""
+    """Where a page of a search ended, and what was the newest when the first page was asked for."""
 
     below: int
     newest: int
@@ -181,8 +180,7 @@ class SearchPage(Struct, frozen=True):
     next: SearchPlace | None = None
 
 
-StreamOrder = Literal["touched", "newest", "oldest"]
-"""Last updated first; or by creation, the newest or the oldest first."""
+StreamOrder = Literal["touched", "newest", "oldest"]  # last updated first; by creation, either way
 
 
 class StreamQuery(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from turnbuckle.journal.port import Damaged, StorageError, Trouble
+from turnbuckle.journal.port import Damaged, FormatUnknown, StorageError, Trouble
 
 
 class TroubleBook:

@@ -99,7 +99,7 @@ class SqliteJournal(LiveClaims):
             writing = open_to_write(folder / DATABASE, connect)
             try:
                 with storage_errors():
-                    _finish_drops(writing)
+                    rows.finish_drops(writing)
                     self._last_key = rows.highest_key(writing)
                 self._reading = open_to_read(folder / DATABASE, connect)
                 with storage_errors():
@@ -475,12 +475,3 @@ def _size_of(note: IndexUpdate | None) -> int:
     """Words are put in order in the index, which at times takes long: never on the loop."""
     changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
     return IN_THREAD if changes else 0
-
-
-def _finish_drops(connection: database.SqlConnection) -> None:
-    """Delete what a process that died left half deleted."""
-    for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
-        with database.transaction(connection):
-            connection.execute("DELETE FROM item WHERE stream = ?", (key,))
-            connection.execute("DELETE FROM word WHERE stream = ?", (key,))
-            connection.execute("DELETE FROM dropped WHERE stream = ?", (key,))

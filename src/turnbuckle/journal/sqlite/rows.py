@@ -24,7 +24,7 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum
-from turnbuckle.journal.sqlite.database import SqlConnection
+from turnbuckle.journal.sqlite.database import SqlConnection, transaction
 from turnbuckle.journal.words import kept, kept_words
 
 ItemRow = tuple[int, int, int, bytes]
@@ -194,3 +194,12 @@ def set_merged(key: int, first: int, item: Item) -> list[Statement]:
 def set_dropped(key: int) -> list[Statement]:
     """From here on the stream does not exist; its items and words are deleted little by little."""
     return [("INSERT INTO dropped(stream) VALUES(?)", (key,)), ("DELETE FROM stream WHERE id = ?", (key,))]
+
+
+def finish_drops(connection: SqlConnection) -> None:
+    """Delete what a process that died left half deleted."""
+    for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
+        with transaction(connection):
+            connection.execute("DELETE FROM item WHERE stream = ?", (key,))
+            connection.execute("DELETE FROM word WHERE stream = ?", (key,))
+            connection.execute("DELETE FROM dropped WHERE stream = ?", (key,))

@@ -81,6 +81,12 @@ _DELETED = {
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _ORDER = Parameter("order", "asc or desc.", schema={"enum": ["asc", "desc"], "default": "desc"})
 _AFTER_ITEM = Parameter("after", "The id of the last item that was seen.")
+_AFTER_MESSAGE = Parameter("after", "The id of the last message that was seen, or the `next` of a page.")
+_EITHER_END = Parameter(
+    "order",
+    "`asc`: the oldest come first. `desc`: the newest do, so the first page is the end of a session.",
+    schema={"type": "string", "enum": ["asc", "desc"], "default": "asc"},
+)
 _ENDS_BADLY = (404, 409, 422, 502, 504)
 
 
@@ -296,12 +302,6 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     one, tag = "/v1/sessions/{session}", "sessions"
     made = {201: (Given("The session.", SessionView, headers=("location",)),)}
     words = Parameter("q", "Only sessions in which these words stand.")
-    seen = Parameter("after", "The id of the last message that was seen, or the `next` of a page.")
-    oldest = Parameter(
-        "order",
-        "`asc`: the oldest come first. `desc`: the newest do, so the first page is the end of a session.",
-        schema={"type": "string", "enum": ["asc", "desc"], "default": "asc"},
-    )
     return (
         Endpoint(
             "POST",
@@ -349,7 +349,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "What was said, from either end",
             tag,
             MessageView,
-            (seen, oldest),
+            (_AFTER_MESSAGE, _EITHER_END),
         ),
         Endpoint(
             "POST",
