@@ -26,9 +26,8 @@ stored with the items of the append or not at all; the title is found too, as it
 streams that have every word that was asked for, anywhere; case and accents do not matter, and the last word
 may be the beginning of one.
 
-Pages. A list and a search are read page by page, and a page costs what it shows, however much is stored. The
-place of a row in a list is a value of the row itself, so rows that come and go move no other. What is found
-by words is a picture of the moment in which the first page was asked for: what is noted later is not in it.
+Pages. A page of a list or a search costs what it shows. Rows that come and go move no other. A search shows
+what was noted before its first page.
 
 Errors. What a caller must expect while using a sound program correctly is raised as one of these:
 
@@ -153,7 +152,7 @@ class StreamRow(Struct, frozen=True):
 
     @property
     def born(self) -> tuple[float, str]:
-        """The same in a list in the order of creation, either way round."""
+        """The same by creation."""
         return (self.created, self.name)
 
 
@@ -184,8 +183,7 @@ StreamOrder = Literal["touched", "newest", "oldest"]  # last updated first; by c
 
 
 class StreamQuery(Struct, frozen=True):
-    """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is
-    gone. `order` counts for lists alone."""
+    """Which streams to list; what is unset matches every one. `orphaned`: claimed by somebody who is gone."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
