@@ -130,7 +130,7 @@ def test_a_table_tells_the_source_of_what_stands_in_it(tmp_path: Path) -> None:
         ("[stall]\ngap = 'soon'\n", "stall.gap: "),
         (
             "[tools]\nenable = ['filez']\n",
-            "tools.enable.0: 'filez' is none of files, shell, web, ask (turnbuckle.toml, line 2)",
+            "tools.enable.0: 'filez' is none of files, shell, web, ask, recall (turnbuckle.toml, line 2)",
         ),
         ("[session]\nbusy = 'wait'\n", "session.busy: 'wait' is none of queue, steer, interrupt, refuse"),
         ("[turn]\nmax_money = 'all'\n", "turn.max_money: a number is wanted, and this is a text"),

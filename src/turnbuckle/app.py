@@ -35,6 +35,7 @@ from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
 from turnbuckle.runtime.price import load, price_of, window_of
+from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
@@ -59,7 +60,7 @@ from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts, TurnLimits
-from turnbuckle.vocab.ids import RouteName, RunId
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 
 REHEARSAL_PACE = 0.003
@@ -159,7 +160,11 @@ class _ToolContexts:
             rows = await self._journal.streams(StreamQuery(kind=RUN, name=run), limit=1)
             return rows[0].parent if rows else ""
 
+        async def past(query: str) -> str:
+            return await recall(self._journal, run, SessionId(await session()), query)
+
         return ToolContext(
+            recall=past,
             workspace=Path(self._settings.workspace),
             data=Path(self._settings.data),
             clock=self._clock,

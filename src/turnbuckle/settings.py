@@ -17,7 +17,7 @@ from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.ids import ProtocolName
 
 RouteProtocol = ProtocolName | Literal["rehearsal"]
-Family = Literal["files", "shell", "web", "ask"]
+Family = Literal["files", "shell", "web", "ask", "recall"]
 Count = Annotated[int, Meta(ge=1)]
 Money = Annotated[float, Meta(gt=0)]
 
@@ -183,6 +183,7 @@ class ToolSettings(Struct, frozen=True):
         "shell",
         "web",
         "ask",
+        "recall",
     )
     approval: Annotated[
         dict[str, Rule],

@@ -37,6 +37,7 @@ def test_the_built_in_tools_are_these_with_these_arguments():
         "stop_process": ["id"],
         "fetch_url": ["url"],
         "ask_user": ["question"],
+        "recall": ["query"],
     }
 
 

@@ -14,8 +14,7 @@ from turnbuckle.journal.port import (
     Item,
     Journal,
     Merge,
-    SearchPage,
-    SearchPlace,
+    SearchHit,
     StreamQuery,
     StreamRow,
     Trouble,
@@ -43,13 +42,9 @@ class WrappedJournal:
         return await self._journal.streams(wanted, after, limit)
 
     async def search(
-        self,
-        words: str,
-        wanted: StreamQuery = EVERY_STREAM,
-        limit: int = SEARCH_LIMIT,
-        after: SearchPlace | None = None,
-    ) -> SearchPage:
-        return await self._journal.search(words, wanted, limit, after)
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
+        return await self._journal.search(words, wanted, limit)
 
     async def append(
         self,

@@ -132,6 +132,7 @@ class Narration:
         self._growing = _NOWHERE  # the same of arguments, and of which card they are
         self._card = 0
         self._refusal = False
+        self._compacts = False  # somebody wants the history to be smaller, and this is the answer
         self._silent = 0  # the attempt that writes a summary, which is nobody's answer
         self._texts_are_messages = False  # another block is another message, as Responses providers have it
         self._thoughts: set[int] = set()  # blocks of reasoning in this attempt; as many as a reply may have
@@ -335,6 +336,7 @@ class Narration:
         match fact:
             case RunStarted():
                 self._run, self._wanted = fact.run, fact.options.route
+                self._compacts = fact.options.compact is not None
                 self._closing.start(fact)
                 fresh = fact.messages[max(len(fact.messages) - fact.fresh, 0) :]
                 out.append(RunBegun(fact.run, fact.session, fresh))
@@ -346,6 +348,8 @@ class Narration:
                 self._decided(fact, out)
             case DraftKept() | DraftGrown() | DraftClosed():
                 self._cards.draft(fact, out)
+            case Compacted() if self._compacts:
+                self._answer(compacted_line(fact).capitalize() + ".", out)
             case CallsHandedOver(_, calls):
                 self._part(out)
                 self._closing.handed = True
@@ -444,7 +448,7 @@ class Narration:
                 return Notice(text, "seam")
             case Decided(decision=decision, notice=text) if text:
                 return Notice(text, "given_up" if isinstance(decision, GiveUp) else "break")
-            case Compacted():
+            case Compacted() if not self._compacts:
                 return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
             case RunLeft(_, why):
                 self._left = True
@@ -457,7 +461,14 @@ class Narration:
             case _:
                 return None
 
+    def _answer(self, text: str, out: list[Told]) -> None:
+        """Words of the runtime itself, where they are what was asked for."""
+        self._said, self._ends = True, 0
+        out.append(Text(text))
+
     def _end(self, fact: RunEnded) -> Iterator[Told]:
+        if self._compacts and not self._said and fact.outcome.kind == "completed":
+            yield Text(f"{fact.outcome.why or 'Nothing was done'}.".capitalize())
         for begun in self._tools.values():
             yield ToolEnded(begun.call, begun.tool, LEFT, True, begun.card)
         self._tools.clear()

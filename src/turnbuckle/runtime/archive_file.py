@@ -261,7 +261,6 @@ class ReadyRun(Struct, frozen=True):
     words: str
     items: int
     chunks: tuple[tuple[bytes, ...], ...]
-    undone: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -279,21 +278,17 @@ class Ready(Struct, frozen=True):
 def made_ready(archive: Archive, session: SessionId, new_run: Callable[[], RunId], now: float) -> Ready:
     """The archive with new names for its runs, and an end for each of them. Raises ImportRefused."""
     names = _Names(new_run)
-    undone = fold(archive.facts).undone
-    runs = tuple(
-        _ready_run(run, _renamed(run, facts, names, session, now), undone) for run, facts in archive.runs
-    )
+    runs = tuple(_ready_run(run, _renamed(run, facts, names, session, now)) for run, facts in archive.runs)
     own = tuple(session_facts.encode(fact) for fact in _own_facts(archive.facts, names, now))
     return Ready(_title(archive.head.title), own, runs)
 
 
-def _ready_run(run: RunHead, facts: tuple[Fact, ...], undone: frozenset[RunId]) -> ReadyRun:
+def _ready_run(run: RunHead, facts: tuple[Fact, ...]) -> ReadyRun:
     started, ended = facts[0], facts[-1]
     assert isinstance(started, RunStarted)
     assert isinstance(ended, RunEnded)
     chunks = tuple(_chunks([run_facts.encode(fact) for fact in facts]))
-    title, status = _title(run.title), ended.outcome.kind
-    return ReadyRun(started.run, title, status, _words(facts), len(facts), chunks, run.run in undone)
+    return ReadyRun(started.run, _title(run.title), ended.outcome.kind, _words(facts), len(facts), chunks)
 
 
 def _title(text: str) -> str:

@@ -23,12 +23,11 @@ from turnbuckle.runtime.lease import hold
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
-from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.session import state as states
-from turnbuckle.session.facts import SessionFact, encode
+from turnbuckle.session.facts import CompactionUndone, SessionFact, encode
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.base import joined, opening_of
-from turnbuckle.turn.facts import RunStarted
+from turnbuckle.turn.facts import SESSION, RunStarted
 from turnbuckle.turn.facts import decode as decode_run
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -194,6 +193,25 @@ class HeldSession:
         fact = decode_run(first[0].data) if first else None
         return fact if isinstance(fact, RunStarted) else None
 
+    async def undo_compaction(self, request: RunId | None = None) -> RunId | None:
+        """Let the next run be told all that the last compaction stands for, once for each request that has an
+        id. None if there is none."""
+        async with self._changing():
+            if request in self.state.undone_for:
+                return self.state.undone_for[request] or None
+            found = await self.told_by()
+            if found or request is not None:
+                undone = CompactionUndone(self._wall(), found, request or RunId(""))
+                await self._append([undone])
+            return found or None
+
+    async def told_by(self) -> RunId:
+        """The run whose compaction the next one will be told by; empty if there is none."""
+        last = self.state.last_run or (SESSION if self.state.inherits else None)
+        if last is None:
+            return RunId("")
+        return await self._runs.conversations.told_by(last, self.session, self.state.untold)
+
     def _refuse_if_told_of(self, run: RunId) -> None:
         """Raises SessionBusy while a run goes on whose history holds this one."""
         going_on = self._under_way.run if self._under_way is not None else self._left
@@ -208,8 +226,3 @@ class HeldSession:
     @property
     def _under_way(self) -> Running | None:
         return self.running if self.running is not None and not self.running.done else None
-
-
-def unfound(run: RunId | None) -> list[tuple[str, IndexUpdate]]:
-    """What was taken back is not found by its words any more, and not shown."""
-    return [] if run is None else [(run, IndexUpdate(mark=UNDONE, forgotten=True))]

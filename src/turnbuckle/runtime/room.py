@@ -49,7 +49,8 @@ class RoomKeeper:
         window = await self._windows.of(route, used)
         rules = policy.compaction
         if rules is None:
-            return RequestSize(used, guessed, window)
+            nothing = NothingToShrink() if turn.options.compact is not None else None
+            return RequestSize(used, guessed, window, nothing)
         room = room_of(window, turn.refused, rules.threshold, ask.cap or route.cap)
         bound = rules_of(route.protocol).reasoning_bound_to_tools
         writer = policy.route(rules.route or route.name)

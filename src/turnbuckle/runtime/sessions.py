@@ -8,6 +8,9 @@ runs.
 
 from contextlib import AbstractAsyncContextManager
 
+import msgspec
+from msgspec import Struct
+
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
 from turnbuckle.runtime.conversation import KIND as KEPT
@@ -19,7 +22,6 @@ from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.runtime.session_log import fold_session, session_facts
-from turnbuckle.runtime.transcript import Transcript
 from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState
@@ -37,9 +39,20 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import unknown
 
 _LEASE = 10.0
+
+
+class SessionMessage(Struct, frozen=True):
+    """One message of a session as people see it."""
+
+    run: RunId
+    at: float
+    message: Message
+    outcome: Outcome | None = None
+    """Of the run, on its last message."""
 
 
 class Sessions:
@@ -47,9 +60,8 @@ class Sessions:
 
     def __init__(self, journal: Journal, runs: Runs) -> None:
         self.journal = journal
-        self._runs = runs
+        self.runs = runs
         self._turns = Turns()
-        self.transcript = Transcript(journal, runs.conversations, runs.policy)
 
     async def create(
         self,
@@ -61,7 +73,7 @@ class Sessions:
     ) -> bool:
         """Make a session. False if there is one with that name already."""
         return await self._create(
-            session, user, title, SessionMade(self._runs.environment.wall(), history, metadata=metadata or {})
+            session, user, title, SessionMade(self.runs.environment.wall(), history, metadata=metadata or {})
         )
 
     async def _create(
@@ -73,7 +85,7 @@ class Sessions:
     async def _store(self, session: SessionId, user: str, title: str, made: SessionMade, parent: str) -> bool:
         if await self.journal.head(session):
             return False
-        claim = await self.journal.claim(session, self._runs.environment.owner, _LEASE)
+        claim = await self.journal.claim(session, self.runs.environment.owner, _LEASE)
         if isinstance(claim, Held):
             return False
         note = IndexUpdate(kind=KIND, title=title, status=OPEN, user=user, words=title)
@@ -98,11 +110,8 @@ class Sessions:
 
     async def runs_of(self, session: SessionId) -> list[StreamRow]:
         """In the order in which they began."""
-        found: list[StreamRow] = []
-        wanted = StreamQuery(kind=RUN, parent=session, order="oldest")
-        while rows := await self.journal.streams(wanted, found[-1].born if found else None):
-            found += rows
-        return found
+        found = await listed(self.journal, StreamQuery(kind=RUN, parent=session))
+        return sorted(found, key=lambda row: (row.created, row.name))
 
     async def running(self, session: SessionId) -> RunId | None:
         """The run that has no end yet, if there is one."""
@@ -111,7 +120,7 @@ class Sessions:
 
     async def history(self, session: SessionId) -> tuple[Message, ...] | None:
         """What the next run is told before its task; None: the usual opening."""
-        return await history_of(self.journal, session, await self.state(session), self._runs)
+        return await history_of(self.journal, session, await self.state(session), self.runs)
 
     async def state(self, session: SessionId) -> SessionState:
         """Where a session stands, as the journal has it."""
@@ -140,8 +149,8 @@ class Sessions:
                 appends=kept.appends, notes=marks, drops=(*names, fork_name(session), session)
             ):
                 raise SessionBusy("a run of this session has only just ended; ask again in a moment")
-        if self._runs.background is not None:
-            await self._runs.background.end_all(session)
+        if self.runs.background is not None:
+            await self.runs.background.end_all(session)
 
     async def _said_in(self, session: SessionId) -> list[RunId]:
         """Every run that a message was to begin, also those that entered another one."""
@@ -164,7 +173,7 @@ class Sessions:
             return await self.journal.change_all(appends=kept.appends, notes=marks, drops=drops)
 
     def _replacing(self, session: SessionId) -> AbstractAsyncContextManager[Replacing]:
-        runs = self._runs
+        runs = self.runs
         return replacing(self.journal, runs.conversations, runs.environment, session)
 
     async def fork(
@@ -181,13 +190,13 @@ class Sessions:
         ran runs again. False if there is a session with the new name already. Raises SessionUnknown."""
         if run is not None and not await self._has(session, run):
             raise SessionUnknown(f"the session {session} has no run {run}")
-        async with self._runs.conversations.sharing.of(session):
+        async with self.runs.conversations.sharing.of(session):
             state = await self.state(session)
             chosen = run or await last_run(self.journal, session, state)
             link = await self._shared(session, state, chosen, at)
             forked_from = {"session": session, "run": chosen, "after": at}
             made = SessionMade(
-                self._runs.environment.wall(), link.own, forked_from, {}, link.base, link.opening
+                self.runs.environment.wall(), link.own, forked_from, {}, link.base, link.opening
             )
             return await self._create(new, user, title, made, session)
 
@@ -198,7 +207,7 @@ class Sessions:
         self, session: SessionId, state: SessionState, run: RunId | None, at: int | None
     ) -> Link:
         """What a fork shares: by reference, but for a part of a run."""
-        conversations = self._runs.conversations
+        conversations = self.runs.conversations
         if run is None:
             if not state.inherits:
                 return Link(session, RunId(""), None, ())
@@ -214,6 +223,41 @@ class Sessions:
         last = await self.journal.read(run, await self.journal.head(run) - 1, 1)
         return bool(last) and isinstance(decode(last[-1].data), RunEnded)
 
+    async def messages(self, session: SessionId) -> list[SessionMessage]:
+        """All that was said, oldest first, without what the runtime told the model. A fork begins with what
+        it shares."""
+        made = await self._made(session)
+        told: list[SessionMessage] = []
+        if made is not None and not made.is_empty:
+            origin = RunId(made.forked_from.get("run") or "")
+            shared = await self.runs.conversations.until(SESSION, session)
+            told = [
+                SessionMessage(origin, made.at, message) for message in shared.messages if _is_shown(message)
+            ]
+        undone = (await self.state(session)).undone
+        for row in await self.runs_of(session):
+            if row.name not in undone:
+                told.extend(await self._told(RunId(row.name)))
+        return told
+
+    async def _told(self, run: RunId) -> list[SessionMessage]:
+        fold, started, after = TurnFold(self.runs.policy), None, 0
+        while items := await self.journal.read(run, after):
+            for item in items:
+                fact = decode(item.data)
+                if isinstance(fact, RunStarted):
+                    started = fact
+                fold.take(fact)
+            after = items[-1].seq
+        if started is None:
+            return []
+        before = len(started.messages) - started.fresh
+        shown = [message for message in fold.turn.messages[before:] if _is_shown(message)]
+        told = [SessionMessage(run, started.at, message) for message in shown]
+        if told and fold.turn.outcome is not None:
+            told[-1] = msgspec.structs.replace(told[-1], outcome=fold.turn.outcome)
+        return told
+
     async def metadata(self, session: SessionId) -> dict[str, str]:
         """The labels that it was made with."""
         made = await self._made(session)
@@ -226,7 +270,7 @@ class Sessions:
 
     async def _part(self, run: RunId, at: int | None) -> Link:
         """What a run had added behind one of its items. Before its first, that is nothing of its own."""
-        fold, after = TurnFold(self._runs.policy), 0
+        fold, after = TurnFold(self.runs.policy), 0
         started: RunStarted | None = None
         while items := await self.journal.read(run, after):
             for item in items:
@@ -250,6 +294,10 @@ class Sessions:
         if started is None:
             raise SessionUnknown(f"there is no run {run}")
         return Link(started.session, started.base, started.opening, _stopped(fold))
+
+
+def _is_shown(message: Message) -> bool:
+    return not message.note and message.role != "system"
 
 
 def _stopped(fold: TurnFold) -> tuple[Message, ...]:

@@ -5,6 +5,7 @@ like any other. It is kept under another kind than runs are, and no model is eve
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import StreamQuery
@@ -15,7 +16,10 @@ from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
-from turnbuckle.session.commands import Command, help_text, status_text, stopped_text
+from turnbuckle.session.commands import Command, help_text, status_text, stopped_text, words_behind
+from turnbuckle.turn.facts import SESSION
+from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
+from turnbuckle.turn.window import told
 from turnbuckle.vocab.ids import SessionId
 
 _LISTED = 10
@@ -26,6 +30,27 @@ class CommandReply(Struct, frozen=True):
 
     text: str = ""
     taken: Accepted | None = None
+
+
+class SessionContext(Struct, frozen=True):
+    """How full the model's window is: `used` tokens of `window`, if that is known. `compacted_by` is the
+    run whose compaction counts; `summary` stands for `messages` messages then."""
+
+    used: int = 0
+    window: int | None = None
+    compacted_by: str = ""
+    messages: int = 0
+    summary: str = ""
+
+
+def context_text(use: SessionContext) -> str:
+    """The same for a person."""
+    lines = [f"The model is told {told(use.used, use.window)}."]
+    if use.messages:
+        lines += [f"This stands for {use.messages:,} earlier messages, which are all kept:", "", use.summary]
+    elif use.compacted_by:
+        lines.append("Old results are left out of that; they are all kept.")
+    return "\n".join(lines)
 
 
 class Commands:
@@ -45,10 +70,12 @@ class Commands:
                 return CommandReply(await self._listed(new.user))
             case _:
                 return await self._manager.with_lane(
-                    session, new.user, lambda worker: self._in(worker, command, said)
+                    session, new.user, lambda worker: self._in(worker, command, new, said)
                 )
 
-    async def _in(self, worker: SessionWorker, command: Command, said: IncomingMessage) -> CommandReply:
+    async def _in(
+        self, worker: SessionWorker, command: Command, new: NewRun, said: IncomingMessage
+    ) -> CommandReply:
         by = worker.user
         match command:
             case "stop":
@@ -61,6 +88,17 @@ class Commands:
                 )
             case "undo":
                 return await self._undone(worker, said)
+            case "compact":
+                return await self._compacted(worker, new, said)
+            case "undo compaction":
+                found = await worker.undo_compaction(said.run)
+                return CommandReply(
+                    "There is no compaction to take back."
+                    if found is None
+                    else "Taken back: the model is told all of it again, as far as it fits."
+                )
+            case "context":
+                return CommandReply(context_text(await self.context(worker)))
             case "retry":
                 return await self._retried(worker, said)
             case _:
@@ -68,9 +106,37 @@ class Commands:
                 if running is not None and running.turn.outcome is not None:
                     running = None  # it has its end, and is only not let go of yet
                 since = "" if running is None else _calls(running.turn.tally.asks)
+                use = await self.context(worker)
+                full = told(use.used, use.window) if use.used else ""
                 return CommandReply(
-                    status_text(worker.state, running.run if running is not None else "", since)
+                    status_text(worker.state, running.run if running is not None else "", since, full)
                 )
+
+    async def context(self, worker: SessionWorker) -> SessionContext:
+        """How full the model's window is for this session, and how its past is told."""
+        runs, session = self._sessions.runs, worker.session
+        route = runs.policy.routes[0]
+        last = worker.state.last_run or (SESSION if worker.state.inherits else None)
+        if last is None:
+            return SessionContext(window=await runs.windows.of(route))
+        by = await worker.told_by()
+        found = await runs.conversations.sent(last, session, by)
+        running = worker.running
+        measure = running.turn.measure if running is not None and running.turn.measure else found.measure
+        used = measure.tokens if measure is not None else found.characters // CHARACTERS_PER_TOKEN
+        made = found.compaction
+        if made is None:
+            return SessionContext(used, await runs.windows.of(route))
+        return SessionContext(used, await runs.windows.of(route), by, made.messages, made.summary)
+
+    async def _compacted(self, worker: SessionWorker, new: NewRun, said: IncomingMessage) -> CommandReply:
+        """A run of its own that does nothing else. It waits for its turn like any message."""
+        options = replace(said.options, compact=words_behind(new.words))
+        asked = replace(said, messages=(), options=options)
+        try:
+            return CommandReply(taken=await worker.say(asked))
+        except SessionBusy as busy:
+            return CommandReply(f"Not now: {busy}.")
 
     async def _undone(self, worker: SessionWorker, said: IncomingMessage) -> CommandReply:
         try:

@@ -20,7 +20,7 @@ from turnbuckle.errors import (
     SessionExists,
     SessionUnknown,
 )
-from turnbuckle.journal.port import Journal, Reader, SearchPlace, StreamOrder, StreamQuery, StreamRow
+from turnbuckle.journal.port import Journal, Reader, StreamQuery, StreamRow
 from turnbuckle.runtime.archive import Imported, Importer, exported
 from turnbuckle.runtime.archive_file import read_archive
 from turnbuckle.runtime.conversation import Conversations
@@ -30,22 +30,22 @@ from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
-from turnbuckle.runtime.sessions import Sessions
-from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
-from turnbuckle.service.commands import Commands
+from turnbuckle.runtime.sessions import SessionMessage, Sessions
+from turnbuckle.service.commands import Commands, SessionContext
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id
 from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.session.state import SessionState
 from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.request import RunOptions
 
 T = TypeVar("T")
-Verb = Literal["stop", "new", "reset", "undo", "retry"]
+Verb = Literal["stop", "new", "reset", "undo", "retry", "compact", "undo_compaction"]
 SessionStatus = Literal["idle", "running", "unfinished", "waiting"]
-Did = Literal["stopped", "begun_anew", "retried", "undone", "nothing"]
+Did = Literal["stopped", "begun_anew", "retried", "undone", "compacting", "compaction_undone", "nothing"]
 LONGEST_TITLE = 200
 LONGEST_WORDS = 500
-_SEARCHES = 8  # of the journal for one page; what stands behind is left to the next
+_SEARCHED = 4  # hits that are looked at for each that is shown: several runs of one session may fit
 _LISTED = 50
 
 
@@ -61,13 +61,6 @@ class SessionLine(Struct, frozen=True):
     status: SessionStatus = "idle"
     owner: str = ""
     snippet: str = ""
-
-
-class FoundSessions(Struct, frozen=True):
-    """A page of a search. With `next` there may be more, even if this page shows none."""
-
-    lines: list[SessionLine]
-    next: SearchPlace | None = None
 
 
 class SessionChange(Struct, frozen=True):
@@ -135,55 +128,27 @@ class SessionReader:
         return (rows[0].user if rows else "") or LOCAL
 
     async def rows(
-        self,
-        owner: Owner,
-        place: tuple[float, str] | None = None,
-        limit: int = _LISTED,
-        order: StreamOrder = "touched",
+        self, owner: Owner, place: tuple[float, str] | None = None, limit: int = _LISTED
     ) -> list[StreamRow]:
-        """A page of sessions."""
-        wanted = StreamQuery(kind=SESSION, user=of(owner), order=order)
-        return await self._reader.streams(wanted, place, limit)
-
-    async def lines(
-        self, owner: Owner, limit: int = _LISTED, place: tuple[float, str] | None = None
-    ) -> list[SessionLine]:
         """A page of sessions, the last touched first."""
-        return [await self.line(row, owner) for row in await self.rows(owner, place, limit)]
+        return await self._reader.streams(StreamQuery(kind=SESSION, user=of(owner)), place, limit)
 
-    async def search(
-        self, words: str, owner: Owner, limit: int = _LISTED, after: SearchPlace | None = None
-    ) -> FoundSessions:
-        """Sessions whose title, or one of whose runs, holds all the words; those first where the leading word
-        was said last. Each is shown once, on whatever page, as it was when the first page was asked for."""
-        words, is_first = words[:LONGEST_WORDS], after is None
+    async def lines(self, owner: Owner, limit: int = _LISTED) -> list[SessionLine]:
+        return [await self.line(row, owner) for row in await self.rows(owner, None, limit)]
+
+    async def search(self, words: str, owner: Owner, limit: int = _LISTED) -> list[SessionLine]:
+        """Sessions whose title, questions or answers hold the words, best first."""
         found: dict[str, SessionLine] = {}
-        for _ in range(_SEARCHES):
-            page = await self._reader.search(words, StreamQuery(user=of(owner)), limit, after)
-            for hit in page.hits:
-                name = hit.row.name if hit.row.kind == SESSION else hit.row.parent
-                if name in found or hit.row.kind not in (SESSION, RUN):
+        for kind in (SESSION, RUN):
+            query = StreamQuery(kind=kind, user=of(owner))
+            for hit in await self._reader.search(words[:LONGEST_WORDS], query, _SEARCHED * limit):
+                name = hit.row.name if kind == SESSION else hit.row.parent
+                if name in found or len(found) >= limit:
                     continue
-                if not is_first and not await self._belongs_here(name, words, hit.place):
-                    continue
-                query = StreamQuery(kind=SESSION, name=name, user=of(owner))
-                for row in await self._reader.streams(query, limit=1):
+                query_row = StreamQuery(kind=SESSION, name=name, user=of(owner))
+                for row in await self._reader.streams(query_row, limit=1):
                     found[name] = await self.line(row, owner, hit.snippet)
-                if len(found) >= limit:
-                    return FoundSessions([*found.values()], hit.place)
-            after = page.next
-            if after is None:
-                break
-        return FoundSessions([*found.values()], after)
-
-    async def _belongs_here(self, session: str, words: str, place: SearchPlace) -> bool:
-        """Whether nothing of the session was found on an earlier page."""
-        begin = SearchPlace(place.newest + 1, place.newest)
-        for query in (StreamQuery(kind=SESSION, name=session), StreamQuery(kind=RUN, parent=session)):
-            hits = (await self._reader.search(words, query, 1, begin)).hits
-            if hits and hits[0].place.below > place.below:
-                return False
-        return True
+        return [*found.values()]
 
     async def line(self, row: StreamRow, owner: Owner, snippet: str = "") -> SessionLine:
         running = await self._running(row)
@@ -206,25 +171,13 @@ class SessionReader:
         """A run without an end is only running while the living process holds it."""
         return bool(self._writer) and run.holder.startswith(self._writer)
 
-    async def runs(self, row: StreamRow) -> list[StreamRow]:
+    async def runs(self, row: StreamRow) -> Iterable[StreamRow]:
         """In the order in which they began."""
         return await self._sessions.runs_of(SessionId(row.name))
 
-    async def latest_runs(self, row: StreamRow, limit: int = _LISTED) -> list[StreamRow]:
-        """Those that began last, newest first."""
-        return await self._reader.streams(StreamQuery(kind=RUN, parent=row.name, order="newest"), None, limit)
-
-    async def messages(
-        self, row: StreamRow, after: MessagePlace | None, limit: int, *, newest_first: bool
-    ) -> list[SessionMessage]:
-        """A page of what was said, behind a message. Raises InvalidValue for a place that there is not."""
-        return await self._sessions.transcript.page(
-            SessionId(row.name), after, limit, newest_first=newest_first
-        )
-
-    async def all_messages(self, row: StreamRow) -> list[SessionMessage]:
+    async def messages(self, row: StreamRow) -> Iterable[SessionMessage]:
         """All that was said, oldest first."""
-        return await self._sessions.transcript.every(SessionId(row.name))
+        return await self._sessions.messages(SessionId(row.name))
 
     async def state(self, row: StreamRow) -> SessionState:
         """Where it stands, as the journal has it."""
@@ -352,13 +305,18 @@ class SessionService(SessionReader):
         answer = await self._commands.perform("status", SessionId(row.name), new, IncomingMessage(()))
         return answer.text
 
+    async def context(self, row: StreamRow) -> SessionContext:
+        """How full the model's window is for a session, and the summary that the model is told."""
+        return await self._in(row, self._commands.context)
+
     # Changing
 
     async def change(
         self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None = None
     ) -> SessionChange:
-        """Stop a session, start it fresh, take its last run back, or say its last message again. The same
-        request under the same key does it once. Raises SessionBusy, and what a key raises."""
+        """Stop a session, start it fresh, take its last run or its last compaction back, say its last message
+        again, or make what its model is told smaller. The same request under the same key does it once.
+        Raises SessionBusy, and what a key raises."""
         match verb:
             case "stop":
                 left = await self._stop_left(row, caller.by)
@@ -376,6 +334,18 @@ class SessionService(SessionReader):
                 return SessionChange("nothing") if run is None else SessionChange("undone", run)
             case "retry":
                 return await self._retry(row, key)
+            case "compact":
+                reserved = await self._stores.reserve(key)
+                said = IncomingMessage(
+                    (), options=RunOptions(compact=""), run=None if reserved is None else reserved.run
+                )
+                taken = await self._in(row, lambda worker: worker.say(said))
+                return SessionChange("compacting", taken.run)
+            case "undo_compaction":
+                reserved = await self._stores.reserve(key)
+                request = None if reserved is None else reserved.run
+                run = await self._in(row, lambda worker: worker.undo_compaction(request))
+                return SessionChange("nothing") if run is None else SessionChange("compaction_undone", run)
 
     async def _stop_left(self, row: StreamRow, by: str) -> RunId | None:
         """A run that nobody drives is taken up in order to be ended, before it can do anything more."""

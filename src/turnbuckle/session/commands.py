@@ -1,5 +1,5 @@
 """What people type to the session itself instead of to the model: one word behind a slash, alone in its
-message.
+message. Only `/compact` takes words behind it.
 
 Anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
 not know.
@@ -10,7 +10,19 @@ from typing import Literal
 from turnbuckle.session.facts import FreshWhy
 from turnbuckle.session.state import SessionState
 
-Command = Literal["stop", "new", "reset", "retry", "undo", "status", "sessions", "help"]
+Command = Literal[
+    "stop",
+    "new",
+    "reset",
+    "retry",
+    "undo",
+    "compact",
+    "context",
+    "undo compaction",
+    "status",
+    "sessions",
+    "help",
+]
 
 HELP: dict[Command, str] = {
     "stop": "end what runs, and what waits behind it; the next message starts fresh",
@@ -18,7 +30,10 @@ HELP: dict[Command, str] = {
     "reset": "the same, where something went wrong",
     "retry": "say the last message again, as if its answer had not been given",
     "undo": "take back the last message and its answer",
-    "status": "what runs and what waits",
+    "compact": "make what the model is told of this conversation smaller; words behind it say what to keep",
+    "context": "how full the model's window is, and the summary that it is told",
+    "undo compaction": "tell the model all of it again",
+    "status": "what runs, what waits, and how full the model's window is",
     "sessions": "list the sessions",
     "help": "this list",
 }
@@ -27,14 +42,21 @@ HELP: dict[Command, str] = {
 def parse(text: str) -> Command | None:
     """The command, if the whole text is one."""
     word = text.strip().lower()
+    if word.startswith("/compact "):
+        return "compact"
     return next((name for name in HELP if word == f"/{name}"), None)
+
+
+def words_behind(text: str) -> str:
+    """What stands behind the word of a command."""
+    return text.strip().partition(" ")[2].strip()
 
 
 def help_text() -> str:
     return "\n".join(f"/{name}: {about}" for name, about in HELP.items())
 
 
-def status_text(state: SessionState, running: str, since: str) -> str:
+def status_text(state: SessionState, running: str, since: str, context: str = "") -> str:
     """Where a session stands, for a person."""
     lines = [f"Running: {running}{f', {since}' if since else ''}." if running else "Nothing runs."]
     if state.waiting:
@@ -42,6 +64,8 @@ def status_text(state: SessionState, running: str, since: str) -> str:
     if state.suspended is not None:
         lines.append(f"The next message starts fresh ({words_for(state.suspended.why)}).")
     lines.append(f"Messages in this conversation: {len(state.runs)}.")
+    if context:
+        lines.append(f"Context: {context}.")
     return " ".join(lines)
 
 

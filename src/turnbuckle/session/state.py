@@ -113,7 +113,8 @@ def apply(state: SessionState, fact: SessionFact) -> SessionState:
             return _without_run(state, fact.run)
         case CompactionUndone():
             done = {**state.undone_for, fact.request: fact.run} if fact.request else state.undone_for
-            return replace(state, untold=state.untold | {fact.run}, undone_for=done)
+            untold = state.untold | {fact.run} if fact.run else state.untold
+            return replace(state, untold=untold, undone_for=done)
     assert_never(fact)
 
 

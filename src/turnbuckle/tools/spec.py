@@ -90,6 +90,8 @@ class ToolContext:
     key: str = ""
     publish: Callable[[str], None] = _unheard
     ask: Callable[[str], Awaitable[str]] | None = None
+    recall: Callable[[str], Awaitable[str]] | None = None
+    """Searches what was said and done before in the conversation of this run."""
     decide: Callable[[RunnableCall], Awaitable[Denied | None]] = _allow
     stop: asyncio.Event | None = None
     stopping: threading.Event = field(default_factory=threading.Event)

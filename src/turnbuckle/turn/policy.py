@@ -150,5 +150,13 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
         limits=limits,
         capped=cap is not None,
         closed=closed,
-        compaction=policy.compaction if options.own_tools else None,
+        compaction=_compaction(policy, options),
     )
+
+
+def _compaction(policy: Policy, options: RunOptions) -> CompactionRules | None:
+    """In a relay nobody makes the history smaller; else whoever asks for it gets it, whatever the
+    settings say."""
+    if not options.own_tools:
+        return None
+    return policy.compaction or (CompactionRules() if options.compact is not None else None)

@@ -33,6 +33,7 @@ MODES = ("queue", "steer", "interrupt", "refuse")
 
 _ABOUT: dict[Word, tuple[str, str]] = {
     **{name: ("", about) for name, about in OF_SESSION.items()},
+    "compact": ("[WORDS]", "make what the model is told smaller; the words say what to keep"),
     "sessions": ("[WORDS]", "list the sessions, or those in which the words stand"),
     "session": ("NAME", "go on in another session, or begin it"),
     "runs": ("", "what was run in this session"),
@@ -83,6 +84,8 @@ def parse(text: str) -> Command | ChatMessage | Wrong:
         near = [] if rest else difflib.get_close_matches(word, list(_ABOUT), 1, 0.7)
         hint = f"there is no /{first}; did you mean /{near[0]}?" if near else ""
         return Wrong(hint) if hint else ChatMessage(text)
+    if word == "undo" and rest.lower() == "compaction":
+        return ChatMessage(text)  # the session itself knows this
     if word in _TAKES_NOTHING and rest:
         return ChatMessage(text)
     return _checked(word, rest)

@@ -278,6 +278,8 @@ class ChatController:
                 await self._tell(f"reasoning is {'shown' if self._reasoning else 'not shown'}")
             case Command("session", name):
                 await self.switch(name)
+            case Command("compact" | "context" as word, rest):
+                await self._send(f"/{word} {rest}".rstrip(), None)  # the session itself knows these
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
                 done = await self._place.change(self.session, verb)
                 if verb in ("stop", "new", "reset"):

@@ -18,8 +18,7 @@ from turnbuckle.journal.port import (
     Gone,
     Item,
     JournalError,
-    SearchPage,
-    SearchPlace,
+    SearchHit,
     StreamQuery,
     StreamRow,
 )
@@ -80,16 +79,12 @@ class SqliteReader:
             return rows.list_streams(self._reading, wanted, after, limit)
 
     async def search(
-        self,
-        words: str,
-        wanted: StreamQuery = EVERY_STREAM,
-        limit: int = SEARCH_LIMIT,
-        after: SearchPlace | None = None,
-    ) -> SearchPage:
+        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
+    ) -> list[SearchHit]:
         self._check_open()
         if wanted.orphaned and has_writer(self._folder):
-            return SearchPage([])
-        return await self._search.find(words, wanted, limit, after)
+            return []
+        return (await self._search.find(words, wanted, limit))[: max(limit, 1)]
 
     @property
     def has_writer(self) -> bool:

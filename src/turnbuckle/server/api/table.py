@@ -31,7 +31,8 @@ from turnbuckle.server.faces.responses.shapes import ITEMS, RESPONSE, RESPONSE_B
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
-from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, Page
+from turnbuckle.server.http.pages import AFTER, LIMIT, Page
+from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 
 _ON_DISCONNECT = Parameter(
@@ -81,12 +82,6 @@ _DELETED = {
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _ORDER = Parameter("order", "asc or desc.", schema={"enum": ["asc", "desc"], "default": "desc"})
 _AFTER_ITEM = Parameter("after", "The id of the last item that was seen.")
-_AFTER_MESSAGE = Parameter("after", "The id of the last message that was seen, or the `next` of a page.")
-_EITHER_END = Parameter(
-    "order",
-    "`asc`: the oldest come first. `desc`: the newest do, so the first page is the end of a session.",
-    schema={"type": "string", "enum": ["asc", "desc"], "default": "asc"},
-)
 _ENDS_BADLY = (404, 409, 422, 502, 504)
 
 
@@ -245,7 +240,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             "Runs, last touched first",
             tag,
             RunLine,
-            (status, session, AFTER, ORDER),
+            (status, session, AFTER),
         ),
         _plain("GET", one, api.get, "getRun", "A run as it stands", tag, RunView),
         _plain("DELETE", one, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
@@ -302,6 +297,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     one, tag = "/v1/sessions/{session}", "sessions"
     made = {201: (Given("The session.", SessionView, headers=("location",)),)}
     words = Parameter("q", "Only sessions in which these words stand.")
+    index = Parameter("after", "The index of the last message that was seen.", schema=_NUMBER)
     return (
         Endpoint(
             "POST",
@@ -316,7 +312,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "Sessions, newest first",
             tag,
             SessionView,
-            (words, AFTER, ORDER),
+            (words, AFTER),
         ),
         _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
         Endpoint(
@@ -346,10 +342,10 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             f"{one}/messages",
             api.messages,
             "listMessages",
-            "What was said, from either end",
+            "What was said, in order",
             tag,
             MessageView,
-            (_AFTER_MESSAGE, _EITHER_END),
+            (index,),
         ),
         Endpoint(
             "POST",
@@ -367,6 +363,9 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             ),
         ),
     )
+
+
+_CONTEXT = "How full the model's window is"
 
 
 def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
@@ -422,6 +421,9 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
         change("retry", api.retry, "retrySession", "Say the last message again", (_KEY,)),
         change("undo", api.undo, "undoSession", "Take back the last message and its answer", (_KEY,)),
+        change("compact", api.compact, "compactSession", "Make what its model is told smaller", (_KEY,)),
+        change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (_KEY,)),
+        _plain("GET", f"{one}/context", api.context, "getContext", _CONTEXT, tag, SessionContext),
     )
 
 

@@ -4,6 +4,7 @@ from turnbuckle.tools.builtin.ask import ask_user
 from turnbuckle.tools.builtin.edit import edit_file
 from turnbuckle.tools.builtin.files import append_file, list_files, read_file, write_file
 from turnbuckle.tools.builtin.processes import read_process, stop_process
+from turnbuckle.tools.builtin.recall import recall
 from turnbuckle.tools.builtin.search import search_files
 from turnbuckle.tools.builtin.shell import shell
 from turnbuckle.tools.builtin.web import fetch_url
@@ -14,6 +15,7 @@ FAMILIES: dict[str, tuple[Tool, ...]] = {
     "shell": (shell, read_process, stop_process),
     "web": (fetch_url,),
     "ask": (ask_user,),
+    "recall": (recall,),
 }
 """By the names that the configuration uses."""
 
