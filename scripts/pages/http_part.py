@@ -22,6 +22,7 @@ RUN_EVENTS = "RunStreamEvent"
 BODIES = {
     "createChatCompletion": '{"model": "agent", "messages": [{"role": "user", "content": "list files"}]}',
     "createResponse": '{"model": "agent", "input": "list files"}',
+    "compactResponse": '{"model": "agent", "input": "list files"}',
     "createConversation": "{}",
     "createRun": '{"input": "write hello.txt with 300 lines and cut"}',
     "answerApproval": '{"decision": "allow"}',

@@ -311,6 +311,10 @@ class RunService:
             for item in items:
                 yield item.seq, decode(item.data)
 
+    async def said(self, run: RunId, session: SessionId) -> tuple[Message, ...]:
+        """All that was said up to the end of a run."""
+        return (await self._runs.conversations.until(run, session)).messages
+
     async def fold(self, run: RunId) -> RunFold:
         """All that is stored of a run, folded."""
         fold = RunFold(self._runs.policy, self._runs.rules.price)

@@ -188,8 +188,13 @@ def note(text: str, gathered: Gathered, count: int, *, recall: bool, why: str = 
 def request_messages(turn: Turn, folding: Folding) -> tuple[Message, ...]:
     """What a model is asked for a summary: the oldest part told as one text that fits."""
     first = next((i for i, one in enumerate(turn.messages) if one.role != "system"), 0)
-    told = transcript(turn.messages[first : folding.upto], folding.room)
-    keep = _KEEP.format(keep=folding.keep) if folding.keep.strip() else ""
+    return summary_request(turn.messages[first : folding.upto], folding.room, folding.keep)
+
+
+def summary_request(messages: tuple[Message, ...], room: int, keep: str = "") -> tuple[Message, ...]:
+    """The same of any messages, in so many tokens."""
+    told = transcript(messages, room)
+    keep = _KEEP.format(keep=keep) if keep.strip() else ""
     return (
         Message("system", (TextPart(_SYSTEM),)),
         Message("user", (TextPart(_ASK.format(keep=keep, told=told)),)),

@@ -26,8 +26,16 @@ from turnbuckle.server.api.sessions import (
 )
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.chat.shapes import CHAT_BODY, CHAT_STREAM, COMPLETION
+from turnbuckle.server.faces.responses.compact import CompactApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
-from turnbuckle.server.faces.responses.shapes import ITEMS, RESPONSE, RESPONSE_BODY, RESPONSE_STREAM
+from turnbuckle.server.faces.responses.shapes import (
+    COMPACT_BODY,
+    COMPACTION,
+    ITEMS,
+    RESPONSE,
+    RESPONSE_BODY,
+    RESPONSE_STREAM,
+)
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
@@ -154,6 +162,15 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         (LIMIT, _AFTER_ITEM, _ORDER),
         answers={200: (Given("The items.", ITEMS),)},
     )
+    compacted = Operation(
+        "compactResponse",
+        "A conversation made smaller: what to send in its place",
+        tag,
+        (_KEY,),
+        COMPACT_BODY,
+        answers={200: (Given("What stands for it.", COMPACTION, headers=_ANSWER_HEADERS),)},
+        problems=_ENDS_BADLY,
+    )
     socket = Operation(
         "connectResponses",
         "Responses over a WebSocket",
@@ -164,6 +181,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
     return (
         Endpoint("POST", "/v1/responses", api.create, created),
         Endpoint("GET", "/v1/responses", api.upgrade, socket),
+        Endpoint("POST", "/v1/responses/compact", CompactApi(api).create, compacted),
         Endpoint("GET", one, api.get, fetched),
         Endpoint("DELETE", one, api.delete, deleted),
         Endpoint("POST", f"{one}/cancel", api.cancel, cancelled),

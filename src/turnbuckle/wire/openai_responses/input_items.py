@@ -37,6 +37,7 @@ from turnbuckle.vocab.messages import (
 from turnbuckle.wire.fields import Fields, Refused, Room
 from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.media import document, picture
+from turnbuckle.wire.openai_responses.compaction import note_of, opened
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.openai_responses.item_fields import (
     INPUT_FILE,
@@ -147,6 +148,10 @@ class _Conversation:
             self._keep(item)
         elif kind == "mcp_call" and item.raw("server_label") == OWN_LABEL:
             self._ran(item)
+        elif kind == "compaction" and (summary := opened(item.text("encrypted_content") or "")) is not None:
+            self.end_turn()
+            self.made.append(Message("user", (TextPart(note_of(summary)),), note=True))
+            self._keep(item)
         elif kind in UNSUPPORTED:
             what = f"is {kind}, which is not supported: {UNSUPPORTED[kind]}."
             raise item.refused("type", what, "unsupported_value")

@@ -55,19 +55,19 @@ class ResponsesApi:
     def __init__(self, runs: RunService, streamer: RunStreamer, *, strict: bool = False) -> None:
         """`strict`: what cannot be passed on is refused for everybody."""
         self._strict = strict
-        self._runs = runs
+        self.runs = runs
         self._streamer = streamer
 
     def new_response(self) -> str:
         """An id that no response has."""
-        return response_id(RunId(self._runs.new_id()))
+        return response_id(RunId(self.runs.new_id()))
 
     async def create(self, exchange: Exchange, local: frozenset[str] = frozenset()) -> Answer | Streaming:
         """`local`: responses that were not stored and can be gone on from all the same, since this connection
         made them."""
         body = await exchange.body()
         stored = await self._stored(body, exchange.caller.owner)
-        asked = read_response(body, stem=self._runs.new_id(), stored=stored)
+        asked = read_response(body, stem=self.runs.new_id(), stored=stored)
         if isinstance(asked, Failure):
             raise refused(asked)
         begun, passed = await self._begin(exchange, asked, local)
@@ -96,7 +96,7 @@ class ResponsesApi:
     async def _begin(
         self, exchange: Exchange, asked: ResponsesAsked, local: frozenset[str]
     ) -> tuple[RunHandle, PassedOn]:
-        chosen = self._runs.catalog.choose(asked.model)
+        chosen = self.runs.catalog.choose(asked.model)
         if chosen.own_tools and _is_small_job(asked) and not _session_named(exchange, asked):
             chosen = replace(chosen, own_tools=False)
         options = replace(
@@ -129,28 +129,28 @@ class ResponsesApi:
             input=tuple(asked.input_items),
         )
         told = asked.messages[: len(asked.messages) - len(asked.fresh)]
-        first = (*(self._runs.opening if options.own_tools else ()), *told)
+        first = (*(self.runs.opening if options.own_tools else ()), *told)
         busy, key = busy_of(exchange), await request_key(exchange)
         if named := _session_named(exchange, asked):
             session = session_id(
                 owner, named, param="conversation" if asked.conversation else "X-Turnbuckle-Session"
             )
-            fresh = await self._runs.client_calls.answers(asked.fresh, owner)
+            fresh = await self.runs.client_calls.answers(asked.fresh, owner)
             new = NewRun(fresh, session, None, owner, options, origin)
-            return await self._runs.begin(new, first=first, anew=True, busy=busy, key=key)
+            return await self.runs.begin(new, first=first, anew=True, busy=busy, key=key)
         if asked.previous_response_id:
-            session, earlier, turn = await self._earlier(asked.previous_response_id, owner, local)
+            session, earlier, turn = await self.earlier(asked.previous_response_id, owner, local)
             _refuse_strange_results(asked.fresh, turn.messages)
-            fresh = await self._runs.client_calls.answers(asked.fresh, owner)
+            fresh = await self.runs.client_calls.answers(asked.fresh, owner)
             new = NewRun(fresh, session, first, owner, options, origin, base=earlier, opening=len(first))
-            return await self._runs.begin(new, key=key)
-        fresh = await self._runs.client_calls.restored(asked.fresh, owner)
-        return await self._runs.begin(NewRun(fresh, None, first, owner, options, origin), key=key)
+            return await self.runs.begin(new, key=key)
+        fresh = await self.runs.client_calls.restored(asked.fresh, owner)
+        return await self.runs.begin(NewRun(fresh, None, first, owner, options, origin), key=key)
 
-    async def _earlier(
+    async def earlier(
         self, previous: str, owner: str, local: frozenset[str]
     ) -> tuple[SessionId, RunId, Turn]:
-        """The session of an earlier response, the run to go on from, and what it came to."""
+        """The session of an earlier response, the run to go on from, and what it came to. Raises Problem."""
         try:
             earlier = await self._found(previous, owner, local)
             if earlier.told:
@@ -162,7 +162,7 @@ class ResponsesApi:
                 param="previous_response_id",
                 code="previous_response_not_found",
             ) from None
-        turn = (await self._runs.fold(earlier.run)).turn
+        turn = (await self.runs.fold(earlier.run)).turn
         if turn.outcome is None:
             message = f"the response {previous} is still under way; wait for its end"
             raise Problem(
@@ -234,14 +234,14 @@ class ResponsesApi:
         found = await self._named(exchange)
         await self._stop(found, exchange)
         try:
-            await self._runs.delete(found.run, exchange.caller.owner)
+            await self.runs.delete(found.run, exchange.caller.owner)
         except RunActive:
             message = "the response is still being stopped; try again"
             raise Problem(409, message, code="response_active") from None
         return json_answer({"id": exchange.params["response"], "object": "response", "deleted": True})
 
     async def _stop(self, found: RunHandle, exchange: Exchange) -> None:
-        await self._runs.end(found.run, exchange.caller.owner, exchange.caller.by)
+        await self.runs.end(found.run, exchange.caller.owner, exchange.caller.by)
 
     # Reading
 
@@ -252,7 +252,7 @@ class ResponsesApi:
         """Raises Problem, also for one that was not to be kept and has ended."""
         run = run_of_response(response)
         try:
-            found = await self._runs.find(run or "", owner)
+            found = await self.runs.find(run or "", owner)
         except RunUnknown:
             raise unknown("response", response) from None
         if message := message_of_response(response):
@@ -268,7 +268,7 @@ class ResponsesApi:
     async def _steered(self, found: RunHandle, message: str) -> RunHandle | None:
         """The answer to what was said into a run, from where it begins. None if the run was never told
         that."""
-        async for items in self._runs.stored(found.run):
+        async for items in self.runs.stored(found.run):
             for item in items:
                 fact = decode(item.data) if b'"user_spoke"' in item.data[:24] else None
                 if isinstance(fact, UserSpoke) and fact.id == message:
@@ -285,7 +285,7 @@ class ResponsesApi:
         """All that is stored of it, folded."""
         dialect = dialect_for(found)
         dialect.open()
-        async for items in self._runs.stored(found.run, found.after):
+        async for items in self.runs.stored(found.run, found.after):
             dialect.take(items)
         return dialect
 

@@ -26,6 +26,19 @@ RESPONSE_BODY = Shape(
     SHAPES,
 )
 
+COMPACT_BODY = Shape(
+    "CompactBody",
+    thing(
+        "model",
+        "A conversation, as a request for a response has it.",
+        model=TEXT,
+        input={"anyOf": [TEXT, {"type": "array", "items": {"type": "object"}}, {"type": "null"}]},
+        instructions=MAYBE_TEXT,
+        previous_response_id=MAYBE_TEXT,
+        prompt_cache_key=MAYBE_TEXT,
+    ),
+)
+
 # What is given
 
 _USAGE = Shape(
@@ -172,4 +185,18 @@ ITEMS = Shape(
         last_id=MAYBE_TEXT,
         has_more={"type": "boolean"},
     ),
+)
+
+COMPACTION = Shape(
+    "CompactedConversation",
+    thing(
+        "id object created_at output usage",
+        "Messages that stay as they were, and one item that stands for the rest.",
+        id=TEXT,
+        object=kind_of("response.compaction"),
+        created_at=WHOLE,
+        output=listed({"type": "object"}),
+        usage=_USAGE.ref,
+    ),
+    (_USAGE,),
 )

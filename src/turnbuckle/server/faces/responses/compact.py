@@ -1,0 +1,115 @@
+"""`POST /v1/responses/compact`: a conversation made smaller, on a client's own wish.
+
+The client gets back what to send in the place of it: the user's and the system's own messages as they were,
+and one item that stands for all the rest. The summary is a run of its own, with no tools, on the route of the
+model that was named: it is healed, counted and kept as any other, and what goes wrong is told as anywhere.
+"""
+
+import time
+from typing import Any
+
+import msgspec
+
+from turnbuckle.server.faces.responses.handler import ResponsesApi
+from turnbuckle.server.http.exchange import Answer, Exchange, Problem, RequestHead, json_answer
+from turnbuckle.server.http.problems import refused
+from turnbuckle.service.catalog import AGENT
+from turnbuckle.turn.summary import summary_request
+from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.messages import Message, text_of
+from turnbuckle.wire.openai_responses.compaction import compaction_item
+from turnbuckle.wire.openai_responses.parse_request import ResponsesAsked, read_response
+
+ROOM = 24_000
+"""Tokens of the conversation that a model is told for its summary: what is longer is shortened in its middle,
+so that it fits a window of 32,000."""
+KEPT_CHARACTERS = 40_000
+"""Of the user's own messages, the newest first. The summary tells of the others."""
+
+
+class CompactApi:
+    """The handler."""
+
+    def __init__(self, responses: ResponsesApi) -> None:
+        self._runs = responses.runs
+        self._responses = responses
+
+    async def create(self, exchange: Exchange) -> Answer:
+        asked = await self._asked(exchange)
+        messages = asked.messages
+        if asked.previous_response_id:
+            session, run, _ = await self._responses.earlier(
+                asked.previous_response_id, exchange.caller.owner, frozenset()
+            )
+            messages = (*await self._runs.said(run, session), *messages)
+        if not messages:
+            raise Problem(
+                400, "there is nothing to compact: give input or previous_response_id", param="input"
+            )
+        made = await self._summary(exchange, asked.model, messages)
+        response = msgspec.json.decode(made.body)
+        if made.status != 200 or response.get("status") != "completed":
+            return made if made.status != 200 else _unfinished(response)
+        items = _kept_items(asked.input_items)
+        name = str(response["id"])
+        items.append(compaction_item(f"cmp_{name.removeprefix('resp_')}", _text(response)))
+        compacted = {
+            "id": name,
+            "object": "response.compaction",
+            "created_at": int(time.time()),
+            "output": items,
+            "usage": response["usage"],
+        }
+        return json_answer(compacted, headers=made.headers)
+
+    async def _asked(self, exchange: Exchange) -> ResponsesAsked:
+        """The request, read as one for a response. Raises Problem."""
+        body = await exchange.body()
+        asked = read_response(body, stem=self._runs.new_id())
+        if isinstance(asked, Failure):
+            raise refused(asked)
+        return asked
+
+    async def _summary(self, exchange: Exchange, model: str, messages: tuple[Message, ...]) -> Answer:
+        chosen = self._runs.catalog.choose(model)
+        route = self._runs.catalog.names[1] if chosen.own_tools else chosen.name  # a summary runs no tools
+        system, ask = (text_of(message.parts) for message in summary_request(messages, ROOM))
+        body = {"model": route or AGENT, "instructions": system, "input": ask, "store": False}
+        head = RequestHead("POST", exchange.path, b"", _headers(exchange), exchange.request_id)
+
+        async def read() -> bytes:
+            return msgspec.json.encode(body)
+
+        inner = Exchange(head, params={}, caller=exchange.caller, line=exchange.line, read=read)
+        answer = await self._responses.create(inner)
+        if not isinstance(answer, Answer):
+            raise TypeError("a plain request was answered by a stream")
+        return answer
+
+
+def _headers(exchange: Exchange) -> dict[str, str]:
+    return {name: value for name, value in exchange.headers.items() if not name.startswith("x-turnbuckle-")}
+
+
+def _kept_items(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the client's own side said, the newest as far as it fits."""
+    kept: list[dict[str, Any]] = []
+    room = KEPT_CHARACTERS
+    for item in reversed(items):
+        if item.get("type") != "message" or item.get("role") not in ("user", "system", "developer"):
+            continue
+        room -= len(msgspec.json.encode(item))
+        if room < 0:
+            break
+        kept.append(item)
+    return kept[::-1]
+
+
+def _text(response: dict[str, Any]) -> str:
+    parts = [part for item in response["output"] for part in item.get("content") or ()]
+    return "".join(part.get("text", "") for part in parts)
+
+
+def _unfinished(response: dict[str, Any]) -> Answer:
+    why = (response.get("error") or {}).get("message") or "the summary was not finished"
+    raise Problem(502, f"the conversation could not be compacted: {why}", code="compaction_failed")

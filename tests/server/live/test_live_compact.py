@@ -1,0 +1,101 @@
+"""A client's own wish to make its conversation smaller: what it gets stands for the conversation."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from support.server.live_server import LiveServer, run_scenario
+
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem, Status
+from turnbuckle.wire.openai_responses.compaction import LONGEST, MARK, opened, sealed
+
+INPUT = [
+    {"type": "message", "role": "user", "content": "We launch on Tuesday and tell support first."},
+    {"type": "message", "role": "assistant", "content": "Understood: Tuesday, support first."},
+]
+
+
+def model(request: LabRequest) -> Iterable[ScriptItem]:
+    """Writes notes if it is asked for them, else says what it was told."""
+    told = str(request.body["messages"])
+    if "Write the notes now" in told:
+        return (Say("Task: launch. Decisions: Tuesday."), Finish())
+    return (Say("I know of it" if "Decisions: Tuesday" in told else "I know nothing"), Finish())
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3", "I5")
+def test_the_compacted_output_is_the_input_of_a_new_chain(tmp_path: Path):
+    async def scenario(server: LiveServer):
+        made = await server.post(
+            "/v1/responses/compact", {"model": "lab", "input": INPUT, "prompt_cache_key": "k"}
+        )
+        more = [*made.json["output"], {"type": "message", "role": "user", "content": "Go on."}]
+        after = await server.post("/v1/responses", {"model": "lab", "input": more})
+        listed = await server.get(f"/v1/responses/{after.json['id']}/input_items?order=asc")
+        return made.json, after.json, listed.json["data"], [request.body for request in server.lab.requests]
+
+    made, after, listed, requests = run_scenario(scenario, tmp_path, model)
+    assert made["object"] == "response.compaction"
+    assert [item["type"] for item in made["output"]] == ["message", "compaction"]
+    assert made["output"][0]["content"] == [{"type": "input_text", "text": INPUT[0]["content"]}]
+    assert opened(made["output"][1]["encrypted_content"]) == "Task: launch. Decisions: Tuesday."
+    assert made["usage"]["total_tokens"] > 0
+    assert after["output"][0]["content"][0]["text"] == "I know of it"
+    assert [item["type"] for item in listed] == ["message", "compaction", "message"]
+    assert "tools" not in requests[0]
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3")
+def test_a_stored_conversation_is_compacted_by_its_last_response(tmp_path: Path):
+    async def scenario(server: LiveServer):
+        first = (await server.post("/v1/responses", {"model": "lab", "input": "Tuesday it is"})).json["id"]
+        made = await server.post("/v1/responses/compact", {"model": "agent", "previous_response_id": first})
+        return made.json, str(server.lab.requests[-1].body["messages"])
+
+    made, told = run_scenario(scenario, tmp_path, model)
+    assert [item["type"] for item in made["output"]] == ["compaction"]
+    assert "Tuesday it is" in told
+    assert "I know nothing" in told
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3")
+@pytest.mark.parametrize(
+    "body, status, code",
+    [
+        ({"input": INPUT}, 400, "missing_required_parameter"),
+        ({"model": "lab"}, 400, "missing_required_parameter"),
+        ({"model": "nobody", "input": INPUT}, 404, "model_not_found"),
+        ({"model": "lab", "previous_response_id": "resp_no"}, 404, "previous_response_not_found"),
+    ],
+)
+def test_what_cannot_be_compacted_is_told(body, status: int, code: str | None, tmp_path: Path):
+    async def scenario(server: LiveServer):
+        return await server.post("/v1/responses/compact", body)
+
+    reply = run_scenario(scenario, tmp_path, model)
+    assert (reply.status, reply.json["error"]["code"]) == (status, code)
+
+
+@pytest.mark.realtime
+def test_a_provider_that_fails_is_told_and_nothing_is_taken_for_a_summary(tmp_path: Path):
+    def broken(request: LabRequest) -> Iterable[ScriptItem]:
+        return (Status(400, '{"error": {"message": "no", "type": "invalid_request_error"}}'),)
+
+    async def scenario(server: LiveServer):
+        return await server.post("/v1/responses/compact", {"model": "lab", "input": INPUT})
+
+    reply = run_scenario(scenario, tmp_path, broken)
+    assert reply.status >= 400
+    assert reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("text", ["", "tb1.%%%", "tb1.\ud800", "gAAAAprovider", MARK + "A" * LONGEST])
+def test_what_is_not_ours_or_damaged_is_not_opened(text: str):
+    assert opened(text) is None
+
+
+def test_a_summary_comes_back_as_it_was():
+    assert opened(sealed("Ünï → 🎉")) == "Ünï → 🎉"
