@@ -177,6 +177,7 @@ def look_around(visit, things):
                 headers={"x-turnbuckle-events": events},
             )
     visit("POST", "/v1/chat/completions", {"model": "lab", **EVERYTHING})
+    visit("POST", "/v1/responses/compact", {"model": "agent", "input": f"list {ANN}"})
     for stream in (True, False):
         task = [{"role": "user", "content": f"brought {ANN}"}]
         visit(
