@@ -1,12 +1,14 @@
 """Pages and servers that want to hold everybody up, or to be asked for what is not public."""
 
 import asyncio
+import socket
 import string
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import yarl
 from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.builtin import web as fetching
 from turnbuckle.tools.builtin.page_worker import CHARSETS, decoded, text_of_html
+from turnbuckle.tools.spec import ToolError
 from turnbuckle.vocab.tooling import ToolOutcome
 
 HOSTILE = {
@@ -170,3 +173,126 @@ def test_the_usual_names_of_charsets_are_known():
         ("ISO-8859-15", "10 €"),
     ]:
         assert decoded(text.encode(name), name) == text, name
+
+
+@pytest.mark.requirement("R8")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://127.0.0.1:{port}/inner",
+        "http://2130706433:{port}/inner",
+        "http://[::ffff:127.0.0.1]:{port}/inner",
+        "http://x@127.0.0.1:{port}/inner",
+        "//127.0.0.1:{port}/inner",
+        "/inner",
+    ],
+)
+def test_every_hop_is_judged_and_nothing_inner_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+):
+    """The first hop is taken for public, as a real one would be; whatever it leads to is not."""
+    heard: list[str] = []
+    judged = fetching.is_public
+
+    async def main() -> ToolOutcome:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode())
+            monkeypatch.setattr(fetching, "is_public", judged)
+            place = target.format(port=port)
+            writer.write(f"HTTP/1.1 302 Found\r\nLocation: {place}\r\nContent-Length: 0\r\n\r\n".encode())
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            monkeypatch.setattr(fetching, "is_public", lambda _: True)
+            return await Toolbox(tmp_path).run("fetch_url", url=f"http://127.0.0.1:{port}/first")
+
+    outcome = asyncio.run(main())
+    assert (outcome.status, "private address" in outcome.text, heard) == ("failed", True, ["/first"])
+
+
+@pytest.mark.requirement("R8")
+def test_a_name_that_means_another_machine_the_second_time_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """DNS rebinding: public for the judge, and then this machine. There is no second look-up, and no way in."""
+    asked: list[str] = []
+
+    async def resolve(self: object, host: str, port: int = 0, family: int = 0) -> list[dict[str, object]]:
+        asked.append(host)
+        address = "93.184.216.34" if len(asked) == 1 else "127.0.0.1"
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET,
+                "proto": 0,
+                "flags": 0,
+            }
+        ]
+
+    monkeypatch.setattr(fetching.ThreadedResolver, "resolve", resolve)
+
+    async def main() -> None:
+        connector = fetching._PublicConnector(False)
+        try:
+            places = await connector._resolve_host("rebound.example", 80)
+            assert [place["host"] for place in places] == ["93.184.216.34"]
+            with pytest.raises(ToolError, match="private"):
+                await connector._resolve_host("rebound.example", 80)
+        finally:
+            await connector.close()
+
+    asyncio.run(main())
+    assert asked == ["rebound.example"] * 2
+
+
+@pytest.mark.requirement("R8")
+def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It stands inside, and would fetch whatever it is told."""
+    heard: list[bytes] = []
+
+    async def main() -> ToolOutcome:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readline())
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+                monkeypatch.setenv(name, proxy)
+            for name in ("NO_PROXY", "no_proxy"):
+                monkeypatch.delenv(name, raising=False)
+            return await Toolbox(tmp_path).run("fetch_url", url="http://nowhere.invalid/")
+
+    assert (asyncio.run(main()).status, heard) == ("failed", [])
+
+
+@pytest.mark.requirement("R8")
+@settings(max_examples=200)
+@given(
+    st.from_regex(r"(?:https?|HTTP|file|)://?[\w.:@%\[\]#?/\\-]{0,30}", fullmatch=True) | st.text(max_size=30)
+)
+def test_any_address_is_judged_without_falling_over(address: str):
+    try:
+        fetching._judge(yarl.URL(address), False)
+    except (ToolError, ValueError):
+        return
+
+
+@pytest.mark.requirement("R8")
+@given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="10.0.0.0/8"), st.integers(0, 5))
+def test_no_spelling_of_a_private_address_passes(address: object, form: int):
+    number = int(address)  # type: ignore[call-overload]
+    parts = [number >> 24, number >> 16 & 255, number >> 8 & 255, number & 255]
+    host = [
+        str(number),
+        hex(number),
+        f"0{number:o}",
+        ".".join(f"0{part:o}" for part in parts),
+        ".".join(map(hex, parts)),
+        f"{parts[0]}.{number & 0xFFFFFF}",
+    ][form]
+    with pytest.raises(ToolError, match="private"):
+        fetching._judge(yarl.URL(f"http://{host}/"), False)

@@ -34,6 +34,14 @@ ERROR_SHOWN = 2000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HEADERS = {"User-Agent": "turnbuckle", "Accept": "text/html, text/*, application/json, */*;q=0.5"}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_PUBLIC6 = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that was ever given to the public: whatever wraps an address elsewhere is none of it."""
+_NOT_PUBLIC = tuple(
+    ipaddress.ip_network(network)
+    # protocols and clouds' own doors (192.0.0.192), Azure's (168.63.129.16), relays, documentation
+    for network in ("192.0.0.0/24", "168.63.129.16/32", "192.88.99.0/24", "2001::/23", "3fff::/20")
+)
+"""What older versions of Python take for public, or everybody but us does."""
 _DIGITS = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)(?:\.(?:0[xX][0-9a-fA-F]*|[0-9]+)){0,3}")
 """An address in any of the spellings that systems read: `127.1`, `0x7f000001`, `017700000001`."""
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([^\s\"';]+)", re.IGNORECASE)
@@ -68,7 +76,10 @@ def is_public(address: Address) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
-    return address.is_global and not address.is_multicast
+        if address not in _PUBLIC6:
+            return False
+    special = any(address.version == network.version and address in network for network in _NOT_PUBLIC)
+    return address.is_global and not address.is_multicast and not special
 
 
 class PublicResolver(AbstractResolver):
@@ -147,12 +158,13 @@ def _judge(url: yarl.URL, allow_private: bool) -> None:
         raise ToolError(f"{url} is no http or https address")
     if allow_private:
         return
-    try:
-        address = _address(url.host)
-    except ValueError:
-        return  # a name: the resolver judges what it stands for
-    if not is_public(address):
-        raise ToolError(f"{url.host} is a private address, which is not allowed")
+    for host in (url.host, url.raw_host or ""):  # as it is written, and as it is asked for
+        try:
+            address = _address(host)
+        except ValueError:
+            continue  # a name: the resolver judges what it stands for
+        if not is_public(address):
+            raise ToolError(f"{host} is a private address, which is not allowed")
 
 
 def _address(host: str) -> Address:
