@@ -1,11 +1,15 @@
 """Secrets are taken out, in every spelling, and ordinary words stay."""
 
+import base64
 import json
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnbuckle.vocab.redaction import (
+    Redaction,
     Redactor,
     secrets_in,
     secrets_in_headers,
@@ -93,3 +97,55 @@ def test_variables_and_headers_are_secret_by_their_names():
     assert secrets_in(environment) == {"one", "two", "three"}
     headers = {"authorization": "Bearer one", "x-api-key": "two", "anthropic-version": "2023-06-01"}
     assert secrets_in_headers(headers) == {"one", "two"}
+
+
+LONG_KEY = "sk-proj-" + "".join(chr(65 + number * 7 % 26) + str(number) for number in range(40))
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("before", range(0, 80, 7))
+@pytest.mark.parametrize("way", ["base64", "xxd"])
+def test_a_secret_is_found_where_a_tool_has_broken_the_line(before: int, way: str):
+    """`base64 file` and `xxd -p file` break their lines after 76 and 60 characters."""
+    raw = b"x" * before + LONG_KEY.encode() + b" and more of the file" * 3
+    whole, width = (base64.b64encode(raw).decode(), 76) if way == "base64" else (raw.hex(), 60)
+    wrapped = "\n".join(whole[at : at + width] for at in range(0, len(whole), width))
+    redactor = Redactor([LONG_KEY])
+    for shown in (redactor.text(wrapped), *(in_pieces(redactor, wrapped, size) for size in (1, 7, 76, 77))):
+        flat = shown.replace("\n", "")
+        spelled = whole[(before * 4 // 3 if way == "base64" else before * 2) + 4 :][:40]
+        assert spelled not in flat
+        assert "[secret]" in shown
+
+
+def in_pieces(redactor: Redactor, text: str, size: int) -> str:
+    stream = Redaction(redactor)
+    return "".join([*(stream.add(text[at : at + size]) for at in range(0, len(text), size)), stream.close()])
+
+
+@pytest.mark.requirement("R3")
+def test_a_secret_that_begins_another_one_does_not_let_the_rest_of_it_through():
+    short, long = "password-one", "password-one-and-two"
+    redactor = Redactor([short, long])
+    for size in range(1, 25):
+        assert in_pieces(redactor, f"it is {long}!", size) == "it is [secret]!"
+        assert in_pieces(redactor, f"it is {short}!", size) == "it is [secret]!"
+        assert "password" not in in_pieces(redactor, f"it is {long[:-3]}", size)
+
+
+@pytest.mark.requirement("R3")
+@given(st.text("ab\nx", max_size=60), st.integers(1, 9))
+def test_a_text_in_pieces_shows_no_more_than_a_text_in_one(text: str, size: int):
+    secrets = ["abababab", "aabbaabbaabb", "xababababx"]
+    redactor = Redactor(secrets)
+    shown = in_pieces(redactor, text, size)
+    assert not [one for one in secrets if one in shown.replace("\n", "").replace("[secret]", "!")]
+    assert shown.replace("[secret]", "") in text or "[secret]" in shown
+
+
+@pytest.mark.requirement("R3")
+def test_lines_that_hold_no_secret_are_shown_at_once():
+    stream = Redaction(Redactor([LONG_KEY]))
+    assert stream.add("first line\n") == "first line\n"
+    assert stream.add("with the signs sk\n") == "with the signs "  # a line may be broken there
+    assert stream.add("second\n") == "sk\nsecond\n"

@@ -151,8 +151,19 @@ class Redactor:
         return _without(data[start:end], inside)
 
     def begun_in(self, data: bytes) -> int:
-        """How many bytes at the end may be the beginning of a secret."""
-        tail = data[-self.longest + 1 :].lower() if self.longest > 1 else b""
+        """How many bytes at the end may be the beginning of a secret, also of one that is wrapped."""
+        if self.longest < 2:
+            return 0
+        tail = data[-2 * self.longest :].lower()
+        plain = self._begun(tail)
+        if b"\n" not in tail:
+            return plain
+        kept = _not_breaks(tail)
+        wrapped = self._begun(bytes(tail[at] for at in kept))
+        return max(plain, len(tail) - kept[len(kept) - wrapped]) if wrapped else plain
+
+    def _begun(self, lower: bytes) -> int:
+        tail = lower[-self.longest + 1 :]
         for at, first in enumerate(tail):
             rest = tail[at:]
             if any(secret.startswith(rest) for secret in self._by_first.get(first, ())):
@@ -160,13 +171,14 @@ class Redactor:
         return 0
 
     def spans(self, lower: bytes) -> list[tuple[int, int]]:
-        """Where secrets are, in order and without overlaps."""
-        found = []
-        for secret in self._longest_first:
-            at = lower.find(secret)
-            while at >= 0:
-                found.append((at, at + len(secret)))
-                at = lower.find(secret, at + len(secret))
+        """Where secrets are, in order and without overlaps. `base64` and `xxd` break their lines, so what
+        goes on behind a line's end is found as well."""
+        found = self._found(lower)
+        if b"\n" in lower:
+            wrapped = self._found(lower.translate(None, b"\r\n"))
+            if len(wrapped) > len(found):
+                kept = _not_breaks(lower)
+                found = [(kept[left], kept[right - 1] + 1) for left, right in wrapped]
         merged: list[tuple[int, int]] = []
         for left, right in sorted(found):
             if merged and left < merged[-1][1]:
@@ -174,6 +186,15 @@ class Redactor:
             else:
                 merged.append((left, right))
         return merged
+
+    def _found(self, lower: bytes) -> list[tuple[int, int]]:
+        found = []
+        for secret in self._longest_first:
+            at = lower.find(secret)
+            while at >= 0:
+                found.append((at, at + len(secret)))
+                at = lower.find(secret, at + len(secret))
+        return found
 
 
 @lru_cache(64)
@@ -194,15 +215,26 @@ class Redaction:
         if not self._redactor.longest:
             return text
         data = self._waiting + text.encode("utf-8", _ENCODING)
-        clean = _without(data, self._redactor.spans(data.lower()))
-        begun = self._redactor.begun_in(clean)
-        self._waiting = clean[len(clean) - begun :]
-        return clean[: len(clean) - begun].decode("utf-8", _ENCODING)
+        spans = self._redactor.spans(data.lower())
+        cut = len(data) - self._redactor.begun_in(data)
+        for left, right in reversed(spans):
+            if left < cut < right:  # a secret that may be the beginning of a longer one
+                cut = left
+        self._waiting = data[cut:]
+        return _without(data[:cut], [span for span in spans if span[1] <= cut]).decode("utf-8", _ENCODING)
 
     def close(self) -> str:
         """What waited; nothing more comes, so it is the beginning of no secret, or hidden as one."""
         left, self._waiting = self._waiting, b""
-        return REDACTED if len(left) >= _SHORTEST else left.decode("utf-8", _ENCODING)
+        clean = _without(left, self._redactor.spans(left.lower()))
+        if clean == left and len(left) >= _SHORTEST:
+            return REDACTED
+        return clean.decode("utf-8", _ENCODING)
+
+
+def _not_breaks(data: bytes) -> list[int]:
+    """Where everything stands but the ends of lines."""
+    return [at for at, byte in enumerate(data) if byte not in b"\r\n"]
 
 
 def _without(data: bytes, spans: list[tuple[int, int]]) -> bytes:
