@@ -180,7 +180,7 @@ def test_tokens_and_money_are_those_of_every_call_also_of_broken_ones():
     untold = burst(
         TextDelta(0, "x"), UsageNoted(Usage(input=7, output=3)), FinishNoted("stop", ""), Ended("end")
     )
-    metrics = Metrics(price=lambda model, given, made: {"m": given + made}[model])
+    metrics = Metrics(price=lambda model, used: {"m": used.input + used.output}[model])
     observed([START, ask(), told, ask(2), untold, ask(3), said("no usage")], metrics)
     found = numbers(metrics)
     assert (
@@ -195,7 +195,7 @@ def test_tokens_and_money_are_those_of_every_call_also_of_broken_ones():
 
 
 def test_a_price_that_nobody_knows_counts_as_nothing():
-    metrics = Metrics(price=lambda model, given, made: None)
+    metrics = Metrics(price=lambda model, used: None)
     observed([START, ask(), burst(UsageNoted(Usage(input=7, output=3)), Ended("end"))], metrics)
     assert "money_total" not in numbers(metrics)
 

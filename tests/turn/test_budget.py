@@ -88,7 +88,7 @@ BROKEN = {
 @pytest.mark.parametrize("events", BROKEN.values(), ids=BROKEN.keys())
 def test_what_a_cut_reply_generated_counts_though_nobody_told(events):
     limited = replace(turn_facts.POLICY, limits=TurnLimits(tokens=2_000))
-    fold = TurnFold(limited, price=lambda model, given, output: output / 1000)
+    fold = TurnFold(limited, price=lambda model, used: (used.output or 0) / 1000)
     for fact in (START, ask(), burst(*events, RESET)):
         fold.take(fact)
     assert 1_000 <= fold.turn.tally.tokens <= 1_020

@@ -39,7 +39,9 @@ def _decided(
 
 
 def _ledger(*facts: Fact, price: float | None = None) -> tuple[Waste, ...]:
-    ledger = Ledger(lambda model, given, made: None if price is None else (given + made) * price)
+    ledger = Ledger(
+        lambda model, used: None if price is None else ((used.input or 0) + (used.output or 0)) * price
+    )
     for fact in facts:
         ledger.take(fact)
     return ledger.entries

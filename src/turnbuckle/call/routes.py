@@ -150,10 +150,14 @@ def _usual_quirks(preset: Preset, protocol: Protocol, base_url: str) -> Quirks:
     """Those of the preset, and what is known of the host. Where a preset does not know who answers, only
     OpenAI and Azure are asked for an output cap by its newer name: servers of one's own ignore it, and the
     cap would be lost."""
+    openai = _host(base_url).endswith(_OPENAI_HOSTS)
+    quirks = preset.quirks
+    if openai and "prompt_cache_key" in protocol.quirks:
+        quirks = msgspec.structs.replace(quirks, prompt_cache_key=True)
     if "output_cap_field" not in protocol.quirks:
-        return preset.quirks
-    if _host(base_url).endswith(_OPENAI_HOSTS):
-        return msgspec.structs.replace(preset.quirks, longest_call_id=_OPENAI_ID)
+        return quirks
+    if openai:
+        return msgspec.structs.replace(quirks, longest_call_id=_OPENAI_ID)
     if preset.protocol and not _host(preset.base_url).endswith(_OPENAI_HOSTS):
         return preset.quirks
     return msgspec.structs.replace(preset.quirks, output_cap_field="max_tokens")

@@ -188,9 +188,11 @@ class Metrics:
         given, made = usage.input or 0, usage.output or 0
         self._tokens.labels("input").inc(given)
         self._tokens.labels("output").inc(made)
+        self._tokens.labels("cached").inc(usage.cached)
+        self._tokens.labels("cache_written").inc(usage.cache_written)
         cost = usage.cost
         if cost is None and self._price is not None:
-            cost = self._price(model, given, made)
+            cost = self._price(model, usage)
         self._money.inc(cost or 0.0)
 
     def _route(self, name: str) -> str:

@@ -7,13 +7,21 @@ turns have a limit in money, else when a run is over and something was wasted.
 import importlib
 from typing import Any
 
+from turnbuckle.vocab.events import Usage
 
-def price_of(model: str, input_tokens: int, output_tokens: int) -> float | None:
-    """Dollars for so many tokens of a model, or None if nobody knows."""
+
+def price_of(model: str, usage: Usage) -> float | None:
+    """Dollars for what a model has used, or None if nobody knows. What came from a cache, or went to one, has
+    a price of its own."""
     table = load()
+    counts = {"input_tokens": usage.input or 0, "output_tokens": usage.output or 0}
+    if usage.cached:
+        counts["cache_read_tokens"] = min(usage.cached, counts["input_tokens"])
+    if usage.cache_written:
+        left = counts["input_tokens"] - counts.get("cache_read_tokens", 0)
+        counts["cache_write_tokens"] = min(usage.cache_written, left)
     try:
-        usage = table.Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-        return float(table.calc_price(usage, model_ref=model).total_price)
+        return float(table.calc_price(table.Usage(**counts), model_ref=model).total_price)
     except (LookupError, ValueError):
         return None
 

@@ -8,6 +8,7 @@ nothing, repairs all of it, and comes to the same words.
 """
 
 import asyncio
+import hashlib
 
 from msgspec import Struct
 
@@ -72,6 +73,7 @@ class Sending:
             stream=asked.stream,
             extra=options.extra.get(asked.protocol, {}),
             cap_field=asked.cap_field or options.cap_field,
+            cache_key=_cache_key(turn) if options.own_tools else "",
             hosted=tuple(tool for tool in options.hosted if tool.state.protocol == asked.protocol),
             headers=options.headers.get(asked.protocol, {}),
         )
@@ -96,6 +98,11 @@ class Sending:
         before.append(_Sent(messages, made))
         del before[:-_KEPT]
         return made
+
+
+def _cache_key(turn: Turn) -> str:
+    """The same for all requests of a session, and nothing that anybody could read anything from."""
+    return hashlib.sha256(turn.session.encode()).hexdigest()[:32]
 
 
 def is_paused(turn: Turn) -> bool:

@@ -14,7 +14,7 @@ from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
 from turnbuckle.turn.policy import Policy, for_options
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.events import Cut, Ended
+from turnbuckle.vocab.events import Cut, Ended, Usage
 from turnbuckle.vocab.reply import Reply
 
 
@@ -74,7 +74,8 @@ class TurnFold:
     def _cost(self, reply: Reply) -> float:
         if self._price is None or (reply.usage is not None and reply.usage.cost is not None):
             return 0.0
-        return self._price(self._model, *tokens_of(reply, self.turn)) or 0.0
+        given, made = tokens_of(reply, self.turn)
+        return self._price(self._model, replace(reply.usage or Usage(), input=given, output=made)) or 0.0
 
     def after(self, facts: Sequence[Fact]) -> Turn | None:
         """Where these facts would lead that are not taken yet; None if that cannot be told without taking

@@ -19,8 +19,8 @@ COMPACTION = "compaction"
 CHARACTERS_PER_TOKEN = 4
 _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
 
-Price = Callable[[str, int, int], float | None]
-"""Money for so many input and output tokens of a model; None if nobody knows."""
+Price = Callable[[str, Usage], float | None]
+"""Money for what a model has used; None if nobody knows."""
 
 
 class Waste(Struct, frozen=True):
@@ -86,7 +86,8 @@ class Ledger:
         lost = fact.lost + self._thought
         given = self._usage.input if self._usage is not None and self._usage.input else 0
         output = -(-lost // CHARACTERS_PER_TOKEN)
-        price = self._price(asked.model, given, output) if self._price is not None else None
+        used = replace(self._usage or Usage(), input=given, output=output)
+        price = self._price(asked.model, used) if self._price is not None else None
         self._wastes[cause] = replace(
             before,
             times=before.times + 1,
@@ -109,7 +110,7 @@ class Ledger:
         output = usage.output or -(-len(fact.compaction.summary) // CHARACTERS_PER_TOKEN)
         price = usage.cost
         if price is None and self._price is not None:
-            price = self._price(asked.model, given, output)
+            price = self._price(asked.model, replace(usage, input=given, output=output))
         self._wastes[COMPACTION] = replace(
             before,
             times=before.times + 1,

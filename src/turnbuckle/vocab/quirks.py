@@ -60,3 +60,9 @@ class Quirks(Struct, frozen=True):
     # Asking, Responses
     stored: bool = False
     """Let the provider store the response. Off: encrypted reasoning is asked for and sent back."""
+
+    # Asking, prompt caches
+    prompt_cache_key: bool = False
+    """The host finds the cache of a session by `prompt_cache_key`, as OpenAI's do."""
+    cache_marks: bool = True
+    """Mark where the host may keep a prompt of the agent's for the next request (`cache_control`)."""

@@ -59,6 +59,9 @@ class ModelRequest(Struct, frozen=True):
     cap_field: CapField | None = None
     """How the output cap must be called, whatever its host likes best. Only Chat Completions has two names
     for it."""
+    cache_key: str = ""
+    """What requests that begin alike have in common, for providers that keep prompts by it. Empty: the caller
+    sees to caches itself."""
     hosted: tuple[HostedTool, ...] = ()
     headers: dict[str, str] = {}
     """What the client said in headers, for a provider of its own protocol."""

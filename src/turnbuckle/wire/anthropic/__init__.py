@@ -28,5 +28,13 @@ ANTHROPIC = Protocol(
         reasoning_bound_to_tools=True,
     ),
     quirks=QUIRKS_OF_ALL
-    | {"think", "finishless", "eager_arguments", "anthropic_version", "sampling", "anthropic_auth"},
+    | {
+        "think",
+        "finishless",
+        "eager_arguments",
+        "anthropic_version",
+        "sampling",
+        "anthropic_auth",
+        "cache_marks",
+    },
 )

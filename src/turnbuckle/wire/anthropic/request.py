@@ -37,6 +37,7 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
 
 CAP_STREAMED = 32_000
@@ -91,6 +92,8 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if output := _output_config(request):
         body["output_config"] = output
     body.update(request.extra)
+    if request.cache_key and quirks.cache_marks:
+        caching.mark(body)
     return body
 
 

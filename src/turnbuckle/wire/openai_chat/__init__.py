@@ -40,6 +40,7 @@ OPENAI_CHAT = Protocol(
         "reasoning_with_calls",
         "short_call_ids",
         "longest_call_id",
+        "prompt_cache_key",
         "signature_fallback",
     },
 )

@@ -64,6 +64,8 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "response_format": request.response_format,
     }
     body.update({key: value for key, value in optional.items() if value is not None})
+    if request.cache_key and quirks.prompt_cache_key:
+        body["prompt_cache_key"] = request.cache_key
     overlay(body, request.extra)
     if "tools" in body and request.tool_choice != "auto":
         body["tool_choice"] = _tool_choice(request)  # finishing a draft goes before any choice

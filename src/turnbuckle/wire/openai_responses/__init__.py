@@ -29,6 +29,6 @@ OPENAI_RESPONSES = Protocol(
         vouched_by_store=True,
         reasoning_leads_to_whole=True,
     ),
-    quirks=QUIRKS_OF_ALL | {"think", "stored", "system_role"},
+    quirks=QUIRKS_OF_ALL | {"think", "stored", "system_role", "prompt_cache_key"},
     texts_are_messages=True,
 )

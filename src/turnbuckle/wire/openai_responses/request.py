@@ -65,6 +65,8 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "text": {"format": _format(request.response_format)} if request.response_format is not None else None,
     }
     body.update({key: value for key, value in optional.items() if value is not None})
+    if request.cache_key and quirks.prompt_cache_key:
+        body["prompt_cache_key"] = request.cache_key
     for key, value in request.extra.items():
         body[key] = _joined(body.get(key), value)
     if "tools" in body and request.tool_choice != "auto":
