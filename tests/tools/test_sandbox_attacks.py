@@ -111,12 +111,13 @@ def test_a_path_of_a_local_service_leads_nowhere(attack: Attack):
 
 @pytest.mark.requirement("R7")
 def test_processes_outside_are_not_seen_traced_or_ended(attack: Attack):
+    assert attack.holds_signals
     me = os.getpid()
     with victim() as outside:
         pid = outside.pid
         said = attack.python(
             *tried(
-                *(f"os.kill({one}, 0)" for one in (pid, me, os.getppid())),
+                *(f"os.kill({one}, 0)" for one in (pid, me)),
                 f"os.kill({pid}, 9)",
                 f"must(libc.ptrace(16, {pid}, 0, 0))",
                 f"must(libc.ptrace(0x4206, {pid}, 0, 0))",
@@ -130,11 +131,12 @@ def test_processes_outside_are_not_seen_traced_or_ended(attack: Attack):
             )
         )
         assert outside.poll() is None
-    assert all_refused(said, 13), said
+    assert all_refused(said, 12), said
 
 
 @pytest.mark.requirement("R7")
 def test_a_command_cannot_end_its_guard_or_what_holds_it(attack: Attack):
+    assert attack.holds_signals  # else the next line would end everything that this user runs
     outcome = attack.do("kill -9 $PPID; kill -9 1; kill -9 -1; echo still here")
     assert outcome.survivors == ()
     assert "Its guard was killed" not in outcome.text
@@ -237,5 +239,6 @@ def test_a_family_that_takes_too_much_memory_together_is_ended(attack: Attack):
 def test_what_a_command_leaves_running_is_named_and_ended(attack: Attack):
     outcome = attack.do("setsid sleep 300 & (sleep 301 &) ; echo done")
     assert (outcome.status, outcome.text, outcome.exit_code) == ("finished", "done\n", 0)
-    assert sorted(name.split(" (")[0] for name in outcome.killed) == ["sleep 300", "sleep 301"]
+    for name in ("sleep 300", "sleep 301"):
+        assert any(name in one for one in outcome.killed)
     assert outcome.survivors == ()

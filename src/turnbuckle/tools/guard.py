@@ -42,6 +42,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 ON_LINUX = sys.platform.startswith("linux")
 CONTROL = 0
+_held: list[int] = []
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
 
 
@@ -78,6 +79,7 @@ class Guard:
         if why == "ended":
             self._quiet_within(SETTLE, heed_stop=True)
         self._end_all()
+        let_go()
         self._report(
             {
                 "status": self.status,
@@ -340,8 +342,15 @@ def plan_from(number: str) -> SandboxPlan | None:
         plan = decode_plan(file.read())
     if plan.held:
         folder = os.open(plan.held, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(folder, fcntl.LOCK_SH)  # until this process is gone
+        fcntl.flock(folder, fcntl.LOCK_SH)  # until it is let go, or this process is gone
+        _held.append(folder)
     return plan
+
+
+def let_go() -> None:
+    """Nothing runs there any more: the folder of the plan may be cleaned up."""
+    while _held:
+        os.close(_held.pop())
 
 
 def main() -> None:

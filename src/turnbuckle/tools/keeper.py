@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-from turnbuckle.tools.guard import IGNORED, SETTLE, Guard, adopt_orphans, plan_from
+from turnbuckle.tools.guard import IGNORED, SETTLE, Guard, adopt_orphans, let_go, plan_from
 from turnbuckle.tools.identity import identity_of
 from turnbuckle.tools.sandbox.plan import SandboxPlan
 
@@ -62,6 +62,7 @@ class Keeper(Guard):
         for _ in range(LAST_READS):  # what is in the pipe; whoever still writes is not listened to for ever
             if not select.select([output], [], [], 0)[0] or not self._read(output):
                 break
+        let_go()
         end = {"status": self.status, "stopped": self.stopped, "at": time.time(), "limit": self.limit}
         names = {"killed": list(self.killed.values()), "survivors": list(self._alive().values())}
         self._store(ENDED, {**end, **names})

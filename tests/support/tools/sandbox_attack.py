@@ -11,7 +11,7 @@ from typing import Any
 
 from support.tools.toolbox import Toolbox
 
-from turnbuckle.tools.sandbox.choose import SandboxRules, SandboxTools, choose, sandbox_tools
+from turnbuckle.tools.sandbox.choose import SandboxRules, SandboxTools, choose, sandbox_tools, what_holds
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -59,6 +59,11 @@ class Attack:
         sandbox = choose(SandboxRules("strict", seen, **self.rules), tools_for(self.mechanism))
         self.box.with_settings(environment=self.environment, sandbox=sandbox, network=self.network)
         return self.box.do("shell", command=command, **arguments)
+
+    @property
+    def holds_signals(self) -> bool:
+        """Whether this kernel keeps signals inside."""
+        return what_holds(tools_for(self.mechanism), data_inside=False).signals
 
     def says(self, command: str, **arguments: Any) -> str:
         """All that a command printed, however it ended."""
