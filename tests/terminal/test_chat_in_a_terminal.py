@@ -38,7 +38,9 @@ def _leave(chat):
 @pytest.mark.requirement("H2")
 def test_a_turn_shows_set_markdown_and_tools_as_cards(terminal, tmp_path):
     chat = terminal().turnbuckle("chat")
-    assert chat.wait_for(READY).startswith("session s")
+    first = chat.wait_for(READY)
+    assert first.startswith("sandbox: ")
+    assert "\nsession s" in first
     _enter(chat, "show markdown")
     chat.wait_for("completed after")
     shown = chat.text()

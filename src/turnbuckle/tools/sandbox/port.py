@@ -59,9 +59,7 @@ class Holds(Struct, frozen=True):
             return f"none: commands may do what your user may ({self.why})"
         missing = ", ".join(self.missing)
         but = f"; not held: {missing}" if missing else ""
-        return (
-            f"{self.mechanism}: commands see the workspace and installed programs, no home, no network{but}"
-        )
+        return f"{self.mechanism}: commands see workspace and programs, no home, no network{but}"
 
     @property
     def missing(self) -> tuple[str, ...]:
