@@ -26,41 +26,57 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
     """One way to one model. `[[routes]]` may stand there several times: the first is the usual one, the
     others are its fallbacks, in this order."""
 
-    name: Annotated[str, Meta(description="What the route is called; its preset or model if left out.")] = ""
+    name: Annotated[str, Meta(description="The name of the route. Default: its preset or model.")] = ""
     preset: Annotated[
-        str, Meta(description="A known provider: where it is, what it speaks, where its key lies.")
+        str,
+        Meta(
+            description=("A known provider. It sets address, protocol, quirks and the variable of the key.")
+        ),
     ] = ""
-    protocol: Annotated[RouteProtocol | None, Meta(description="What it speaks, if there is no preset.")] = (
+    protocol: Annotated[RouteProtocol | None, Meta(description="The protocol, if there is no preset.")] = None
+    base_url: Annotated[
+        str, Meta(description="The base URL, if there is no preset or it is served elsewhere.")
+    ] = ""
+    api_key: Annotated[
+        str | None,
+        Meta(description=("The API key, best written as `env:NAME`. Default: the preset's variable.")),
+    ] = None
+    model: Annotated[str, Meta(description="The provider's name of the model.")] = ""
+    effort: Annotated[str | None, Meta(description="The reasoning effort, in the provider's own word.")] = (
         None
     )
-    base_url: Annotated[str, Meta(description="Where it is, if there is no preset or it is elsewhere.")] = ""
-    api_key: Annotated[
-        str | None, Meta(description="The key, best as `env:NAME`; the preset's own variable if left out.")
+    max_output_tokens: Annotated[
+        Count | None, Meta(description="The output limit of one model call, in tokens.")
     ] = None
-    model: Annotated[str, Meta(description="The model's name there.")] = ""
-    effort: Annotated[str | None, Meta(description="How hard it thinks, in the provider's own word.")] = None
-    max_output_tokens: Annotated[Count | None, Meta(description="The output cap.")] = None
     most_output_tokens: Annotated[
-        Count | None, Meta(description="What the cap may be raised to, once, where that helps.")
+        Count | None,
+        Meta(description=("The output limit may be raised to this, once, if a reply was cut by it.")),
     ] = None
     context_window: Annotated[
         Count | None,
         Meta(
-            description="How many tokens the model takes in all, where neither its provider nor the price "
-            "table tells, or where it is to be less."
+            description=(
+                "The model's context window in tokens, if neither the provider nor "
+                "the price table knows it, or to use less of it."
+            )
         ),
     ] = None
-    headers: Annotated[dict[str, str], Meta(description="More headers; values may be `env:NAME`.")] = {}
+    headers: Annotated[dict[str, str], Meta(description="Extra headers. Values may be `env:NAME`.")] = {}
     quirks: Annotated[
-        dict[str, Any], Meta(description="How it differs from its protocol, see [quirks](quirks.md).")
+        dict[str, Any], Meta(description="How this host differs from its protocol, see [quirks](quirks.md).")
     ] = {}
     stall: Annotated[
-        dict[str, Any], Meta(description="Clocks of this route alone, named as in `[stall]`.")
+        dict[str, Any], Meta(description="Time limits of this route alone, named as in `[stall]`.")
     ] = {}
-    extra: Annotated[dict[str, Any], Meta(description="More fields of the request.")] = {}
+    extra: Annotated[dict[str, Any], Meta(description="Extra fields of the request body.")] = {}
     local: Annotated[
         bool | None,
-        Meta(description="Whether it is near and may be slow to begin; told from the address if left out."),
+        Meta(
+            description=(
+                "The model runs on this machine or network and may be slow to "
+                "start. Default: known from the address."
+            )
+        ),
     ] = None
 
     def __repr__(self) -> str:
@@ -72,51 +88,66 @@ class RecoverySettings(Struct, frozen=True):
     """How often something broken is taken up again. A try that brought new text or arguments starts the count
     again."""
 
-    stream_retries: Annotated[int, Meta(ge=0, description="Silent tries more, while nothing was shown.")] = 2
+    stream_retries: Annotated[
+        int, Meta(ge=0, description="Extra silent retries while no output has been shown.")
+    ] = 2
     patience: Annotated[
         float,
         Meta(
             ge=0,
-            description="Seconds for which a route that is down (refused, 503, too many requests) is "
-            "waited for where "
-            "there is no other, while nothing was shown.",
+            description=(
+                "Wait this many seconds for a route that is down (connection "
+                "refused, 503, 429) if there is no other route and no output has "
+                "been shown."
+            ),
         ),
     ] = 75.0
     continuations: Annotated[
-        int, Meta(ge=0, description="Tries in a row without progress before the turn ends.")
+        int, Meta(ge=0, description="Recoveries in a row without new output before the run ends.")
     ] = 3
     max_recoveries: Annotated[
-        int, Meta(ge=0, description="Comebacks after a crash without progress before the run ends.")
+        int, Meta(ge=0, description="Restarts after a crash without progress before the run ends.")
     ] = 2
 
 
 class TurnSettings(Struct, frozen=True):
     """The limits of one run. Reaching one ends it cleanly, and what it has is kept."""
 
-    max_calls: Annotated[int, Meta(ge=1, description="Model calls of one run.")] = 90
-    max_tool_calls: Annotated[int, Meta(ge=0, description="Tool calls of one run.")] = 300
-    max_seconds: Annotated[float, Meta(gt=0, description="Time of one run.")] = 3600.0
-    max_tokens: Annotated[Count | None, Meta(description="Tokens of one run.")] = None
+    max_calls: Annotated[int, Meta(ge=1, description="Maximum model calls.")] = 90
+    max_tool_calls: Annotated[int, Meta(ge=0, description="Maximum tool calls.")] = 300
+    max_seconds: Annotated[
+        float,
+        Meta(gt=0, description=("Maximum working time in seconds. Waiting for a person does not count.")),
+    ] = 3600.0
+    max_tokens: Annotated[Count | None, Meta(description="Maximum tokens.")] = None
     max_money: Annotated[
-        Money | None, Meta(description="US dollars of one run, where the price of the model is known.")
+        Money | None, Meta(description="Maximum cost in US dollars, if the price of the model is known.")
     ] = None
-    same_call: Annotated[int, Meta(ge=1, description="How often the very same call may be made.")] = 5
+    same_call: Annotated[
+        int, Meta(ge=1, description="How often the model may make the very same tool call.")
+    ] = 5
 
 
 class ContextSettings(Struct, frozen=True):
     """What happens when a conversation fills the model's window. See [long conversations](context.md)."""
 
     compact: Annotated[
-        bool, Meta(description="Make the history that models are told smaller before it does not fit.")
+        bool, Meta(description=("Shorten the history that is sent to the model before it no longer fits."))
     ] = True
     threshold: Annotated[
-        int, Meta(ge=10, le=95, description="The per cent of the window that may be used before that.")
+        int, Meta(ge=10, le=95, description="Shorten it when this per cent of the context window is used.")
     ] = 80
     route: Annotated[
-        str, Meta(description="The route that writes summaries; the one that answers if left out.")
+        str, Meta(description="The route that writes summaries. Default: the route that answers.")
     ] = ""
     max_compactions: Annotated[
-        int, Meta(ge=1, description="How often in one run, before it ends with words.")
+        int,
+        Meta(
+            ge=1,
+            description=(
+                "How often the history may be shortened in one run. After that the run ends and says why."
+            ),
+        ),
     ] = 20
 
 
@@ -128,31 +159,41 @@ class SessionSettings(Struct, frozen=True):
         Meta(description="When a conversation starts fresh by itself."),
     ] = "none"
     idle_minutes: Annotated[
-        float, Meta(gt=0, description="After so many minutes of silence, for `idle`.")
+        float, Meta(gt=0, description="For `idle`: start fresh after this many minutes without a message.")
     ] = 1440.0
-    daily_hour: Annotated[int, Meta(ge=0, le=23, description="At this hour of the day, for `daily`.")] = 4
+    daily_hour: Annotated[
+        int, Meta(ge=0, le=23, description="For `daily`: start fresh at this hour of the day.")
+    ] = 4
     busy: Annotated[
         Literal["queue", "steer", "interrupt", "refuse"],
-        Meta(description="What becomes of a message that comes while a run is under way."),
+        Meta(description="What happens to a message that arrives during a run."),
     ] = "queue"
     after_crash: Annotated[
-        Literal["resume", "suspend"], Meta(description="What a start does with runs that have no end.")
+        Literal["resume", "suspend"], Meta(description="What a starting server does with unfinished runs.")
     ] = "resume"
     stale_after: Annotated[
         float,
         Meta(
-            ge=0, description="Seconds after which such a run waits for somebody to ask for it; 0 is never."
+            ge=0,
+            description=(
+                "Runs interrupted longer ago than this many seconds are not resumed "
+                "automatically. 0 = always resume."
+            ),
         ),
     ] = 43_200.0
     time_zone: Annotated[
         str,
-        Meta(description="In which the hour counts, such as `Europe/Berlin`; empty is the machine's own."),
+        Meta(
+            description=("The time zone of `daily_hour`, such as `Europe/Berlin`. Empty = the machine's own.")
+        ),
     ] = ""
     quiet: Annotated[
         tuple[Surface, ...],
         Meta(
-            description="Where users are not told of a fresh start that they or the settings wanted; "
-            "one after a stop or a crash is always told."
+            description=(
+                "Interfaces that do not mention a planned fresh start. A fresh "
+                "start after a stop or a crash is always mentioned."
+            )
         ),
     ] = ()
     keep_deltas_days: Annotated[
@@ -160,7 +201,7 @@ class SessionSettings(Struct, frozen=True):
         Meta(
             ge=0,
             description=(
-                "Days after a run's end until its bursts are merged; its facts and its text stay; 0 is never."
+                "Days after a run's end until its small pieces are merged. No text is lost. 0 = never."
             ),
         ),
     ] = 0.0
@@ -168,9 +209,10 @@ class SessionSettings(Struct, frozen=True):
         float,
         Meta(
             ge=0,
-            description="Hours until answers that were not to be stored, and relays without a session, "
-            "are deleted; "
-            "0 is never.",
+            description=(
+                "Hours until relays without a session, and answers with `store: "
+                "false`, are deleted. 0 = never."
+            ),
         ),
     ] = 24.0
 
@@ -178,7 +220,9 @@ class SessionSettings(Struct, frozen=True):
 class ToolSettings(Struct, frozen=True):
     """What the model may do. See [consent](#consent)."""
 
-    enable: Annotated[tuple[Family, ...], Meta(description="Families of tools.")] = (
+    enable: Annotated[
+        tuple[Family, ...], Meta(description="The groups of built-in tools that models are offered.")
+    ] = (
         "files",
         "shell",
         "web",
@@ -187,63 +231,87 @@ class ToolSettings(Struct, frozen=True):
     )
     approval: Annotated[
         dict[str, Rule],
-        Meta(description="The rule by the name of a tool and a pattern, see [below](#consent)."),
+        Meta(description=("Rules by tool and pattern: allow, ask or deny, see [below](#consent).")),
     ] = {}
     answer_seconds: Annotated[
         float,
-        Meta(ge=0, description="How long a person has to answer; then there is no consent. 0 is for ever."),
+        Meta(
+            ge=0,
+            description=(
+                "Seconds that a person has to answer a question. After that the "
+                "call is not allowed. 0 = no limit."
+            ),
+        ),
     ] = 3600.0
     modules: Annotated[
         tuple[str, ...],
-        Meta(description="Files (`my_tools.py`) and modules with [own tools](tools.md), loaded at start-up."),
+        Meta(
+            description=(
+                "Files (`my_tools.py`) and modules with [your own tools](tools.md), loaded at start-up."
+            )
+        ),
     ] = ()
-    private_addresses: Annotated[
-        bool, Meta(description="Whether `fetch_url` may visit private networks.")
-    ] = False
+    private_addresses: Annotated[bool, Meta(description="Allow `fetch_url` to visit private networks.")] = (
+        False
+    )
     sandbox: Annotated[
         SandboxSetting,
         Meta(
-            description="Where commands run: `auto` takes the [sandbox](security.md#the-sandbox) that this "
-            "machine can give and says which; `strict` does not start without one; `off` has none."
+            description=(
+                "Run commands in a [sandbox](security.md#the-sandbox). `auto` uses "
+                "what this machine offers and says what that is; `strict` refuses "
+                "to start without one; `off` uses none."
+            )
         ),
     ] = "auto"
     network: Annotated[
         tuple[str, ...],
         Meta(
-            description="Commands that have the network, by their first words: `git`, `pip install`; `*` is "
-            "every command. Others must [ask](#consent)."
+            description=(
+                "Commands that may use the network, by their first words: `git`, "
+                "`pip install`. `*` = every command. Others must [ask](#consent)."
+            )
         ),
     ] = ()
     readable: Annotated[
         tuple[str, ...],
-        Meta(description="More files and folders that commands in the sandbox may read: `~/.gitconfig`."),
+        Meta(
+            description=("Extra files and folders that sandboxed commands may read, such as `~/.gitconfig`.")
+        ),
     ] = ()
     writable: Annotated[
-        tuple[str, ...], Meta(description="More folders that they may change: `~/.cache/pip`.")
+        tuple[str, ...],
+        Meta(description=("Extra folders that sandboxed commands may write, such as `~/.cache/pip`.")),
     ] = ()
     max_processes: Annotated[
-        int, Meta(ge=0, description="Processes and threads of one command in the sandbox; 0 is no limit.")
+        int, Meta(ge=0, description=("Maximum processes and threads of one sandboxed command. 0 = no limit."))
     ] = 1000
     max_memory_mb: Annotated[
-        int, Meta(ge=0, description="Memory of one command in the sandbox; 0 is half of the machine's.")
+        int,
+        Meta(ge=0, description=("Maximum memory of one sandboxed command in MB. 0 = half of the machine's.")),
     ] = 0
     max_file_mb: Annotated[
-        int, Meta(ge=0, description="The largest file that a command in the sandbox may write; 0 is any.")
+        int, Meta(ge=0, description=("Largest file in MB that a sandboxed command may write. 0 = no limit."))
     ] = 10_000
     max_cpu_seconds: Annotated[
-        int, Meta(ge=0, description="Processor time of one process in the sandbox; 0 is no limit.")
+        int, Meta(ge=0, description="Maximum CPU seconds of one sandboxed process. 0 = no limit.")
     ] = 14_400
     background_seconds: Annotated[
-        int, Meta(ge=0, description="How long a background process in the sandbox may run; 0 is for ever.")
+        int, Meta(ge=0, description="Seconds that a sandboxed background process may run. 0 = no limit.")
     ] = 86_400
 
 
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 
-    workspace: Annotated[str, Meta(description="The folder in which file and shell tools act.")] = "."
+    workspace: Annotated[str, Meta(description="The folder that file and shell tools work in.")] = "."
     data: Annotated[
-        str, Meta(description="The journal and kept outputs; one process writes there at a time.")
+        str,
+        Meta(
+            description=(
+                "The folder of the journal and of long tool outputs. One process at a time writes to it."
+            )
+        ),
     ] = ".turnbuckle"
     server: ServerSettings = ServerSettings()
     routes: tuple[RouteSettings, ...] = ()

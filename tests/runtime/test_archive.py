@@ -42,15 +42,15 @@ class Talk:
             harness.journal = journal
         self.runs = harness.process()
         self.sessions = Sessions(harness.journal, self.runs)
-        self.lanes = SessionManager(
+        self.manager = SessionManager(
             harness.journal, self.runs, SessionRules(), began=lambda running, user: None
         )
 
     async def say(self, *texts):
         await self.sessions.create(self.session, "ann", "Small talk")
         for text in texts:
-            lane = await self.lanes.open(self.session, "ann")
-            taken = await lane.say(words(text))
+            worker = await self.manager.open(self.session, "ann")
+            taken = await worker.say(words(text))
             await self.runs.live(taken.run).outcome()
         return self
 
@@ -80,7 +80,7 @@ def lines_of_a_talk():
 
     async def scenario(harness):
         talk = await Talk(harness).say("first question", "second question")
-        await talk.lanes.close()
+        await talk.manager.close()
         return await talk.lines()
 
     return run_scenario(scenario, call("look"), HELLO)
@@ -99,7 +99,7 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
         talk = await Talk(harness).say("first question", "second question")
         lines, told = await talk.lines(), await talk.told()
         history = await talk.sessions.history(ONE)
-        await talk.lanes.close()
+        await talk.manager.close()
         other = MemoryJournal(monotonic=harness.clock.now, wall=harness.clock.now)
         made = await importer(other).bring_in(read_archive(lines), ONE, "ann")
         assert (made.session, made.title, made.runs) == (ONE, "Small talk", 2)
@@ -112,7 +112,7 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
         assert [found.row.name for found in await other.search("small talk", StreamQuery(kind=KIND))] == [ONE]
         await again.say("third question")
         assert harness.model.requests[-1].messages[: len(history)] == history
-        await again.lanes.close()
+        await again.manager.close()
 
     run_scenario(scenario, call("look"), HELLO)
 
@@ -121,9 +121,9 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
 def test_beside_its_origin_it_is_another_session_with_runs_of_its_own():
     async def scenario(harness):
         talk = await Talk(harness).say("first question", "second question")
-        lane = await talk.lanes.open(ONE, "ann")
-        await lane.undo()
-        await lane.close()
+        worker = await talk.manager.open(ONE, "ann")
+        await worker.undo()
+        await worker.close()
         archive = read_archive(await talk.lines())
         assert await importer(harness.journal).bring_in(archive, ONE, "ann") is None
         assert await importer(harness.journal).bring_in(archive, TWO, "bob")
@@ -147,7 +147,7 @@ def test_beside_its_origin_it_is_another_session_with_runs_of_its_own():
 def test_runs_that_were_merged_go_out_and_come_in_like_others():
     async def scenario(harness):
         talk = await Talk(harness).say("first question")
-        await talk.lanes.close()
+        await talk.manager.close()
         told = await talk.told()
         (run,) = await talk.sessions.runs_of(ONE)
         assert await merge_run(harness.journal, run.name)
@@ -162,10 +162,10 @@ def test_runs_that_were_merged_go_out_and_come_in_like_others():
 def test_nothing_that_comes_in_begins_to_work():
     async def scenario(harness):
         talk = await Talk(harness).say("first question")
-        lane = await talk.lanes.open(ONE, "ann")
-        taken = await lane.say(words("and now"))
+        worker = await talk.manager.open(ONE, "ann")
+        taken = await worker.say(words("and now"))
         await harness.journal.wait(taken.run, 2)
-        await lane.say(words("and then"))
+        await worker.say(words("and then"))
         lines = await talk.lines()
         harness.journal, before = harness.journal.after_kill(), harness.journal
         other = MemoryJournal(monotonic=harness.clock.now, wall=harness.clock.now)
@@ -181,12 +181,12 @@ def test_nothing_that_comes_in_begins_to_work():
             fact for row in await copy.sessions.runs_of(ONE) for fact in await harness.of(row.name, RunEnded)
         ]
         assert [end.outcome.kind for end in ends] == ["completed", "cancelled"]
-        await copy.lanes.open(ONE, "ann")
-        await copy.lanes.close()
+        await copy.manager.open(ONE, "ann")
+        await copy.manager.close()
         assert len(harness.model.requests) == asked
         harness.journal = before
-        await lane.stop("user")
-        await talk.lanes.close()
+        await worker.stop("user")
+        await talk.manager.close()
 
     run_scenario(scenario, HELLO, HANG)
 
@@ -251,7 +251,7 @@ def test_a_forged_file_leads_to_no_run_that_is_not_in_it():
             copy = Talk(harness, name=SessionId(f"forged-{victim}"))
             made = await imports.bring_in(read_archive([LINES[0], *forged]), copy.session, "bob")
             assert made is not None
-            await copy.lanes.close()
+            await copy.manager.close()
             told = await copy.told() + [
                 (message.role, text_of(message.parts))
                 for message in await copy.sessions.history(copy.session)
@@ -259,7 +259,7 @@ def test_a_forged_file_leads_to_no_run_that_is_not_in_it():
             assert "secret" not in str(told)
             names = {row.name for row in await copy.sessions.runs_of(copy.session)}
             assert not names & {*own, theirs}
-        await talk.lanes.close()
+        await talk.manager.close()
 
     run_scenario(scenario, HELLO)
 
@@ -393,6 +393,6 @@ def test_what_is_added_while_it_is_written_is_left_out():
         rest = [piece async for piece in lines]
         archive = read_archive(b"".join([first, *rest]).splitlines(keepends=True))
         assert len(archive.runs) == 1
-        await talk.lanes.close()
+        await talk.manager.close()
 
     run_scenario(scenario, HELLO)

@@ -34,7 +34,7 @@ def staged(story):
 async def say(world, *texts):
     for text in texts:
         said = IncomingMessage((message(text),), run=RunId(f"r-{text}"))
-        await world.in_lane(lambda lane, said=said: lane.say(said))
+        await world.in_worker(lambda worker, said=said: worker.say(said))
         await world.pass_time(60)
 
 
@@ -87,7 +87,7 @@ def test_the_history_that_was_kept_at_hand_is_the_one_that_is_read_from_the_jour
 def test_deleting_a_run_costs_the_conversation_that_run_only(gone):
     async def story(world):
         await say(world, "A", "B", "C")
-        await world.in_lane(lambda lane: lane.forget(RunId(f"r-{gone}")))
+        await world.in_worker(lambda worker: worker.forget(RunId(f"r-{gone}")))
         left = await asked(world)
         await say(world, "D")
         cold = await Conversations(world.journal, world.runs.policy).until(RunId("r-D"), SESSION)
@@ -108,7 +108,7 @@ def test_a_fork_shares_by_reference_and_keeps_what_it_shares_when_that_is_delete
         size = sum(len(item.data) for item in await world.journal.read(FORK))
         before = await world.sessions.history(FORK)
         if what == "run":
-            await world.in_lane(lambda lane: lane.forget(RunId("r-A")))
+            await world.in_worker(lambda worker: worker.forget(RunId("r-A")))
         else:
             await world.manager.let_go(SESSION)
             await world.sessions.delete(SESSION)
@@ -128,9 +128,9 @@ def test_a_run_is_not_deleted_while_one_goes_on_that_was_told_of_it():
     async def story(world):
         await say(world, "A")
         said = IncomingMessage((message("B"),), run=RunId("r-B"))
-        await world.in_lane(lambda lane: lane.say(said))
+        await world.in_worker(lambda worker: worker.say(said))
         with pytest.raises(SessionBusy, match="was told of r-A"):
-            await world.in_lane(lambda lane: lane.forget(RunId("r-A")))
+            await world.in_worker(lambda worker: worker.forget(RunId("r-A")))
         await world.pass_time(60)
         return await asked(world)
 

@@ -44,7 +44,7 @@ def staged(story):
 
 
 async def say(world, text):
-    return await world.in_lane(lambda lane: lane.say(IncomingMessage((message(text),))))
+    return await world.in_worker(lambda worker: worker.say(IncomingMessage((message(text),))))
 
 
 def three_runs():
@@ -113,9 +113,9 @@ def test_an_undo_whose_answer_was_lost_takes_back_nothing_more_when_it_is_sent_a
         for text in ("A", "B", "C"):
             await say(world, text)
             await world.pass_time(60)
-        first = await world.in_lane(lambda lane: lane.undo(RunId("q")))
-        again = await world.in_lane(lambda lane: lane.undo(RunId("q")))
-        other = await world.in_lane(lambda lane: lane.undo(RunId("p")))
+        first = await world.in_worker(lambda worker: worker.undo(RunId("q")))
+        again = await world.in_worker(lambda worker: worker.undo(RunId("q")))
+        other = await world.in_worker(lambda worker: worker.undo(RunId("p")))
         return first, again, other
 
     first, again, other = staged(story)
@@ -128,8 +128,8 @@ def test_a_message_that_comes_again_under_its_key_is_found_behind_any_number_of_
     async def story(world):
         await say(world, "A")
         await world.pass_time(60)
-        await world.in_lane(
-            lambda lane: lane._append(
+        await world.in_worker(
+            lambda worker: worker._append(
                 [
                     MessageAccepted(1.0, "m", B, (), into=C),
                     MessageInjected(1.0, "m", C, "steered"),
@@ -144,7 +144,7 @@ def test_a_message_that_comes_again_under_its_key_is_found_behind_any_number_of_
                 ]
             )
         )
-        return await world.in_lane(lambda lane: lane.say(IncomingMessage((), run=B, again=True)))
+        return await world.in_worker(lambda worker: worker.say(IncomingMessage((), run=B, again=True)))
 
     assert staged(story).run == C
 

@@ -34,7 +34,7 @@ def staged(story, plot: Plot = Plot(()), rules: SessionRules | None = None):
 
 
 async def say(world: SessionWorld, text: str, busy=None, **more):
-    return await world.in_lane(lambda lane: lane.say(IncomingMessage((message(text),), busy, **more)))
+    return await world.in_worker(lambda worker: worker.say(IncomingMessage((message(text),), busy, **more)))
 
 
 def outcome(told, run):
@@ -218,11 +218,11 @@ def test_the_run_of_a_message_that_is_taken_back_is_known_at_every_moment(way):
         waiting = await say(world, "B", "queue")
         match way:
             case "stop":
-                await world.in_lane(lambda lane: lane.stop("somebody"))
+                await world.in_worker(lambda worker: worker.stop("somebody"))
             case "new":
-                await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+                await world.in_worker(lambda worker: worker.begin_anew("new", "somebody"))
             case _:
-                await world.in_lane(lambda lane: lane.withdraw(waiting.run, "taken back"))
+                await world.in_worker(lambda worker: worker.withdraw(waiting.run, "taken back"))
         return waiting, world.chronicle()
 
     waiting, stored = staged(story)

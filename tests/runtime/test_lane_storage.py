@@ -51,7 +51,7 @@ def staged(story):
 async def say(world, text, run, busy=None, instructions=""):
     first = (Message("system", (TextPart(instructions),)),) if instructions else ()
     said = IncomingMessage((message(text),), busy, first=first, anew=bool(first), run=RunId(run))
-    return await world.in_lane(lambda lane: lane.say(said))
+    return await world.in_worker(lambda worker: worker.say(said))
 
 
 async def outcome(world, run):
@@ -69,7 +69,7 @@ def test_what_is_too_large_to_be_stored_is_refused_with_words_and_does_not_hold_
         refused = await outcome(world, "r2")
         await say(world, "short", "r3")
         third = await outcome(world, "r3")
-        await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+        await world.in_worker(lambda worker: worker.begin_anew("new", "somebody"))
         await say(world, "short", "r4")
         return refused, third, await outcome(world, "r4")
 
@@ -121,7 +121,7 @@ def test_damage_in_the_last_run_is_told_for_every_message_until_a_new_conversati
             with pytest.raises(Damaged):
                 await say(world, "and now?", run)
             told.append(await outcome(world, run))
-        await world.in_lane(lambda lane: lane.begin_anew("new", "somebody"))
+        await world.in_worker(lambda worker: worker.begin_anew("new", "somebody"))
         await say(world, "hello again", "r4")
         return told, await outcome(world, "r4"), world.manager.of(SESSION)
 

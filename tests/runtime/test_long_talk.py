@@ -161,7 +161,9 @@ def test_what_is_deleted_is_not_told_by_a_summary_any_more():
         await talk.say("/compact")
         row = await talk.services.runs.row(secret.run)
         assert row.name == secret.run
-        await talk.services.stores.manager.with_lane(SESSION, "local", lambda lane: lane.forget(secret.run))
+        await talk.services.stores.manager.with_worker(
+            SESSION, "local", lambda worker: worker.forget(secret.run)
+        )
         return await sent(talk), await talk.say(QUESTION), first
 
     told, answer, _ = talked(story, window=20_000)

@@ -1,4 +1,4 @@
-"""Two messages right behind each other, the second one from somebody who saw the first one's end before the lane did."""
+"""Two messages right behind each other, the second one from somebody who saw the first one's end before the worker did."""
 
 import pytest
 from support.runs.approval_runs import HANG, HELLO, run_scenario
@@ -17,17 +17,17 @@ def test_a_run_that_begins_in_the_moment_in_which_the_last_one_ends_is_the_only_
     async def scenario(harness):
         runs = harness.process()
         await Sessions(harness.journal, runs).create(SESSION, "ann")
-        lanes = SessionManager(harness.journal, runs, SessionRules(), began=lambda running, user: None)
-        lane = await lanes.open(SESSION, "ann")
+        manager = SessionManager(harness.journal, runs, SessionRules(), began=lambda running, user: None)
+        worker = await manager.open(SESSION, "ann")
         said = IncomingMessage((Message("user", (TextPart("Hello?"),)),))
-        first = await lane.say(said)
+        first = await worker.say(said)
         await runs.live(first.run).outcome()
-        second = await lane.say(said)
+        second = await worker.say(said)
         await harness.journal.wait(second.run, 2)
-        await lane.say(said)
+        await worker.say(said)
         assert [running.run for running in runs.all_live] == [second.run]
-        assert len(lane.state.waiting) == 1
-        await lane.stop("user")
-        await lanes.close()
+        assert len(worker.state.waiting) == 1
+        await worker.stop("user")
+        await manager.close()
 
     run_scenario(scenario, HELLO, HANG)

@@ -41,20 +41,20 @@ class Talk:
             self.journal, RunRules(POLICY), model, lambda run: NoTools(), self.clock.environment("p")
         )
         rules = SessionRules(quiet=quiet)
-        self.lanes = SessionManager(self.journal, self.runs, rules, began=lambda running, user: None)
+        self.manager = SessionManager(self.journal, self.runs, rules, began=lambda running, user: None)
 
     def play(self, story):
         async def whole():
             try:
                 return await story(self)
             finally:
-                await self.lanes.close()
+                await self.manager.close()
 
         return self.clock.run(whole)
 
     async def say(self, text, surface="chat"):
         said = IncomingMessage((Message("user", (TextPart(text),)),), origin=Origin(surface))
-        return await self.started(await self.lanes.with_lane(HERE, "u", lambda lane: lane.say(said)))
+        return await self.started(await self.manager.with_worker(HERE, "u", lambda worker: worker.say(said)))
 
     async def started(self, taken):
         running = self.runs.live(taken.run)
@@ -65,8 +65,8 @@ class Talk:
         assert isinstance(fact, RunStarted)
         return fact
 
-    async def lane(self):
-        return await self.lanes.open(HERE, "u")
+    async def worker(self):
+        return await self.manager.open(HERE, "u")
 
 
 def notes(started):
@@ -89,7 +89,7 @@ def test_only_a_fresh_start_that_somebody_wanted_can_be_kept_quiet_and_only_wher
 def test_the_user_is_told_once_and_the_model_always(why, quiet):
     async def story(talk):
         await talk.say("hello")
-        await (await talk.lane()).begin_anew(why, "u")
+        await (await talk.worker()).begin_anew(why, "u")
         return [await talk.say("again"), await talk.say("and more")]
 
     first, second = Talk(quiet).play(story)
@@ -104,7 +104,7 @@ def test_the_user_is_told_once_and_the_model_always(why, quiet):
 def test_what_did_not_end_well_is_told_on_a_quiet_surface_too(why):
     async def story(talk):
         first = await talk.say("hello")
-        await (await talk.lane()).suspend(why, first.run)
+        await (await talk.worker()).suspend(why, first.run)
         return await talk.say("again")
 
     assert Talk(SURFACES).play(story).notice == notice_for(why)
@@ -113,9 +113,9 @@ def test_what_did_not_end_well_is_told_on_a_quiet_surface_too(why):
 @pytest.mark.requirement("G4")
 def test_a_message_that_is_said_again_does_not_tell_the_notice_again():
     async def story(talk):
-        await (await talk.lane()).begin_anew("new", "u")
+        await (await talk.worker()).begin_anew("new", "u")
         first = await talk.say("hello")
-        return first, await talk.started(await (await talk.lane()).retry())
+        return first, await talk.started(await (await talk.worker()).retry())
 
     first, again = Talk().play(story)
     assert first.notice

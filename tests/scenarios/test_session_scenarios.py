@@ -24,11 +24,11 @@ def test_S4_a_run_without_a_driver_is_no_running_run_and_goes_on_by_the_normal_c
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
+        await world.in_worker(lambda worker: worker.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
         running = world.runs.live(RunId("r-A"))
         await running.abandon()
         assert world.runs.live(RunId("r-A")) is None
-        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
+        await world.in_worker(lambda worker: worker.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
         await world.pass_time(60)
         unfinished, stored = await world.runs.unfinished(), world.chronicle()
         await world.end()
@@ -65,11 +65,11 @@ def test_S9_a_run_of_yesterday_waits_for_the_user_and_a_message_leaves_it_behind
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
+        await world.in_worker(lambda worker: worker.say(IncomingMessage((message("A"),), run=RunId("r-A"))))
         await world.fall_and_rise(stale_after=100.0, later=1000.0)
         left = [row.name for row in await world.runs.unfinished()]
         asked = world.asked_by(1)
-        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
+        await world.in_worker(lambda worker: worker.say(IncomingMessage((message("B"),), run=RunId("r-B"))))
         await world.pass_time(60)
         again = [row.name for row in await world.runs.unfinished()]
         started = await world.service.started(RunId("r-B"))
@@ -115,7 +115,9 @@ def test_S16_a_fork_shares_what_was_said_and_runs_no_tool_again():
     async def story():
         world = SessionWorld(Plot(()), clock)
         await world.start()
-        await world.in_lane(lambda lane: lane.say(IncomingMessage((message("tool A"),), run=RunId("r-A"))))
+        await world.in_worker(
+            lambda worker: worker.say(IncomingMessage((message("tool A"),), run=RunId("r-A")))
+        )
         await world.pass_time(60)
         items = await world.journal.read("r-A")
         at = next(one.seq for one in items if isinstance(decode(one.data), ToolFinished))

@@ -33,17 +33,30 @@ ERROR_BODY = 10.0
 
 
 class StallSettings(Struct, frozen=True):
-    """Seconds, or "auto". `gap_in_call` holds while a call's arguments are open, since some providers hold
-    them back; `thinking` is the longest time behind pings alone. Both follow `gap` where only that is set."""
+    """When a model call counts as stalled: seconds, or "auto". `gap_in_call` is longer than `gap`, since some
+    providers hold arguments back. If only `gap` is set, `gap_in_call` and `thinking` follow it."""
 
-    connect: Annotated[Setting, Meta(description="Seconds until there is a connection.")] = 10.0
+    connect: Annotated[
+        Setting, Meta(description="Abort if there is no connection after this many seconds.")
+    ] = 10.0
     first_event: Annotated[
-        Setting, Meta(description="Seconds until the first event; grows with the prompt.")
+        Setting,
+        Meta(
+            description=(
+                "Abort if no event has arrived after this many seconds. `auto` grows with the prompt."
+            )
+        ),
     ] = "auto"
-    gap: Annotated[Setting, Meta(description="Seconds without progress.")] = "auto"
-    gap_in_call: Annotated[Setting, Meta(description="The same while a call's arguments come.")] = "auto"
-    thinking: Annotated[Setting, Meta(description="The longest time behind signs of life alone.")] = "auto"
-    silence: Annotated[Setting, Meta(description="Seconds without any byte.")] = "auto"
+    gap: Annotated[Setting, Meta(description="Abort after this many seconds without new output.")] = "auto"
+    gap_in_call: Annotated[
+        Setting, Meta(description="The same while the arguments of a tool call arrive.")
+    ] = "auto"
+    thinking: Annotated[
+        Setting, Meta(description="Abort when only keep-alive pings arrive for this many seconds.")
+    ] = "auto"
+    silence: Annotated[
+        Setting, Meta(description="Abort when not a single byte arrives for this many seconds.")
+    ] = "auto"
 
 
 class Limit(Struct, frozen=True):

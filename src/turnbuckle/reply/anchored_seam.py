@@ -72,7 +72,6 @@ _OPENINGS = (
         "### ",
     ),
 )
-_END_OF_SENTENCE = ".!?:;\"'\u201d\u2019)]}>|\u2026*`"
 _PARTS = re.compile(r"[\n.!?;|]+")
 _PART = 6
 _SEPARATORS = ",;|\n\t"

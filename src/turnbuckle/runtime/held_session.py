@@ -41,7 +41,7 @@ log = logging.getLogger("turnbuckle.session")
 
 
 class HeldSession:
-    """One session, for as long as its claim is held. What is done with it is the lane's business."""
+    """One session, for as long as its claim is held. What is done with it is the worker's business."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class HeldSession:
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
-        """One change at a time, and none once the lane closes. Raises LaneClosed."""
+        """One change at a time, and none once the worker closes. Raises WorkerClosed."""
         async with self._lock:
             if self.running is not None:
                 await self.running.settled()

@@ -1,4 +1,4 @@
-"""The lanes of all sessions that this process works on. One is opened when somebody has business there."""
+"""The workers of all sessions that this process works on. One is opened when somebody has business there."""
 
 import asyncio
 import contextlib
@@ -55,22 +55,22 @@ class SessionManager:
         self._reopening: set[asyncio.Task[None]] = set()
 
     def of(self, session: SessionId) -> SessionWorker | None:
-        """The lane, if it is open."""
+        """The worker, if it is open."""
         return self._open.get(session)
 
     async def open(
         self, session: SessionId, user: str, running: Running | None = None, left: Suspended | None = None
     ) -> SessionWorker:
-        """The session's lane; `running` is a run of it that was taken up again, and `left` says of one that
+        """The session's worker; `running` is a run of it that was taken up again, and `left` says of one that
         it was given up. Raises SessionBusy if another process has the session."""
         while True:
-            lane = self._open.get(session)
-            if lane is not None and lane.closing is not None:
-                await asyncio.shield(lane.closing)
-                self._forget(lane)
+            worker = self._open.get(session)
+            if worker is not None and worker.closing is not None:
+                await asyncio.shield(worker.closing)
+                self._forget(worker)
                 continue
-            if lane is not None:
-                return lane
+            if worker is not None:
+                return worker
             opening = self._opening.get(session)
             if opening is None:
                 opening = self._opening[session] = asyncio.ensure_future(
@@ -79,25 +79,25 @@ class SessionManager:
                 opening.add_done_callback(lambda _: self._opening.pop(session, None))
             return await asyncio.shield(opening)
 
-    async def with_lane(
+    async def with_worker(
         self, session: SessionId, user: str, act: Callable[[SessionWorker], Awaitable[T]]
     ) -> T:
-        """Do something in a session's lane; one that is just closing is opened again."""
+        """Do something in a session's worker; one that is just closing is opened again."""
         while True:
             with contextlib.suppress(WorkerClosed):
                 return await act(await self.open(session, user))
 
     def waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
-        """The message that will begin this run, and its session, in the lanes that are open; of any user if
+        """The message that will begin this run, and its session, in the workers that are open; of any user if
         none is named."""
-        for lane in self._open.values():
-            for message in lane.state.waiting if user in (None, lane.user) else ():
+        for worker in self._open.values():
+            for message in worker.state.waiting if user in (None, worker.user) else ():
                 if message.run == run:
-                    return lane.session, message
+                    return worker.session, message
         return None
 
     async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
-        """The same, also in sessions whose lane is not open: it let go because of an error, or is not open
+        """The same, also in sessions whose worker is not open: it let go because of an error, or is not open
         yet."""
         if (found := self.waiting(run, user)) is not None:
             return found
@@ -118,27 +118,27 @@ class SessionManager:
     def rest(self) -> None:
         """Begin nothing more."""
         self._resting = True
-        for lane in self._open.values():
-            lane.resting = True
+        for worker in self._open.values():
+            worker.resting = True
 
     async def let_go(self, session: SessionId) -> None:
-        """Close the lane of a session at rest. Raises SessionBusy."""
-        lane = self._open.get(session)
-        if lane is not None:
-            if lane.running is not None:
-                await lane.running.settled()
-            if not lane.rests:
+        """Close the worker of a session at rest. Raises SessionBusy."""
+        worker = self._open.get(session)
+        if worker is not None:
+            if worker.running is not None:
+                await worker.running.settled()
+            if not worker.rests:
                 raise SessionBusy("something is under way in this session; stop it first")
-            await lane.close()
-            self._forget(lane)
+            await worker.close()
+            self._forget(worker)
 
     async def close(self) -> None:
         self._resting = True
         for task in self._reopening:
             task.cancel()
-        for lane in list(self._open.values()):
-            await lane.close()
-            self._forget(lane)
+        for worker in list(self._open.values()):
+            await worker.close()
+            self._forget(worker)
 
     async def _make(
         self, session: SessionId, user: str, running: Running | None, left: Suspended | None
@@ -152,29 +152,29 @@ class SessionManager:
         if isinstance(claim, Held):
             kind = _HeldHere if claim.by == self._owner else SessionBusy
             raise kind(f"{claim.by} works on the session {session} at this moment")
-        lane = SessionWorker(claim, user, self._journal, self._runs, self._rules, began=self._began)
-        lane.resting = self._resting
+        worker = SessionWorker(claim, user, self._journal, self._runs, self._rules, began=self._began)
+        worker.resting = self._resting
         try:
-            await lane.open(running, left)
+            await worker.open(running, left)
         except BaseException:
-            await lane.let_go()
+            await worker.let_go()
             raise
-        self._open[session] = lane
-        lane.closed.add_done_callback(lambda _: self._forget(lane))
-        return lane
+        self._open[session] = worker
+        worker.closed.add_done_callback(lambda _: self._forget(worker))
+        return worker
 
-    def _forget(self, lane: SessionWorker) -> None:
+    def _forget(self, worker: SessionWorker) -> None:
         """It has closed. What one that failed left undone is for the next one to find."""
-        if self._open.get(lane.session) is not lane:
+        if self._open.get(worker.session) is not worker:
             return
-        del self._open[lane.session]
-        if lane.failed and not self._resting:
-            reopening = asyncio.create_task(self._reopen(lane.session, lane.user), context=Context())
+        del self._open[worker.session]
+        if worker.failed and not self._resting:
+            reopening = asyncio.create_task(self._reopen(worker.session, worker.user), context=Context())
             self._reopening.add(reopening)
             reopening.add_done_callback(self._reopening.discard)
 
     async def _reopen(self, session: SessionId, user: str) -> None:
-        """What a lane that failed left undone is found by the next one. So there is one, unless another
+        """What a worker that failed left undone is found by the next one. So there is one, unless another
         process has the session."""
         tries = 0
         while not self._resting:

@@ -18,7 +18,7 @@ from turnbuckle.vocab.request import RunOptions
 
 
 class WorkerClosed(Exception):
-    """The lane gave its claim back a moment ago; open it again."""
+    """The worker gave its claim back a moment ago; open it again."""
 
 
 class IncomingMessage(Struct, frozen=True):

@@ -1,13 +1,13 @@
-"""A lane: one session at work. Whatever changes a session goes through its lane, one thing after the other.
+"""One session at work. Whatever changes a session goes through its worker, one thing after the other.
 
-The lane holds the session's claim, so no other process writes to the session or begins anything in it; when
-the claim is lost the lane lets go of its run and closes. A message is stored before anybody is told that it
+The worker holds the session's claim, so no other process writes to the session or begins anything in it; when
+the claim is lost the worker lets go of its run and closes. A message is stored before anybody is told that it
 was taken. Runs begin one at a time, in the order of the messages, and a message counts as injected only when
 its run has begun: if the process dies between the two, the run that is there says so, and nothing is begun
 twice. Nothing begins beside a run that has no end yet: it is taken up again first, or ended if it was given
 up.
 
-A lane that has nothing to do closes after a while and gives the claim back. What it knows is a fold of the
+A worker that has nothing to do closes after a while and gives the claim back. What it knows is a fold of the
 journal, so the next one knows the same.
 """
 
@@ -62,7 +62,7 @@ from turnbuckle.session.reset import reason
 from turnbuckle.vocab.ids import RunId
 
 REST = 5.0
-"""Seconds without anything to do after which a lane closes."""
+"""Seconds without anything to do after which a worker closes."""
 AGAIN = 1.0
 """Seconds until something is tried again that could not be done: the store is full, or somebody else is not
 done."""
@@ -96,7 +96,7 @@ class SessionWorker(HeldSession):
         self._work = asyncio.create_task(self._go_on(), name=f"session {self.session}", context=Context())
 
     async def _find_out(self, running: Running | None) -> None:
-        """What a process that died, or a lane that closed, left half done."""
+        """What a process that died, or a worker that closed, left half done."""
         if running is None:
             wanted = StreamQuery(kind=RUN, parent=self.session, status=RUNNING)
             self._left = next((RunId(row.name) for row in await self._journal.streams(wanted, limit=1)), None)
@@ -235,7 +235,7 @@ class SessionWorker(HeldSession):
         new = NewRun(message.messages, None, (), self.user, message.options, origin, message.run)
         try:
             await self._runs.decline(new, self.session, why, by, failed=failed)
-        except Exception as error:  # the next lane, which opens in a moment, finds that it is missing
+        except Exception as error:  # the next worker, which opens in a moment, finds that it is missing
             log.warning("that the run %s will not begin cannot be stored yet: %s", message.run, error)
             self._fail()
 

@@ -13,64 +13,84 @@ class ServerSettings(Struct, frozen=True):
     owner."""
 
     host: Annotated[
-        str, Meta(description="The address to listen on; any other than this machine's own needs a key.")
+        str, Meta(description=("The address to listen on. Any address other than loopback needs a key."))
     ] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="The port; 0 takes any free one.")] = 8765
+    port: Annotated[
+        int, Meta(ge=0, le=65535, description="The port to listen on. 0 takes any free port.")
+    ] = 8765
     api_keys: Annotated[
         tuple[str, ...],
-        Meta(description="Keys of the owner `owner`, best as `env:NAME`, beside those of `turnbuckle keys`."),
+        Meta(
+            description=(
+                "API keys of the owner `owner`, in addition to those of `turnbuckle "
+                "keys`. Best written as `env:NAME`."
+            )
+        ),
     ] = ()
     origins: Annotated[
         tuple[str, ...],
         Meta(
-            description="Origins of web pages that may use the server: scheme, host and port; "
-            "`*` for all, which needs a key."
+            description=(
+                "Origins (scheme, host and port) of web pages that may call the "
+                "server. `*` allows all, and needs a key."
+            )
         ),
     ] = ()
     keepalive: Annotated[
-        float, Meta(gt=0, description="Seconds of silence after which a stream gets a comment.")
+        float, Meta(gt=0, description="Send an SSE comment after this many idle seconds.")
     ] = 15.0
     noop: Annotated[
-        float, Meta(gt=0, description="Seconds without a frame after which it gets one that says nothing.")
+        float,
+        Meta(
+            gt=0,
+            description=(
+                "Send an empty chunk after this many seconds without one, for clients that ignore comments."
+            ),
+        ),
     ] = 30.0
     websocket: Annotated[
         bool,
-        Meta(description="Offer a WebSocket at /v1/responses; if not, clients that try one get 426."),
+        Meta(description=("Offer a WebSocket at /v1/responses. If off, clients that try one get 426.")),
     ] = True
     hold_status: Annotated[
         float,
         Meta(
             ge=0,
             le=30,
-            description="Seconds for which a chat or response stream waits for its first word before its "
-            "status goes "
-            "out, so that an early failure is a real status code.",
+            description=(
+                "Hold the status line of a chat or response stream for up to this "
+                "many seconds until the first output, so that an early failure gets "
+                "a real status code."
+            ),
         ),
     ] = 1.0
     send_timeout: Annotated[
-        float, Meta(gt=0, description="Seconds after which a client that takes nothing is dropped.")
+        float, Meta(gt=0, description="Disconnect a client that has read nothing for this many seconds.")
     ] = 60.0
     drain: Annotated[
         float,
         Meta(
             ge=0,
             description=(
-                "Seconds that runs get to end when the server stops; the others go on after the next start."
+                "Seconds that runs have to finish when the server stops. The others "
+                "go on after the next start."
             ),
         ),
     ] = 10.0
     max_connections: Annotated[
-        int, Meta(ge=1, description="Connections at once; one more is refused with 503.")
+        int, Meta(ge=1, description="Maximum open connections. More are refused with 503.")
     ] = 2000
     # a long conversation with pictures stays below
-    max_body: Annotated[int, Meta(ge=1024, description="Bytes of a request's body.")] = 32 << 20
+    max_body: Annotated[int, Meta(ge=1024, description="Maximum size of a request body in bytes.")] = 32 << 20
     requests_per_minute: Annotated[
-        int, Meta(ge=0, description="Requests of one owner; 0 for any number.")
+        int, Meta(ge=0, description="Maximum requests per minute and owner. 0 = no limit.")
     ] = 1200
-    max_runs: Annotated[int, Meta(ge=1, description="Runs at once.")] = 500
-    max_runs_per_owner: Annotated[int, Meta(ge=1, description="Runs of one owner at once.")] = 200
+    max_runs: Annotated[int, Meta(ge=1, description="Maximum runs at the same time.")] = 500
+    max_runs_per_owner: Annotated[
+        int, Meta(ge=1, description="Maximum runs of one owner at the same time.")
+    ] = 200
     idempotency_hours: Annotated[
-        float, Meta(gt=0, description="Hours for which an `Idempotency-Key` is remembered.")
+        float, Meta(gt=0, description="Remember an `Idempotency-Key` for this many hours.")
     ] = 24.0
     strict_relay: Annotated[
         bool,
@@ -79,7 +99,7 @@ class ServerSettings(Struct, frozen=True):
             "naming it in `X-Turnbuckle-Left-Out`."
         ),
     ] = False
-    log: Annotated[Literal["text", "json"], Meta(description="How the log is written.")] = "text"
+    log: Annotated[Literal["text", "json"], Meta(description="The format of the log.")] = "text"
 
     def __post_init__(self) -> None:
         for origin in self.origins:

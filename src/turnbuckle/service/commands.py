@@ -69,7 +69,7 @@ class Commands:
             case "sessions":
                 return CommandReply(await self._listed(new.user))
             case _:
-                return await self._manager.with_lane(
+                return await self._manager.with_worker(
                     session, new.user, lambda worker: self._in(worker, command, new, said)
                 )
 

@@ -185,7 +185,7 @@ class RunService:
         if worker is None or worker.rests:
             slots.acquire(new.user, new.run)
         try:
-            taken = await self._manager.with_lane(session, new.user, lambda worker: worker.say(said))
+            taken = await self._manager.with_worker(session, new.user, lambda worker: worker.say(said))
         except SessionBusy as busy:
             slots.release(new.run)
             raise self._in_the_way(session, busy) from None
@@ -234,7 +234,7 @@ class RunService:
             self.watch.began(await self._runs.resume(run), row.user)
             return True
         try:
-            await self._manager.with_lane(session, row.user, lambda worker: worker.take_up(run))
+            await self._manager.with_worker(session, row.user, lambda worker: worker.take_up(run))
         except SessionBusy as busy:
             raise self._in_the_way(session, busy) from None
         return True
@@ -455,7 +455,9 @@ class RunService:
         session, _ = waiting
         rows = await self._stores.rows(SESSION, session)
         user = rows[0].user if rows else LOCAL
-        withdrawn = await self._manager.with_lane(session, user, lambda worker: worker.withdraw(run, why, by))
+        withdrawn = await self._manager.with_worker(
+            session, user, lambda worker: worker.withdraw(run, why, by)
+        )
         if withdrawn:
             self.watch.slots.release(run)
         return withdrawn
@@ -481,6 +483,6 @@ class RunService:
                 await self._runs.background.end_all(session)  # nobody would know whose they are
             return
         try:
-            await self._manager.with_lane(session, rows[0].user, lambda worker: worker.forget(run))
+            await self._manager.with_worker(session, rows[0].user, lambda worker: worker.forget(run))
         except SessionBusy:
             raise active from None

@@ -372,7 +372,7 @@ class SessionService(SessionReader):
         return SessionChange("retried", reserved.run)
 
     async def _in(self, row: StreamRow, act: Callable[[SessionWorker], Awaitable[T]]) -> T:
-        return await self._manager.with_lane(SessionId(row.name), row.user or LOCAL, act)
+        return await self._manager.with_worker(SessionId(row.name), row.user or LOCAL, act)
 
     async def open(self, row: StreamRow) -> SessionWorker:
         """Go on with what a session left unfinished, and with what waits there. Raises SessionBusy."""

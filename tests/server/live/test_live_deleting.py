@@ -161,7 +161,7 @@ def test_a_steered_message_under_one_key_is_done_once_whatever_happened_since(tm
         elif later == "run deleted":
             assert (await server.ask("DELETE", f"/v1/runs/{first}")).status == 200
         else:
-            async with asyncio.timeout(100):  # its lane may just look at what was steered
+            async with asyncio.timeout(100):  # its worker may just look at what was steered
                 while (await server.ask("DELETE", "/v1/sessions/s")).status != 200:
                     pass
         before = len(server.lab.requests)

@@ -45,7 +45,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "queue": ("TEXT", "say it when the run is over"),
     "steer": ("TEXT", "say it into the run"),
     "interrupt": ("TEXT", "stop the run, and say it"),
-    "args": ("", "show all of the arguments that a yes would be for"),
+    "args": ("", "show the full arguments of the call awaiting approval"),
     "quit": ("", "leave; Ctrl-D does the same"),
 }
 _TAKES_NOTHING = frozenset(name for name, (needs, _) in _ABOUT.items() if not needs)

@@ -242,8 +242,8 @@ class SessionWorld:
     async def end(self) -> None:
         await self._bury()
 
-    async def in_lane(self, act: Callable[[SessionWorker], Awaitable[T]]) -> T:
-        return await self.manager.with_lane(SESSION, USER, act)
+    async def in_worker(self, act: Callable[[SessionWorker], Awaitable[T]]) -> T:
+        return await self.manager.with_worker(SESSION, USER, act)
 
     async def pass_time(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
@@ -391,19 +391,19 @@ class SessionWorld:
             self._answers[place] = str(busy)
 
     async def _say(self, said: IncomingMessage) -> Accepted:
-        return await self.manager.with_lane(SESSION, USER, lambda lane: lane.say(said))
+        return await self.manager.with_worker(SESSION, USER, lambda worker: worker.say(said))
 
     async def _change(self, kind: Kind) -> Answer:
-        with_lane = self.manager.with_lane
+        with_worker = self.manager.with_worker
         match kind:
             case "stop":
-                return await with_lane(SESSION, USER, lambda lane: lane.stop("somebody"))
+                return await with_worker(SESSION, USER, lambda worker: worker.stop("somebody"))
             case "undo":
-                return await with_lane(SESSION, USER, lambda lane: lane.undo())
+                return await with_worker(SESSION, USER, lambda worker: worker.undo())
             case "retry":
-                return await with_lane(SESSION, USER, lambda lane: lane.retry())
+                return await with_worker(SESSION, USER, lambda worker: worker.retry())
             case _:
-                return await with_lane(SESSION, USER, lambda lane: lane.begin_anew("new", "somebody"))
+                return await with_worker(SESSION, USER, lambda worker: worker.begin_anew("new", "somebody"))
 
     async def _until_quiet(self) -> None:
         waits: list[asyncio.Future[Any]] = [

@@ -185,7 +185,7 @@ class StorageWorld:
         said = IncomingMessage((message(text),), "queue", run=run)
         for _ in range(_MOST_TRIES):
             try:
-                taken = await self._world.in_lane(lambda lane: lane.say(said))
+                taken = await self._world.in_worker(lambda worker: worker.say(said))
             except (JournalError, SessionBusy, RunHeld, OSError, RuntimeError):
                 await self._clock.sleep(_AGAIN)
                 continue
