@@ -19,7 +19,6 @@ MAX_PARAMETERS = 8
 LAYERS = (
     ("cli",),
     ("testing",),
-    ("lab",),
     ("asgi",),
     ("hosting", "agent"),
     ("app",),
@@ -29,6 +28,7 @@ LAYERS = (
     ("server", "gateway", "acp", "console"),
     ("service",),
     ("runtime",),
+    ("lab",),
     ("call", "tools", "journal", "observe"),
     ("narrate", "session"),
     ("turn",),

@@ -27,6 +27,7 @@ from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import LOCK, holds_journal
 from turnbuckle.journal.sqlite.journal import SqliteJournal
 from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.lab.rehearsal.model import NAME, Rehearsal
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
@@ -36,7 +37,6 @@ from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
 from turnbuckle.runtime.price import load, price_of, window_of
 from turnbuckle.runtime.recall import recall
-from turnbuckle.runtime.rehearsal import NAME, Rehearsal
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RunRules, Runs

@@ -10,9 +10,9 @@ from turnbuckle.errors import ClaimLost
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Held, StorageError
+from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, PERIOD, hold, is_held
-from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock, numbered
 from turnbuckle.turn.facts import ToolStarted, decode

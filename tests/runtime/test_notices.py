@@ -7,7 +7,7 @@ from support.narrate.sample_runs import run_named
 from support.turns.turn_facts import POLICY
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.runtime.rehearsal import Rehearsal
+from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import IncomingMessage, SessionRules

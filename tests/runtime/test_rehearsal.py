@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.reply.draft import Draft
 from turnbuckle.reply.verdict import verdict
-from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn import prompts
 from turnbuckle.vocab.events import Cut, Ended, Event

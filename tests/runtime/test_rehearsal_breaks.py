@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.lab.rehearsal.model import Rehearsal
+from turnbuckle.lab.rehearsal.words import HELP, MARKDOWN, WHO, lines, story
 from turnbuckle.runtime.context import opening
-from turnbuckle.runtime.rehearsal import Rehearsal
-from turnbuckle.runtime.rehearsal_words import HELP, MARKDOWN, WHO, lines, story
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.testing.clock import VirtualClock

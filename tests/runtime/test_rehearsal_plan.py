@@ -2,8 +2,8 @@
 
 import pytest
 
-from turnbuckle.runtime.rehearsal_plan import LONGEST_TASK, plan_of
-from turnbuckle.runtime.rehearsal_words import HELP
+from turnbuckle.lab.rehearsal.commands import LONGEST_TASK, plan_of
+from turnbuckle.lab.rehearsal.words import HELP
 
 
 def _calls(task: str) -> list[tuple[str, object]]:

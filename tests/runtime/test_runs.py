@@ -9,8 +9,8 @@ import pytest
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
+from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.context import opening
-from turnbuckle.runtime.rehearsal import Rehearsal
 from turnbuckle.runtime.runs import LEASE, RunRules, Runs, find_run, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, Streamed, decode

@@ -19,24 +19,19 @@ from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
 from turnbuckle.lab.garbage import garbage_body
 from turnbuckle.lab.lies import half_a_character, lie_about_finish, without_terminal
 from turnbuckle.lab.script import Ending, LabRequest, Script, ScriptItem
-from turnbuckle.lab.script_text import ScriptError
+from turnbuckle.lab.speaking import ContentStep, Speaker
 from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.vocab.events import (
     Alive,
-    BlockClosed,
     CallArgs,
-    CallClosed,
-    CallStarted,
     Cut,
     Ended,
     Event,
-    FinishNoted,
     ReasoningDelta,
     RefusalDelta,
     Started,
     TextDelta,
     Usage,
-    UsageNoted,
 )
 from turnbuckle.vocab.failure import RETRYABLE, Failure
 from turnbuckle.wire import failures, sse
@@ -46,11 +41,7 @@ CREATED = 1_767_225_600
 """When every reply of the lab was made, so that the same request gets the same bytes."""
 
 _CHARACTERS_PER_TOKEN = 4
-_DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] = {
-    "text": TextDelta,
-    "reasoning": ReasoningDelta,
-    "refusal": RefusalDelta,
-}
+_Delta = TextDelta | ReasoningDelta | RefusalDelta | CallArgs
 _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
 
 
@@ -77,10 +68,8 @@ class ScriptPlayer:
         self._headers = {"content-type": "application/json"} if self._plain else dict(_STREAM_HEADERS)
         self._folded = Accumulator().add_all([Started(reply_id, request.model)])
         self._head_sent = self._opened = self._over = False
-        self._next_block = self._calls = self._frames = 0
-        self._open_block: tuple[str, int] | None = None
-        self._open_call: int | None = None
-        self._sent = {"text": 0, "reasoning": 0, "refusal": 0, "arguments": 0}
+        self._frames = 0
+        self._speaker = Speaker(f"call_{reply_id}_")
         self._pace: steps.Pace | None = None
         self._dribble: steps.Dribble | None = None
         self._kill: steps.KillAfter | None = None
@@ -104,16 +93,8 @@ class ScriptPlayer:
 
     def _step(self, step: steps.Step) -> Iterator[Action]:
         match step:
-            case steps.Say():
-                yield from self._deltas("text", step.text * step.times, step.pieces)
-            case steps.Reason():
-                yield from self._deltas("reasoning", step.text, step.pieces)
-            case steps.Refuse():
-                yield from self._deltas("refusal", step.text, step.pieces)
-            case steps.Call():
-                yield from self._call(step)
-            case steps.More():
-                yield from self._more(step)
+            case steps.Say() | steps.Reason() | steps.Refuse() | steps.Call() | steps.More():
+                yield from self._content(step)
             case steps.Finish():
                 yield from self._finish(step)
             case steps.Stall():
@@ -139,7 +120,7 @@ class ScriptPlayer:
     def _modify(self, step: steps.Step) -> None:
         match step:
             case steps.Pace():
-                self._pace = step
+                self._pace, self._speaker.pieces = step, step.pieces
             case steps.Dribble():
                 self._dribble = step if step.bytes else None
             case steps.KillAfter():
@@ -152,95 +133,27 @@ class ScriptPlayer:
 
     # Content
 
-    def _deltas(self, kind: str, text: str, size: int) -> Iterator[Action]:
-        if self._open_block is None or self._open_block[0] != kind:
-            yield from self._close_block()
-            self._open_block = (kind, self._take_block())
-        make = _DELTAS[kind]
-        for piece in self._pieces(kind, text, size):
-            yield from self._emit(make(self._open_block[1], piece))
-            yield from self._after_delta(kind, piece)
-            if self._over:
-                return
-
-    def _call(self, step: steps.Call) -> Iterator[Action]:
-        yield from self._close_block()
-        block = self._take_block()
-        self._calls += 1
-        call_id = step.id or f"call_{self._reply_id}_{self._calls}"
-        yield from self._emit(CallStarted(block, call_id, step.name))
-        text = (
-            step.arguments
-            if isinstance(step.arguments, str)
-            else msgspec.json.encode(step.arguments).decode()
-        )
-        self._open_call = block
-        yield from self._more(steps.More(text, step.pieces, step.closed))
-
-    def _more(self, step: steps.More) -> Iterator[Action]:
-        block = self._open_call
-        if block is None:
-            raise ScriptError("more: there is no open call that could get more arguments")
-        for piece in self._pieces("arguments", step.arguments, step.pieces):
-            yield from self._emit(CallArgs(block, piece))
-            yield from self._after_delta("arguments", piece)
-            if self._over:
-                return
-        if step.closed:
-            self._open_call = None
-            yield from self._emit(CallClosed(block))
-
-    def _pieces(self, kind: str, text: str, size: int) -> Iterator[str]:
-        """The deltas of a text; the last one before a kill is shortened so that the count is exact."""
-        size = (self._pace.pieces if self._pace else size) or len(text) or 1
-        for start in range(0, len(text), size):
-            piece = text[start : start + size]
-            room = self._room(kind)
-            yield piece if room is None else piece[:room]
-
-    def _after_delta(self, kind: str, piece: str) -> Iterator[Action]:
-        self._sent[kind] += len(piece)
-        if self._room(kind) == 0 and self._kill is not None:
-            yield from self._end(self._kill.how)
-        elif self._pace and self._pace.every:
-            yield Wait(self._pace.every)
-
-    def _room(self, kind: str) -> int | None:
-        """How many more characters may be sent before the kill. A plain answer is not killed."""
-        if self._kill is None or self._plain:
-            return None
-        limit = self._kill.arguments if kind == "arguments" else self._kill.text if kind == "text" else None
-        return None if limit is None else max(limit - self._sent[kind], 0)
-
-    def _take_block(self) -> int:
-        self._next_block += 1
-        return self._next_block - 1
-
-    def _close_block(self) -> Iterator[Action]:
-        if self._open_block is not None:
-            block = self._open_block[1]
-            self._open_block = None
-            yield from self._emit(BlockClosed(block))
+    def _content(self, step: ContentStep) -> Iterator[Action]:
+        self._speaker.kill = None if self._plain else self._kill  # a plain answer is not killed
+        for event in self._speaker.content(step):
+            yield from self._emit(event)
+            if self._speaker.is_killed and self._kill is not None:
+                yield from self._end(self._kill.how)
+            elif self._pace and self._pace.every and isinstance(event, _Delta):
+                yield Wait(self._pace.every)
 
     # The end
 
     def _finish(self, step: steps.Finish) -> Iterator[Action]:
-        yield from self._close_block()
-        reason = step.reason
-        if reason == "auto":
-            reason = "calls" if self._calls else "refused" if self._sent["refusal"] else "stop"
-        if reason != "none":
-            yield from self._emit(FinishNoted(reason, step.said))
-        usage = step.usage if step.usage is not None else self._honest_usage()
-        if isinstance(usage, Usage):
-            yield from self._emit(UsageNoted(usage))
+        for event in self._speaker.finish(step, self._honest_usage()):
+            yield from self._emit(event)
         if self._plain:
             self._folded.add(Ended("lab"))
             yield from self._send(self._document(step))
         else:
             yield from self._open()
             data = self._encoder.event(Ended("lab"))
-            if step.said or reason == "none":
+            if step.said or step.reason == "none":
                 data = lie_about_finish(self._encoding, data, step.said or None)
             yield from self._send(data if step.terminal else without_terminal(data))
         yield from self._end("tidy")
@@ -253,16 +166,17 @@ class ScriptPlayer:
 
     def _honest_usage(self) -> Usage:
         asked = len(msgspec.json.encode(self._request.body))
-        reasoning = self._sent["reasoning"] // _CHARACTERS_PER_TOKEN
-        output = sum(self._sent.values()) // _CHARACTERS_PER_TOKEN + 1
+        sent = self._speaker.sent
+        reasoning = sent["reasoning"] // _CHARACTERS_PER_TOKEN
+        output = sum(sent.values()) // _CHARACTERS_PER_TOKEN + 1
         return Usage(input=asked // _CHARACTERS_PER_TOKEN + 1, output=output, reasoning=reasoning)
 
     def _cut(self, step: steps.CutOff) -> Iterator[Action]:
-        if self._plain and not self._head_sent and self._next_block:
+        if self._plain and not self._head_sent and self._speaker.blocks:
             whole = msgspec.json.encode(self._encoding.answer(self._folded.snapshot(), created=CREATED))
             yield from self._send(whole[: len(whole) // 2])
         elif step.inside and not self._plain:
-            block = self._open_block[1] if self._open_block else self._take_block()
+            block = self._speaker.open_block()
             yield from self._open()
             text = "漢字" if step.inside == "character" else "half"
             frame = self._encoder.event(TextDelta(block, text))

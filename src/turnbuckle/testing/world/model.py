@@ -5,30 +5,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from turnbuckle.lab import script as steps
 from turnbuckle.lab.dialogue import CREATED
+from turnbuckle.lab.speaking import Speaker
 from turnbuckle.vocab import ids
 from turnbuckle.vocab.clock import StopSignal
-from turnbuckle.vocab.events import (
-    BlockClosed,
-    CallArgs,
-    CallClosed,
-    CallStarted,
-    Cut,
-    Ended,
-    Event,
-    FinishNoted,
-    ReasoningDelta,
-    RefusalDelta,
-    Started,
-    TextDelta,
-    Usage,
-    UsageNoted,
-)
-from turnbuckle.vocab.events import Finish as FinishWord
+from turnbuckle.vocab.events import Cut, Ended, Event, Started, Usage
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest
@@ -107,7 +91,11 @@ class WorldModel:
         self, route: RouteName, request: ModelRequest, stop: StopSignal
     ) -> AsyncIterator[list[Event]]:
         number = self._breaks.reply_begins()
-        events = self._spoken(events_of(self._brains[route](request, number), f"r{number}"), request.stream)
+        kill = steps.KillAfter(arguments=self._kill_after) if request.stream or self._kill_plain else None
+        speaker = Speaker(f"r{number}_")
+        speaker.kill = kill
+        events = events_of(self._brains[route](request, number), f"r{number}", speaker)
+        self.argument_characters += speaker.sent["arguments"]
         self.asked.append(Asked(route, request, len(events)))
         cut = self._breaks.cut_after(number)
         if cut is not None and cut[0] < len(events):
@@ -123,22 +111,6 @@ class WorldModel:
                 return
             yield burst
 
-    def _spoken(self, events: list[Event], stream: bool) -> list[Event]:
-        """The events as far as this provider lets them pass. What was generated is counted."""
-        sent: list[Event] = []
-        room = self._kill_after if stream or self._kill_plain else None
-        for event in events:
-            if isinstance(event, CallArgs):
-                text = event.text if room is None else event.text[:room]
-                self.argument_characters += len(text)
-                room = None if room is None else room - len(text)
-                sent.append(CallArgs(event.block, text))
-                if room == 0:
-                    return [*sent, Cut(failure("reset", "the connection was reset"))]
-            else:
-                sent.append(event)
-        return sent
-
     def _through_wire(self, route: RouteName, model: str, events: Sequence[Event]) -> Iterable[list[Event]]:
         """The events as bytes of the protocol and back, one burst for each."""
         protocol = self._protocols[route]
@@ -153,48 +125,16 @@ class WorldModel:
         yield decoder.close()
 
 
-def events_of(said: Iterable[Step], reply_id: str) -> list[Event]:
-    """Steps as the events of one stream, with its one last word."""
+def events_of(script: Iterable[Step], reply_id: str, speaker: Speaker) -> list[Event]:
+    """A script as the events of one stream, with its one last word."""
     events: list[Event] = [Started(reply_id, "world")]
-    block = -1
-    calls = 0
-    kinds: dict[type, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] = {
-        steps.Say: TextDelta,
-        steps.Reason: ReasoningDelta,
-        steps.Refuse: RefusalDelta,
-    }
-    for step in said:
-        block += 1
-        match step:
-            case steps.Say() | steps.Reason() | steps.Refuse():
-                events += [kinds[type(step)](block, piece) for piece in _pieces(step.text, step.pieces)]
-                events += [BlockClosed(block)] if step.text else []
-            case steps.Call():
-                calls += 1
-                text = step.arguments if isinstance(step.arguments, str) else _json(step.arguments)
-                events.append(CallStarted(block, step.id or f"{reply_id}_{calls}", step.name))
-                events += [CallArgs(block, piece) for piece in _pieces(text, step.pieces)]
-                events += [CallClosed(block)] if step.closed else []
-            case steps.Finish():
-                honest: FinishWord = "calls" if calls else "stop"
-                reason: FinishWord = honest if step.reason == "auto" or step.reason == "none" else step.reason
-                events.append(FinishNoted(reason, reason))
-                usage = step.usage if isinstance(step.usage, Usage) else Usage(input=10, output=len(events))
-                return [*events, UsageNoted(usage), Ended("world")]
-            case Fails():
-                return [*events, Cut(step.failure)]
-    return [
-        *events,
-        FinishNoted("calls" if calls else "stop", ""),
-        UsageNoted(Usage(10, len(events))),
-        Ended("world"),
-    ]
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    size = size or len(text) or 1
-    return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    for step in script:
+        if isinstance(step, Fails):
+            return [*events, Cut(step.failure)]
+        if isinstance(step, steps.Finish):
+            return [*events, *speaker.finish(step, Usage(10, len(events))), Ended("world")]
+        events += speaker.content(step)
+        if speaker.is_killed:
+            return [*events, Cut(failure("reset", "the connection was reset"))]
+        events += speaker.close_block()
+    return [*events, *speaker.finish(steps.Finish(), Usage(10, len(events))), Ended("world")]

@@ -11,7 +11,7 @@ Words are then read from left to right by this grammar, and by nothing else:
     times    = "once" | "twice" | N "times" | "every time"
 
 Each verb has one function that reads its objects. It gives None if they do not fit, and the step then says
-what is possible. `rehearsal_words.HELP` is the same for people.
+what is possible. `words.HELP` is the same for people.
 """
 
 import re
@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Struct
 
-from turnbuckle.runtime.rehearsal_words import HELP, MARKDOWN, lines, story, thoughts
+from turnbuckle.lab.rehearsal.words import HELP, MARKDOWN, lines, story, thoughts
 
 Break = Literal["cut", "stall", "lie", "fail", "busy", "refuse"]
 

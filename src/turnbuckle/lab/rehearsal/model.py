@@ -15,16 +15,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.runtime.rehearsal_plan import Break, Plan, Step, plan_of
-from turnbuckle.runtime.rehearsal_words import REFUSAL, WHO
+from turnbuckle.lab.rehearsal.commands import Break, Plan, Step, plan_of
+from turnbuckle.lab.rehearsal.words import REFUSAL, WHO
+from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
+from turnbuckle.lab.speaking import ContentStep, Speaker
 from turnbuckle.turn.prompt_reading import draft_note, times_cut
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import (
-    BlockClosed,
     CallArgs,
-    CallClosed,
-    CallStarted,
     Cut,
     Ended,
     Event,
@@ -36,6 +35,7 @@ from turnbuckle.vocab.events import (
     Usage,
     UsageNoted,
 )
+from turnbuckle.vocab.events import Finish as FinishWord
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import CallPart, Message, ReasoningPart, ResultPart, TextPart, text_of
@@ -43,6 +43,7 @@ from turnbuckle.vocab.request import ModelRequest
 from turnbuckle.vocab.tooling import FINISH_CALL
 
 NAME = "rehearsal"
+Speech = ContentStep | Finish
 CHARACTERS_PER_TOKEN = 4
 SLOW_PACE = 0.065
 """Seconds for a piece when it goes slowly: the 200 pieces of a long text then take 13 seconds."""
@@ -292,42 +293,42 @@ def _ending(reply: _Reply) -> _Ending | None:
     )
 
 
-def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Iterator[Event]:
-    """The events of an attempt. A cut and a stall have no last word here."""
-    number, given = len(request.messages), _tokens(sum(map(_size, request.messages)))
-    yield Started(f"rehearsal-{number}", NAME)
-    yield UsageNoted(Usage(given, 0))
-    thought = reply.reasoning if reply.is_first and "refuse" not in reply.breaks else ""
+def _script(reply: _Reply, ending: _Ending | None, given: int) -> Iterator[Speech]:
+    """What is said in an attempt. One that is cut or stalls has no end here."""
     if "refuse" in reply.breaks:
-        yield RefusalDelta(1, REFUSAL)
-        yield BlockClosed(1)
-        yield UsageNoted(Usage(given, _tokens(len(REFUSAL))))
-        yield FinishNoted("refused", "refusal")
-        yield Ended(NAME)
+        yield Refuse(REFUSAL, 0)
+        yield Finish("refused", "refusal", Usage(given, _tokens(len(REFUSAL))))
         return
-    if thought:
-        yield from (ReasoningDelta(0, piece) for piece in _pieces(thought, len(thought), reply.slowly))
-        yield BlockClosed(0)
+    thought = reply.reasoning if reply.is_first else ""
     in_text = ending.place if ending is not None and not reply.calls else len(reply.text)
     text = reply.text[reply.said : in_text]
     text = f"{reply.anchor}{text}" if text else ""
-    yield from (TextDelta(1, piece) for piece in _pieces(text, len(reply.text), reply.slowly))
-    if text:
-        yield BlockClosed(1)
+    yield Reason(thought, _piece(len(thought), reply.slowly))
+    yield Say(text, _piece(len(reply.text), reply.slowly))
     size = len(thought) + len(text)
-    for block, (call, arguments, is_cut) in enumerate(_spoken(reply, ending), 2):
-        yield CallStarted(block, f"call_{number}_{block - 1}", call)
-        whole = len(_json(reply.calls[block - 2].arguments))
-        yield from (CallArgs(block, piece) for piece in _pieces(arguments, whole, reply.slowly))
+    for call, (name, arguments, is_cut) in zip(reply.calls, _spoken(reply, ending), strict=True):
         size += len(arguments)
-        if not is_cut:
-            yield CallClosed(block)
+        yield Call(name, arguments, _piece(len(_json(call.arguments)), reply.slowly), closed=not is_cut)
     if ending is None or ending.how == "lie":
-        yield UsageNoted(Usage(given, _tokens(size), reasoning=_tokens(len(thought))))
         # A text that is a part cannot be told from a whole one, so the lie there is that a call came with
         # it.
-        yield FinishNoted("calls" if reply.calls or ending is not None else "stop", "")
-        yield Ended(NAME)
+        reason: FinishWord = "calls" if reply.calls or ending is not None else "stop"
+        yield Finish(reason, usage=Usage(given, _tokens(size), reasoning=_tokens(len(thought))))
+
+
+def _events(reply: _Reply, ending: _Ending | None, request: ModelRequest) -> Iterator[Event]:
+    """The events of an attempt. A cut and a stall have no last word here."""
+    number, given = len(request.messages), _tokens(sum(map(_size, request.messages)))
+    speaker = Speaker(f"call_{number}_")
+    yield Started(f"rehearsal-{number}", NAME)
+    yield UsageNoted(Usage(given, 0))
+    for step in _script(reply, ending, given):
+        if isinstance(step, Finish):
+            yield from speaker.finish(step, Usage(given, 0))
+            yield Ended(NAME)
+        else:
+            yield from speaker.content(step)
+            yield from speaker.close_block()
 
 
 def _spoken(reply: _Reply, ending: _Ending | None) -> Iterator[tuple[str, str, bool]]:
@@ -374,11 +375,10 @@ def _within(events: Iterator[Event], cap: int | None) -> Iterator[Event]:
         yield event
 
 
-def _pieces(text: str, whole: int, slowly: bool) -> Iterator[str]:
-    """A text in pieces whose size follows from the whole that it is a part of, so that a rest is no
-    slower."""
-    size = max(_SLOW_PIECE if slowly else _PIECE, whole // _MOST_PIECES)
-    return (text[start : start + size] for start in range(0, len(text), size))
+def _piece(whole: int, slowly: bool) -> int:
+    """The size of the pieces of a text: it follows from the whole that the text is a part of, so that a rest
+    is no slower."""
+    return max(_SLOW_PIECE if slowly else _PIECE, whole // _MOST_PIECES)
 
 
 def _json(value: Any) -> str:
