@@ -168,7 +168,7 @@ def test_the_package_declares_exactly_what_it_imports():
     project = tomllib.loads((tidy.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     declared = {re.split(r"[^\w-]", line)[0].replace("-", "_") for line in project["dependencies"]}
     inside = [source for source in tidy.python_files() if source.in_package]
-    imported = {name.split(".")[0] for source in inside for _, name in tidy.imports(source.tree)}
+    imported = {name.split(".")[0] for source in inside for _, name in tidy.imports(source.nodes)}
     loaded_when_asked = {"genai_prices"}
     package_of = {"opentelemetry": "opentelemetry_api"}
     needed = {package_of.get(name, name) for name in imported | loaded_when_asked}

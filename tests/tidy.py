@@ -4,6 +4,7 @@ A rule that concerns only a part of the tree looks at the path itself, so each c
 """
 
 import ast
+import gc
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -118,6 +119,11 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree: each rule looks at all of them, and walking costs more than looking."""
+        return list(ast.walk(self.tree))
+
     def at(self, node: ast.AST, complaint: str) -> str:
         return f"{self.path}:{getattr(node, 'lineno', 1)}: {complaint}"
 
@@ -127,6 +133,19 @@ Rule = Callable[[Source], Iterator[str]]
 
 @cache
 def python_files() -> list[Source]:
+    """With their trees: a million nodes that nobody lets go of, so the collector need not look at them again."""
+    gc.disable()
+    try:
+        sources = _python_files()
+        for source in sources:
+            _ = source.nodes
+        gc.freeze()
+    finally:
+        gc.enable()
+    return sources
+
+
+def _python_files() -> list[Source]:
     return [
         _source(file)
         for folder in ("src", "tests", "benchmarks", "scripts")
@@ -156,9 +175,9 @@ def _source(file: Path) -> Source:
     return Source(file.relative_to(ROOT).as_posix(), file.read_bytes().decode("utf-8", "replace"))
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Every import as (statement, dotted name); `from a import b` counts as `a.b`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -174,7 +193,7 @@ def imports_go_down(source: Source) -> Iterator[str]:
     if source.layer not in DEPTH:
         yield f"{source.path}:1: {source.layer} belongs to no layer; tests/tidy.py lists them"
         return
-    for node, name in imports(source.tree):
+    for node, name in imports(source.nodes):
         target = name.split(".")
         if target[0] != "turnbuckle" or target[1] == source.layer:
             continue
@@ -190,11 +209,11 @@ def imports_go_down(source: Source) -> Iterator[str]:
 def pure_layers_touch_nothing(source: Source) -> Iterator[str]:
     if source.layer not in PURE or not source.in_package:
         return
-    for node, name in imports(source.tree):
+    for node, name in imports(source.nodes):
         parents = {name.rsplit(".", cut)[0] for cut in range(name.count(".") + 1)}
         if found := parents & IMPURE_MODULES:
             yield source.at(node, f"{source.layer} imports {min(found)}; time, ids and bytes are handed in")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_CALLS:
@@ -206,7 +225,7 @@ def pure_layers_touch_nothing(source: Source) -> Iterator[str]:
 def imports_stand_at_the_top(source: Source) -> Iterator[str]:
     if not source.in_package or source.layer == "cli":
         return
-    for function in _functions(source.tree):
+    for function in _functions(source.nodes):
         for node in ast.walk(function):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield source.at(node, f"import inside {function.name}")
@@ -215,7 +234,7 @@ def imports_stand_at_the_top(source: Source) -> Iterator[str]:
 def only_the_command_line_prints(source: Source) -> Iterator[str]:
     if not source.in_package or source.layer == "cli":
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield source.at(node, "print outside cli")
 
@@ -236,7 +255,7 @@ def the_command_line_prints_in_one_place(source: Source) -> Iterator[str]:
     """What a terminal shows goes through `cli/echo.py` or the screen, which make every sign visible."""
     if source.layer != "cli" or not source.in_package or source.path in PRINTERS:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith(
             ("sys.stdout.buffer", "sys.stderr.buffer")
         ):
@@ -276,11 +295,11 @@ def the_core_says_what_it_takes(source: Source) -> Iterator[str]:
         return
     of_objects = {
         id(value)
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple)
         for value in node.slice.elts[1:]
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Name) and node.id == "Any" and id(node) not in of_objects:
             yield source.at(node, "Any that is no value of a JSON object")
 
@@ -289,16 +308,16 @@ def private_names_stay_at_home(source: Source) -> Iterator[str]:
     """Nobody reads an attribute with an underscore that no class of the same file has."""
     if not source.in_package:
         return
-    attributes = [node for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)]
+    attributes = [node for node in source.nodes if isinstance(node, ast.Attribute)]
     mine = [
         node for node in attributes if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
     ]
     own = {node.attr for node in mine} | {"_replace", "_asdict", "_exit"}
-    own |= {node.name for node in ast.walk(source.tree) if isinstance(node, AnyFunction)}
+    own |= {node.name for node in source.nodes if isinstance(node, AnyFunction)}
     for node in attributes:
         if re.match(r"_[^_]", node.attr) and node not in mine and node.attr not in own:
             yield source.at(node, f"{ast.unparse(node)} is a private name of somebody else")
-    for node, name in imports(source.tree):
+    for node, name in imports(source.nodes):
         if re.match(r"_[^_]", name.rpartition(".")[2]):
             yield source.at(node, f"{name} is a private name of somebody else")
 
@@ -309,7 +328,7 @@ def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:
     for source in sources:
         if not source.in_package:
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef) and first.setdefault(node.name, source.path) != source.path:
                 yield source.at(node, f"{node.name} is a class of {first[node.name]} too")
 
@@ -319,7 +338,7 @@ def constructors_take_few(source: Source) -> Iterator[str]:
     what its users type, each by its name."""
     if not source.in_package or source.path == "src/turnbuckle/agent/agent.py":
         return
-    for function in _functions(source.tree):
+    for function in _functions(source.nodes):
         arguments = function.args
         count = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]) - 1
         if function.name == "__init__" and count > MAX_PARAMETERS:
@@ -330,7 +349,7 @@ def constructors_take_few(source: Source) -> Iterator[str]:
 
 
 def functions_are_short(source: Source) -> Iterator[str]:
-    for function in _functions(source.tree):
+    for function in _functions(source.nodes):
         length = (function.end_lineno or function.lineno) - function.lineno + 1
         if length > MAX_FUNCTION:
             yield source.at(function, f"{function.name} has {length} lines")
@@ -344,7 +363,7 @@ def files_are_short(source: Source) -> Iterator[str]:
 
 def no_error_is_swallowed(source: Source) -> Iterator[str]:
     """Whoever catches everything must raise, or keep the error as a value."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if not isinstance(node, ast.ExceptHandler):
             continue
         kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -363,12 +382,12 @@ def tests_never_sleep_skip_or_mock(source: Source) -> Iterator[str]:
     """In a file that uses the virtual clock the loop's own sleep takes no time, so it is allowed there."""
     if not source.path.startswith("tests/"):
         return
-    virtual = any(name.endswith(".VirtualClock") for _, name in imports(source.tree))
+    virtual = any(name.endswith(".VirtualClock") for _, name in imports(source.nodes))
     sleeps = ("time.sleep",) if virtual else ("time.sleep", "asyncio.sleep", "anyio.sleep")
-    for node, name in imports(source.tree):
+    for node, name in imports(source.nodes):
         if name.startswith("unittest.mock"):
             yield source.at(node, "mocks")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in sleeps:
             if [ast.unparse(argument) for argument in node.args] != ["0"]:
                 yield source.at(node, "sleeps")
@@ -401,8 +420,8 @@ def pages_need_no_network(source: Source) -> Iterator[str]:
                 yield f"{source.path}:{number}: {host}"
 
 
-def _functions(tree: ast.AST) -> Iterator[AnyFunction]:
-    return (node for node in ast.walk(tree) if isinstance(node, AnyFunction))
+def _functions(nodes: Iterable[ast.AST]) -> Iterator[AnyFunction]:
+    return (node for node in nodes if isinstance(node, AnyFunction))
 
 
 CODE_RULES: tuple[Rule, ...] = (
