@@ -125,8 +125,9 @@ class WorldModel:
         yield decoder.close()
 
 
-def events_of(script: Iterable[Step], reply_id: str, speaker: Speaker) -> list[Event]:
+def events_of(script: Iterable[Step], reply_id: str, speaker: Speaker | None = None) -> list[Event]:
     """A script as the events of one stream, with its one last word."""
+    speaker = speaker or Speaker(f"{reply_id}_")
     events: list[Event] = [Started(reply_id, "world")]
     for step in script:
         if isinstance(step, Fails):
