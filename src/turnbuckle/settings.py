@@ -15,6 +15,7 @@ from turnbuckle.session.reset import Surface
 from turnbuckle.tools.sandbox.port import SandboxSetting
 from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.ids import ProtocolName
+from turnbuckle.vocab.redaction import without_secrets_in_url
 
 RouteProtocol = ProtocolName | Literal["rehearsal"]
 Family = Literal["files", "shell", "web", "ask", "recall"]
@@ -81,7 +82,8 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
 
     def __repr__(self) -> str:
         name = self.name or self.preset or self.model
-        return f"RouteSettings({name!r}, {self.protocol!r}, {self.base_url!r}, {self.model!r})"
+        address = without_secrets_in_url(self.base_url)
+        return f"RouteSettings({name!r}, {self.protocol!r}, {address!r}, {self.model!r})"
 
 
 class RecoverySettings(Struct, frozen=True):

@@ -13,6 +13,7 @@ from turnbuckle.app import open_app
 from turnbuckle.config import load, routes_of, secrets_of
 from turnbuckle.errors import ConfigError
 from turnbuckle.tools.spec import ToolContext
+from turnbuckle.trust import refusal, risks_in
 from turnbuckle.vocab.redaction import Redaction, Redactor
 
 KEY = "Tb-Literal-Key-0123456789"
@@ -173,3 +174,38 @@ def test_no_window_into_the_output_of_a_process_shows_a_part(box: Toolbox):
         text = box.do("read_process", id=name, after=after).text.split("\n", 1)[1]
         assert KEY[-4:] not in text
         assert "Literal" not in text
+
+
+@pytest.mark.requirement("R3")
+def test_no_print_of_the_settings_shows_a_secret_wherever_it_stands(tmp_path: Path):
+    """In the address, its query and its fragment, in headers of any name, in fields of the request; also by `repr`."""
+    word = "super-secret-value-1"
+    (tmp_path / "turnbuckle.toml").write_text(
+        f"""[server]
+api_keys = ["{word}a"]
+[[routes]]
+model = "m"
+protocol = "openai_chat"
+base_url = "https://user:{word}b@host.example/v1?key={word}c#{word}d"
+api_key = "{word}e"
+headers = {{ "X-Odd" = "{word}f", cookie = "{word}g", "user-agent" = "an-ordinary-agent-1" }}
+extra = {{ nested = {{ token = "{word}h" }}, plain = "{word}i" }}
+[[routes]]
+model = "n"
+protocol = "openai_chat"
+base_url = "https://host.example/v1#{word}j"
+"""
+    )
+    loaded = load(folder=tmp_path, environment={})
+    for shown in (
+        str(loaded.explain()),
+        repr(loaded),
+        repr(loaded.settings),
+        refusal(loaded.file, risks_in(loaded)),
+    ):
+        assert word not in shown
+    known = secrets_of(loaded.settings, {}).values
+    assert {f"{word}{sign}" for sign in "abcefgh"} <= set(map(str.strip, known)) | {f"{word}c#{word}d"} | {
+        f"{word}c"
+    }
+    assert "an-ordinary-agent-1" not in known

@@ -17,6 +17,11 @@ import msgspec
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _SECRET_HEADER = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
+_PLAIN_HEADERS = frozenset(
+    "accept anthropic-beta anthropic-version content-type http-referer openai-beta referer "
+    "user-agent x-title".split()
+)
+_LOOKS_RANDOM = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[^\s/]{16,}")
 _GUARDED = (
     r"[\\\"']*\s*[:=]\s*[\\\"']*"  # what stands between a name and its value, also in JSON inside of JSON
 )
@@ -71,8 +76,14 @@ def secrets_in(environment: Mapping[str, str]) -> set[str]:
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> set[str]:
-    """The same for headers. The scheme before a credential is no secret."""
-    return {value.rpartition(" ")[2] for name, value in headers.items() if _SECRET_HEADER.search(name)}
+    """The same for headers, and values that look like nothing else, under a name that nobody knows. The
+    scheme before a credential is no secret."""
+    return {
+        value.rpartition(" ")[2]
+        for name, value in headers.items()
+        if _SECRET_HEADER.search(name)
+        or (name.lower() not in _PLAIN_HEADERS and _LOOKS_RANDOM.fullmatch(value))
+    }
 
 
 def secrets_in_url(url: str) -> set[str]:
@@ -87,8 +98,8 @@ def secrets_in_url(url: str) -> set[str]:
 
 
 def without_secrets_in_url(url: str) -> str:
-    """An address to show: without who is named in it, and without the values of its query."""
-    head, mark, rest = url.partition("://")
+    """An address to show: without who is named in it, the values of its query, and what stands behind a #."""
+    head, mark, rest = url.partition("#")[0].partition("://")
     place, question, query = rest.partition("?")
     host, slash, path = place.partition("/")
     names = "&".join(f"{pair.partition('=')[0]}={REDACTED}" for pair in query.split("&")) if query else ""
