@@ -155,6 +155,11 @@ class LongTalk:
         )
         return make_services(self.journal, self.runs, SessionRules(opening=OPENING))
 
+    def use(self, model: TalkingModel) -> None:
+        """Let another model answer from here on."""
+        self.model = model
+        self.services = self._live()
+
     async def restart(self) -> None:
         """Another process goes on, and knows nothing but the journal."""
         await self.services.stores.manager.close()
