@@ -1,14 +1,16 @@
 """A relay passes on what it is given, field by field, and hands back what the provider said, known here or not."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from support.server.live_server import LiveServer, run_scenario
 
 from turnbuckle.lab.script import CutOff, Finish, Frame, LabRequest, Raw, Say, ScriptItem, Status
+from turnbuckle.server.http.passing import passable
 
 RECORDED = sorted((Path(__file__).parents[2] / "recorded_clients").glob("*.json"))
 PATHS = {"/v1/chat/completions": "openai_chat", "/v1/responses": "openai_responses"}
@@ -237,3 +239,63 @@ def test_a_custom_call_and_a_hosted_one_come_through_whole(tmp_path: Path, broke
         assert calls[0]["input"] == PATCH
 
     run_scenario(scenario, tmp_path, model, protocol="openai_responses")
+
+
+def weather_tool(*, nested: bool) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    function = {"name": "weather", "description": "Tells.", "parameters": schema, "strict": False}
+    return {"type": "function", "function": function} if nested else {"type": "function", **function}
+
+
+async def ask_chat(client: openai.AsyncOpenAI) -> str:
+    made: Any = await client.chat.completions.create(
+        model="lab",
+        messages=[
+            {
+                "role": "developer",
+                "content": [{"type": "text", "text": "Be."}, {"type": "text", "text": "Brief."}],
+            },
+            {"role": "user", "content": "Hi.", "name": "ann"},
+        ],
+        tools=[weather_tool(nested=True)],  # type: ignore[list-item]
+        seed=3,
+        logprobs=True,
+        service_tier="flex",
+        metadata={"a": "b"},
+        extra_body={"provider": {"order": ["a"]}, "guided_json": {"type": "object"}},
+        extra_headers={"http-referer": "https://example.test", "x-title": "Test"},
+    )
+    return str(made.choices[0].message.content)
+
+
+async def ask_responses(client: openai.AsyncOpenAI) -> str:
+    made: Any = await client.responses.create(
+        model="lab",
+        input=[{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]}],
+        instructions="Be.",
+        tools=[weather_tool(nested=False), {"type": "web_search"}],  # type: ignore[list-item]
+        include=["reasoning.encrypted_content"],
+        store=False,
+        reasoning={"effort": "low", "summary": "auto"},
+        extra_body={"of_tomorrow": [1]},
+        extra_headers={"openai-beta": "x=1"},
+    )
+    return str(made.output_text)
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("ask, protocol", [(ask_chat, "openai_chat"), (ask_responses, "openai_responses")])
+def test_what_the_official_package_sends_arrives_as_if_nobody_stood_between(
+    tmp_path: Path, ask: Callable[[openai.AsyncOpenAI], Awaitable[str]], protocol: str
+) -> None:
+    async def scenario(server: LiveServer) -> None:
+        for address in (server.lab.url, f"http://127.0.0.1:{server.port}"):
+            async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0) as client:
+                assert await ask(client) == "Hello."
+        direct, relayed = server.lab.requests
+        path = relayed.path if relayed.path.startswith("/v1") else f"/v1{relayed.path}"
+        assert relayed.body == as_passed_on(path, direct.body)
+        sent = passable(direct.headers)[0]
+        assert {name: relayed.headers.get(name) for name in sent} == sent
+
+    run_scenario(scenario, tmp_path, hello, protocol=protocol)
