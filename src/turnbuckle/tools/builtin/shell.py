@@ -13,6 +13,7 @@ from turnbuckle.tools.process import CommandEnd, run_command
 from turnbuckle.tools.sandbox.network import has_network
 from turnbuckle.tools.sandbox.port import SandboxJob, SandboxLaunch
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, finished
 
 SECONDS = 120.0
@@ -79,7 +80,7 @@ async def _launch(
         session=await context.session(),
         background=background,
     )
-    return context.sandbox.launch(job)
+    return await in_thread(lambda: context.sandbox.launch(job))  # it looks through the workspace
 
 
 async def _started(
