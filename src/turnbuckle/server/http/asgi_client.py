@@ -15,14 +15,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class AsgiClient:
-    """One request's client. `receive` and `send` are those of the server, and pass through here."""
+class StrangerClient:
+    """A client behind a server that is not ours: it is gone when somebody says so."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
+    def __init__(self) -> None:
         self._listener: Callable[[], None] | None = None
-        self._watching: asyncio.Task[None] | None = None
         self._gone = False
 
     @property
@@ -39,12 +36,32 @@ class AsgiClient:
 
     def on_gone(self, call: Callable[[], None] | None) -> None:
         self._listener = call
-        if call is not None and self._watching is None and not self._gone:
-            self._watching = asyncio.create_task(self._watch())
 
     def abort(self) -> None:
         """Say no more: the next message to the client raises, so that the answer has no proper end."""
-        self._leave()
+        self.leave()
+
+    def leave(self) -> None:
+        """The client is no longer there."""
+        self._gone = True
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener()
+
+
+class AsgiClient(StrangerClient):
+    """One request's client. `receive` and `send` are those of the server, and pass through here."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        super().__init__()
+        self._receive = receive
+        self._send = send
+        self._watching: asyncio.Task[None] | None = None
+
+    def on_gone(self, call: Callable[[], None] | None) -> None:
+        super().on_gone(call)
+        if call is not None and self._watching is None and not self._gone:
+            self._watching = asyncio.create_task(self._watch())
 
     def close(self) -> None:
         """The answer is over."""
@@ -68,10 +85,4 @@ class AsgiClient:
 
     def _note(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.disconnect":
-            self._leave()
-
-    def _leave(self) -> None:
-        self._gone = True
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener()
+            self.leave()

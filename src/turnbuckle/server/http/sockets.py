@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.observe.logs import request_id
+from turnbuckle.server.http.asgi_client import StrangerClient
 from turnbuckle.server.http.auth import Auth
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone
 from turnbuckle.server.http.cycle import Message
@@ -32,45 +33,13 @@ POLICY = 1008  # the close code of a client that may not go on
 log = logging.getLogger("turnbuckle.server")
 
 
-class _SocketClient:
-    """The client of a WebSocket behind a server that is not ours: known by its messages alone."""
-
-    def __init__(self) -> None:
-        self._listener: Callable[[], None] | None = None
-        self._gone = False
-
-    @property
-    def gone(self) -> bool:
-        return self._gone
-
-    @property
-    def dropped(self) -> bool:
-        return False
-
-    @property
-    def clear(self) -> bool:
-        return not self._gone
-
-    def on_gone(self, call: Callable[[], None] | None) -> None:
-        self._listener = call
-
-    def abort(self) -> None:
-        self.leave()
-
-    def leave(self) -> None:
-        self._gone = True
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener()
-
-
 class WebSocket:
     """One WebSocket, as a handler sees it."""
 
     def __init__(self, head: RequestHead, own: ClientConnection | None, receive: Receive, send: Send) -> None:
         self.head = head
         self.caller = Caller("")
-        self._stranger = _SocketClient()
+        self._stranger = StrangerClient()
         self.line: ClientConnection = own if own is not None else self._stranger
         self._receive = receive
         self._send = send
