@@ -67,7 +67,7 @@ def said_before(folder):
         finally:
             await reader.close()
 
-    return [text_of(message.parts) for message in (*asyncio.run(before()), *started.messages[:-1])]
+    return [text_of(message.parts) for message in (*asyncio.run(before()).messages, *started.messages[:-1])]
 
 
 @pytest.mark.requirement("G7", "H2")

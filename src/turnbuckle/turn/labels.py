@@ -22,6 +22,7 @@ _SIGNS = {
     "stop_process": "🛑",
     "fetch_url": "🌐",
     "ask_user": "❓",
+    "recall": "🗂️",
 }
 _ANY_TOOL = "🔧"
 
