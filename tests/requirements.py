@@ -149,5 +149,5 @@ DUE: frozenset[str] = frozenset(
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
-    "R1 R2 R3 R5 R6 R7 R8 R10 R11 R12".split()
+    "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()
 )

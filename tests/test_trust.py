@@ -57,7 +57,7 @@ SAFE = [
     '[tools]\nenable = ["files"]\napproval = { shell = "deny" }\nmodules = []',
     '[tools]\nsandbox = "strict"\nnetwork = []\n[tools.approval]\nnetwork = "deny"\nshell = "allow"',
     'workspace = "."\ndata = "data"\n[server]\nport = 1\nhost = "localhost"\nlog = "json"',
-    "[turn]\nmax_calls = 1\n[session]\nreset = 'idle'\n[stall]\nsilence = 5\n[recovery]\npatience = 1",
+    "[turn]\nmax_calls = 1\n[session]\nreset = 'idle'\n[stall]\nsilence = 5\n[recovery]\npatience = 1\n[context]\nthreshold = 50",
 ]
 
 

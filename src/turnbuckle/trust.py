@@ -35,13 +35,15 @@ HARMLESS = frozenset(
         "recovery",
         "turn",
         "session",
+        "context",  # its route is one of the routes, which are judged by themselves
         "tools.enable",  # all are on without a word, and may run without a question
         "tools.answer_seconds",
         *(
             f"server.{name}"
             for name in (
                 "port keepalive noop hold_status send_timeout drain max_connections max_body "
-                "requests_per_minute max_runs max_runs_per_owner idempotency_hours log"
+                "requests_per_minute max_runs max_runs_per_owner idempotency_hours log "
+                "websocket strict_relay"
             ).split()
         ),
     }
