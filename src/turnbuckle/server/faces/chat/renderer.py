@@ -46,6 +46,7 @@ from turnbuckle.vocab.tooling import ToolStatus
 from turnbuckle.wire.openai_chat.answer_fields import joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
+from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
 from turnbuckle.wire.sse import DONE, frame
 
 Events = Literal["chunk", "tools", "hermes", "none"]
@@ -121,7 +122,7 @@ class _Renderer(ABC):
                 self._think(approvals.words(told), told.approval)
             case QuestionAnswered():
                 self._aside("approval", approvals.answered(told))
-            case AnswerFields("openai_chat", where, data):
+            case AnswerFields(protocol, where, data) if protocol == PROTOCOL:
                 self._passed(where, data)
             case ModelCalled(route=route, stands_in=model):
                 self.route = route

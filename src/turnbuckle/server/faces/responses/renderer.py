@@ -58,7 +58,7 @@ from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
 from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
-from turnbuckle.wire.openai_responses.parse_request import grouped
+from turnbuckle.wire.openai_responses.parse_request import PROTOCOL, grouped
 from turnbuckle.wire.openai_responses.shapes import response_body
 
 ToolItems = Literal["hosted", "function"]
@@ -206,7 +206,7 @@ class ResponsesRenderer:
                 self._close_message()
             case PartState():
                 self._state(told)
-            case ProviderItem("openai_responses", data):
+            case ProviderItem(protocol, data) if protocol == PROTOCOL:
                 self._close_message()
                 self._out.append(self._writer.item(data))
             case PartOver(block):
