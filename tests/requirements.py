@@ -111,6 +111,8 @@ REQUIREMENTS: dict[str, str] = {
     "H4": "A lab that plays broken streams for any client, and grades servers.",
     "H5": "Metrics, traces and logs, with secrets removed.",
     # Faces
+    "J1": "Messages and count_tokens, streamed and not, as relay and agent, over every upstream protocol.",
+    "J2": "Claude Code and the Anthropic SDKs work unchanged, also over streams that break.",
     "J3": "All of Open Responses: fields, WebSocket, compaction.",
     "J7": "Every face tells the same run: one fold, one table of outcomes, one set of owner and limit rules.",
     "J8": "Installed by one command from a built package into an empty environment; known clients are pointed here by one command.",
@@ -140,6 +142,7 @@ REQUIREMENTS: dict[str, str] = {
 }
 
 DUE: frozenset[str] = frozenset(
+    "J1 J2 J7 "
     "A1 A2 A3 A4 A5 A6 A7 A8 A9 A10 A11 A12 A13 A14 A15 A16 "
     "B1 B2 B3 B4 B5 B6 B7 B8 B9 B10 B11 B12 B13 B14 B15 B16 B17 "
     "C1 C2 C3 C4 C5 C6 C7 C8 C9 C10 C11 C12 "

@@ -21,6 +21,10 @@ RUN_EVENTS = "RunStreamEvent"
 # server.
 BODIES = {
     "createChatCompletion": '{"model": "agent", "messages": [{"role": "user", "content": "list files"}]}',
+    "createMessage": (
+        '{"model": "agent", "max_tokens": 1000, "messages": [{"role": "user", "content": "list files"}]}'
+    ),
+    "countMessageTokens": '{"model": "agent", "messages": [{"role": "user", "content": "list files"}]}',
     "createResponse": '{"model": "agent", "input": "list files"}',
     "compactResponse": '{"model": "agent", "input": "list files"}',
     "createConversation": "{}",

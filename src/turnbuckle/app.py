@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
+from turnbuckle.call.token_count import TokenCounter
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, rehearses, route_name, routes_of, secrets_of
 from turnbuckle.errors import ConfigError
@@ -73,6 +74,7 @@ class App(Struct, frozen=True):
     journal: Journal
     runs: Runs
     sandbox: Holds
+    tokens: TokenCounter
 
 
 @asynccontextmanager
@@ -129,7 +131,7 @@ async def open_app(
                 background=Processes(Path(settings.data), clock),
                 windows=WindowBook(journal, window_of),
             )
-            yield App(settings, journal, runs, sandbox.holds)
+            yield App(settings, journal, runs, sandbox.holds, TokenCounter(routes, connections))
     finally:
         await journal.close()
 

@@ -40,6 +40,7 @@ from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
+from turnbuckle.server.faces.messages.handler import MessagesApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
 from turnbuckle.server.faces.responses.socket import ResponsesSocket
 from turnbuckle.server.http.asgi import Served, Server
@@ -180,6 +181,7 @@ class _Parts:
             *api_endpoints(
                 Chat(runs, self._streamer, strict=strict),
                 ResponsesApi(runs, self._streamer, strict=strict),
+                MessagesApi(runs, self._streamer, self._opened.tokens.count, strict=strict),
                 ConversationsApi(sessions),
                 RunsApi(runs, self._disconnect, strict=strict),
                 SessionsApi(sessions),

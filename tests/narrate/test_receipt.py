@@ -237,4 +237,4 @@ def test_the_receipt_is_true_wherever_the_stop_strikes(name: str, record_propert
         assert got.drafts == facts[-1].outcome.drafts
         tried[type(fault).__name__] += got.stopped
     record_property("worlds tried", tried.total())
-    assert tried["StopAsked"] > 3
+    assert tried["StopInReply"] > 3

@@ -185,6 +185,12 @@ def look_around(visit, things):
             "/v1/chat/completions",
             {"model": "agent", "messages": task, "tools": BROUGHT, "stream": stream},
         )
+        for model, words in (("agent", f"list {ANN}"), ("lab", f"hello {ANN}")):
+            said = [{"role": "user", "content": words}]
+            visit(
+                "POST", "/v1/messages", {"model": model, "max_tokens": 99, "messages": said, "stream": stream}
+            )
+        visit("POST", "/v1/messages/count_tokens", {"model": "lab", "messages": said})
         visit("POST", "/v1/responses", {"model": "agent", "input": f"list {ANN}", "stream": stream})
         visit("POST", "/v1/responses", {"model": "agent", "input": f"draft {ANN}", "stream": stream})
     for response in things.ids["response"]:
@@ -205,8 +211,9 @@ def look_around(visit, things):
     visit("DELETE", "/v1/conversations/{conversation}", conversation=conversation)
     look_at_runs(visit, things, run)
     look_at_sessions(visit, things, session)
-    visit("GET", "/v1/models")
-    visit("GET", "/v1/models/{model}", model="agent")
+    for headers in ({}, {"anthropic-version": "2023-06-01"}):
+        visit("GET", "/v1/models", headers=headers)
+        visit("GET", "/v1/models/{model}", model="agent", headers=headers)
     for file in ("main.js", "base.css"):
         visit("GET", "/console/{file}", file=file)
     for path in ("/", "/v1/settings", "/healthz", "/readyz", "/metrics", "/openapi.json"):
@@ -297,6 +304,9 @@ def test_problems_are_what_the_document_says(built):
     session = built.populate("ann").ids["session"][0]
     visit("POST", "/v1/chat/completions", {"model": "agent", "messages": []})
     visit("POST", "/v1/chat/completions", {"model": "none", "messages": HELLO})
+    visit("POST", "/v1/messages", {"model": "agent", "max_tokens": 9, "messages": []})
+    visit("POST", "/v1/messages", {"model": "none", "max_tokens": 9, "messages": HELLO})
+    visit("POST", "/v1/messages/count_tokens", {"model": "none", "messages": HELLO})
     visit(
         "POST",
         "/v1/chat/completions",

@@ -28,6 +28,7 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    HeadNoted,
     ReasoningDelta,
     RefusalDelta,
     TextDelta,
@@ -42,6 +43,7 @@ TICK = 0.5
 _LATE = 0.5
 _SECOND_LOOK = 0.01
 _SLEPT = 5.0
+_LIMITS = ("anthropic-ratelimit-", "x-ratelimit-")
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
 
 
@@ -74,6 +76,7 @@ class Attempt:
         self._first_delta = first_delta
         self._watch = Watch(clock.now())
         self._decoder: ReplyDecoder | None = None
+        self._head: HeadNoted | None = None  # goes in front of the first events
         self._exchange: UpstreamExchange | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._prompt_size = 0
@@ -131,8 +134,8 @@ class Attempt:
         except (TypeError, ValueError) as error:
             return self._end(failure("invalid", f"the request cannot be written: {error}"))
         headers = {
-            **self._request.headers,
             **protocol.headers(self._route.api_key.reveal(), self._route.quirks),
+            **self._request.headers,  # keys are never among them; a client knows its version of the API
             **self._route.headers,
         }
         url = self._route.base_url + protocol.endpoint(self._request)
@@ -153,6 +156,8 @@ class Attempt:
                 "to where it is"
             )
             return self._end(Failure("not_found", words, False, status=head.status))
+        if told := {name: value for name, value in head.headers.items() if is_told(name)}:
+            self._head = HeadNoted(told)
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
         self._decoder = open_answer(
@@ -177,7 +182,7 @@ class Attempt:
                     self._note_first_delta(events)
                 if decoder.last is not None:
                     return self._finish(events)
-                return self._discreet(events) if self._watch.skipped else events
+                return self._headed(self._discreet(events) if self._watch.skipped else events)
 
     # The end
 
@@ -214,7 +219,13 @@ class Attempt:
             and self._request.stream
         ):
             self._watch.teach(self._pace, self.limits, self._prompt_size)
-        return events
+        return self._headed(events)
+
+    def _headed(self, events: list[Event]) -> list[Event]:
+        if self._head is None:
+            return events
+        head, self._head = self._head, None
+        return [head, *events]
 
     def _discreet(self, events: list[Event]) -> list[Event]:
         self._watch.skipped = False
@@ -300,6 +311,12 @@ class Attempt:
     def _stopped(self) -> None:
         if self._exchange is not None:
             self._exchange.abort(failure("cancelled", "stopped"))
+
+
+def is_told(header: str) -> bool:
+    """Whether a header of an answer may go to the client: the id that the provider knows the request by, and
+    what is left of its limits."""
+    return header == "request-id" or header.startswith(_LIMITS)
 
 
 def _filled(request: ModelRequest, route: Route) -> ModelRequest:

@@ -15,14 +15,17 @@ before it matters to it.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from turnbuckle.narrate.cards import Cards
 from turnbuckle.narrate.closing import Closing, compacted_line
+from turnbuckle.narrate.line_ends import leading, trailing
 from turnbuckle.narrate.told import (
     AnswerFields,
     Broke,
     CallGrown,
     HandedOver,
+    HeadTold,
     ModelCalled,
     Notice,
     Paragraph,
@@ -82,6 +85,7 @@ from turnbuckle.vocab.events import (
     Event,
     FieldsNoted,
     FinishNoted,
+    HeadNoted,
     OpaqueBlock,
     ReasoningDelta,
     RefusalDelta,
@@ -100,6 +104,7 @@ LEFT = ToolOutcome("unknown", "The run ended before this call had an outcome.")
 """What is told of a call whose end is missing when the run ends."""
 _PARAGRAPH = Paragraph()
 _NOWHERE = (0, -1)
+_NO_FINISH = FinishNoted("other", "")
 _NO_RUN = RunId("")
 
 
@@ -135,9 +140,12 @@ class Narration:
         self._compacts = False  # somebody wants the history to be smaller, and this is the answer
         self._silent = 0  # the attempt that writes a summary, which is nobody's answer
         self._texts_are_messages = False  # another block is another message, as Responses providers have it
+        self._texts_are_blocks = False  # another block is told apart, though the words flow on
         self._thoughts: set[int] = set()  # blocks of reasoning in this attempt; as many as a reply may have
         self._thoughts_of = 0
         self._open: dict[int, None] = {}  # thoughts and refusals that are not over
+        self._opaque: dict[int, dict[str, Any]] = {}  # blocks of this attempt that are not whole
+        self._finish = _NO_FINISH
         self._pieces: list[str] = []
         self._piece: type[Text] | type[Reasoning] | None = None
         self._block = 0
@@ -167,7 +175,7 @@ class Narration:
         if text[-1:] != "\n":
             self._ends = 0 if text else self._ends
         else:
-            self._ends = _trailing(text) + (0 if text.strip("\n") else self._ends)
+            self._ends = trailing(text) + (0 if text.strip("\n") else self._ends)
         waiting = self.waiting
         waiting.since = waiting.waits_since = fact.at
         return text
@@ -219,14 +227,18 @@ class Narration:
                 if data.get("type") == "reasoning":
                     self._thought(attempt, block, out)
                 out.append(PartState(attempt, block, data))
-            case OpaqueBlock(_, data):
-                self._flush(out)
-                out.append(ProviderItem(self._protocol, data))
+            case OpaqueBlock(block, data):
+                if self._texts_are_blocks:  # there it is told when it is over
+                    self._opaque[block] = data
+                else:
+                    self._provider_item(data, out)
             case FieldsNoted(where, data):
                 self._flush(out)
                 out.append(AnswerFields(self._protocol, where, data))
             case BlockClosed(block):
-                if block in self._open:
+                if block in self._opaque:
+                    self._provider_item(self._opaque.pop(block), out)
+                elif block in self._open:
                     del self._open[block]
                     self._flush(out)
                     out.append(PartOver(block))
@@ -234,13 +246,16 @@ class Narration:
                 self._closing.count(usage)
                 self._flush(out)
                 out.append(UsageCounted(attempt, usage))
+            case HeadNoted(headers):
+                out.append(HeadTold(attempt, headers))
             case FinishNoted(finish):
-                self._closing.finish = finish
+                self._closing.finish, self._finish = finish, event
             case Ended() | Cut():
                 self._open.clear()
                 self._flush(out)
                 failure = event.failure if isinstance(event, Cut) else None
-                out.append(ReplyOver(attempt, self._closing.finish or "", failure))
+                said, detail = self._finish.said, self._finish.detail
+                out.append(ReplyOver(attempt, self._closing.finish or "", failure, said, detail))
                 if failure is None:
                     out.extend(self._cards.arrived())
             case _:
@@ -284,9 +299,9 @@ class Narration:
         bare = text.strip("\n")
         if self._apart and bare:
             self._apart = False
-            gap = max(2 - self._ends - _leading(text), 0) if self._said else 0
+            gap = max(2 - self._ends - leading(text), 0) if self._said else 0
         self._said = self._flows = True
-        self._ends = _trailing(text) if bare else self._ends + len(text)
+        self._ends = trailing(text) if bare else self._ends + len(text)
         self._say(Text, "\n" * gap + text, event.block, out, gap)
         self._going_on = _NOWHERE if refusal or self._apart else where
 
@@ -301,6 +316,10 @@ class Narration:
             if self._where[0] == attempt:
                 self._part(out)
 
+    def _provider_item(self, data: dict[str, Any], out: list[Told]) -> None:
+        self._flush(out)
+        out.append(ProviderItem(self._protocol, data))
+
     def _part(self, out: list[Told]) -> None:
         """What comes next is a paragraph of its own."""
         self._apart = True
@@ -313,7 +332,8 @@ class Narration:
         self, kind: type[Text] | type[Reasoning], text: str, block: int, out: list[Told], gap: int = 0
     ) -> None:
         """Neighbours are told together."""
-        if kind is not self._piece or gap or (block != self._block and (kind is Reasoning or self._refusal)):
+        apart = kind is Reasoning or self._refusal or self._texts_are_blocks
+        if kind is not self._piece or gap or (block != self._block and apart):
             self._flush(out)
             self._piece, self._gap = kind, gap
         self._block = block
@@ -365,35 +385,28 @@ class Narration:
         self._silent = fact.attempt if fact.folding is not None else self._silent
         if fact.why in ("after_tools", "steered"):  # any other reply goes on with what was said before it
             self._part(out)
-        self._texts_are_messages = PROTOCOLS[fact.protocol].texts_are_messages
+        protocol = PROTOCOLS[fact.protocol]
+        self._texts_are_messages, self._texts_are_blocks = (
+            protocol.texts_are_messages,
+            protocol.texts_are_blocks,
+        )
         self._open.clear()
+        self._opaque.clear()
+        self._finish = _NO_FINISH
         self._wanted = self._wanted or fact.route
         self._protocol = fact.protocol
         self._closing.ask()
         self._cards.new_attempt()
         stands_in = "" if fact.route == self._wanted else fact.model
-        size, window = fact.expected, fact.window
-        out.append(
-            ModelCalled(fact.attempt, fact.route, fact.model, fact.why, fact.stream, stands_in, size, window)
-        )
+        asked = (fact.attempt, fact.route, fact.model, fact.why, fact.stream)
+        out.append(ModelCalled(*asked, stands_in, fact.expected, fact.window, fact.protocol))
 
     def _decided(self, fact: Decided, out: list[Told]) -> None:
         self._closing.verdict = fact.verdict
         decision = fact.decision.then if isinstance(fact.decision, Fallback) else fact.decision
         out.extend(self._cards.broke(decision.draft if isinstance(decision, FinishDraft) else ""))
-        out.append(
-            Broke(
-                fact.attempt,
-                fact.verdict,
-                fact.evidence,
-                fact.decision,
-                fact.failure,
-                fact.notice,
-                fact.tool,
-                fact.gained,
-                fact.lost,
-            )
-        )
+        broke = (fact.attempt, fact.verdict, fact.evidence, fact.decision, fact.failure, fact.notice)
+        out.append(Broke(*broke, fact.tool, fact.gained, fact.lost))
 
     def _tool(
         self,
@@ -482,18 +495,3 @@ def asked(run: str, fact: ApprovalAsked, card: int = 0) -> QuestionAsked:
     return QuestionAsked(
         run, fact.approval, fact.kind, fact.name, fact.arguments, fact.question, fact.expires, card
     )
-
-
-def gap(before: str, after: str) -> str:
-    """What makes a blank line of the place between two texts; nothing, if there is no text before."""
-    return "\n" * max(2 - _trailing(before) - _leading(after), 0) if before else ""
-
-
-def _leading(text: str) -> int:
-    """Line ends at its beginning."""
-    return len(text) - len(text.lstrip("\n"))
-
-
-def _trailing(text: str) -> int:
-    """Line ends at its end."""
-    return len(text) - len(text.rstrip("\n"))

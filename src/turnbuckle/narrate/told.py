@@ -65,6 +65,15 @@ class ModelCalled(_Told, frozen=True, tag="model_called"):
     stands_in: str = ""
     expected: int = 0
     window: int | None = None
+    protocol: str = ""
+
+
+class HeadTold(_Told, frozen=True, tag="head"):
+    """What the provider said in the headers of its answer: its id of the request, what is left of its
+    limits."""
+
+    attempt: int
+    headers: dict[str, str]
 
 
 class Text(_Told, frozen=True, tag="text"):
@@ -121,11 +130,14 @@ class AnswerFields(_Told, frozen=True, tag="answer_fields"):
 
 
 class ReplyOver(_Told, frozen=True, tag="reply_over"):
-    """The reply has its last word. `failure` says how it was cut, if it was."""
+    """The reply has its last word. `failure` says how it was cut, if it was. `said` is the reason to stop in
+    the provider's own word, with its `detail`."""
 
     attempt: int
     finish: str = ""
     failure: Failure | None = None
+    said: str = ""
+    detail: str = ""
 
 
 class UsageCounted(_Told, frozen=True, tag="usage"):
@@ -310,13 +322,14 @@ class RunOver(_Told, frozen=True, tag="run_over"):
         return self.end.drafts
 
 
-ForClients = PartState | ProviderItem | AnswerFields
+ForClients = HeadTold | PartState | ProviderItem | AnswerFields
 """What is only for clients that speak as the provider does."""
 
 Told = (
     RunBegun
     | UserSaid
     | ModelCalled
+    | HeadTold
     | Text
     | Paragraph
     | Reasoning

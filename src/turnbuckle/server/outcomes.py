@@ -5,14 +5,17 @@ outcome has one row here that says what it is called where. A fifth row is for a
 stopped by a filter: that is no failure of ours, and clients have a word for it. What is not finished also
 says so in the text itself, because many clients look at nothing else.
 
-| | chat: finish | plain: HTTP | response: status | its last event |
-|---|---|---|---|---|
+| | chat: finish | plain: HTTP | response: status | its last event | message: stop reason |
+|---|---|---|---|---|---|
 | completed | `stop`, or `tool_calls` with calls for the client | 200 | `completed` | `response.completed` |
+`end_turn`, `stop_sequence`, or `tool_use` with calls for the client |
 | partial | `length`, behind a note | 200 | `incomplete`, `max_output_tokens` | `response.incomplete` |
+`max_tokens`, or the provider's own word for why it stopped early |
 | cancelled | `length`, behind a note | 200 | `cancelled`, `cancelled` | `response.incomplete` |
-| declined | `content_filter` | 200 | `incomplete`, `content_filter` | `response.incomplete` |
+`max_tokens` |
+| declined | `content_filter` | 200 | `incomplete`, `content_filter` | `response.incomplete` | `refusal` |
 | failed | none: an error event, and nothing behind it | by the kind of failure | `failed` | `response.failed`
-|
+| none: an error event, and nothing behind it |
 """
 
 import math
@@ -20,7 +23,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from turnbuckle.narrate.told import RunOver
+from turnbuckle.narrate.told import ReplyOver, RunOver
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.failure import FailureKind
 from turnbuckle.vocab.ids import RunId
@@ -38,25 +41,29 @@ class OutcomeRow(Struct, frozen=True):
     response: ResponseStatus
     event: str
     reason: str = ""
+    stop: str = ""
 
 
 ROWS: dict[str, OutcomeRow] = {
-    "completed": OutcomeRow("stop", "completed", "response.completed"),
-    "partial": OutcomeRow("length", "incomplete", "response.incomplete", "max_output_tokens"),
-    "cancelled": OutcomeRow("length", "cancelled", "response.incomplete", "cancelled"),
-    "declined": OutcomeRow("content_filter", "incomplete", "response.incomplete", "content_filter"),
+    "completed": OutcomeRow("stop", "completed", "response.completed", stop="end_turn"),
+    "partial": OutcomeRow("length", "incomplete", "response.incomplete", "max_output_tokens", "max_tokens"),
+    "cancelled": OutcomeRow("length", "cancelled", "response.incomplete", "cancelled", "max_tokens"),
+    "declined": OutcomeRow(
+        "content_filter", "incomplete", "response.incomplete", "content_filter", "refusal"
+    ),
     "failed": OutcomeRow("", "failed", "response.failed"),
 }
 
 
 class FailureRow(Struct, frozen=True):
     """What a kind of failure is to a client: an HTTP status, a type and a code. `before` goes in front of the
-    words."""
+    words. `messages` is the status where clients of Anthropic's API know another one."""
 
     status: int
     type: str = "server_error"
     code: str = ""
     before: str = ""
+    messages: int = 0
 
 
 _REFUSED = "invalid_request_error"
@@ -77,7 +84,7 @@ FAULTS: dict[FailureKind, FailureRow] = {
     # What the provider said of itself
     "rate_limited": FailureRow(429, "rate_limit_error", "rate_limit_exceeded"),
     # Not `server_is_overloaded`: agents take that for the last word on the matter.
-    "overloaded": FailureRow(503, code="overloaded"),
+    "overloaded": FailureRow(503, code="overloaded", messages=529),
     "server": FailureRow(502),
     "timeout": FailureRow(504, code="timeout"),
     "unstreamable": FailureRow(502),
@@ -99,6 +106,27 @@ NO_FAILURE = FailureRow(500)
 """A run that failed by itself: its models said nothing that could be used, or its process died again and
 again."""
 
+MESSAGES_TYPES = {
+    400: _REFUSED,
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""What Anthropic's clients call an error of a status. Any other of the client's is `invalid_request_error`,
+any other of ours `api_error`."""
+
+_EARLY: dict[str, str] = {
+    "window": "model_context_window_exceeded",
+    "paused": "pause_turn",
+    "compacted": "compaction",
+}
 _LONGEST = 400  # characters of a reason in a note; a provider's own words can be a page
 _WAIT = 5.0  # seconds, where a client is told to come back and the provider did not say when
 _KEEPS_CODE = ("invalid", "pairing", "unsupported")
@@ -115,6 +143,11 @@ class ErrorAnswer(Struct, frozen=True):
     retry_after: float | None = None
     repeatable: bool = False
     """Nothing was done that a second time would do again, and it may go better then."""
+    messages_status: int = 0
+
+    def messages_error(self) -> dict[str, Any]:
+        """The error as Anthropic's clients read it."""
+        return {"type": messages_type(self.messages_status or self.status), "message": self.message}
 
     def body(self) -> dict[str, Any]:
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
@@ -140,6 +173,10 @@ class Ending(Struct, frozen=True):
     @property
     def status(self) -> int:
         return 200 if self.trouble is None else self.trouble.status
+
+    @property
+    def messages_status(self) -> int:
+        return self.status if self.trouble is None else self.trouble.messages_status or self.status
 
     @property
     def headers(self) -> Headers:
@@ -191,8 +228,36 @@ def trouble_of(outcome: Outcome, *, repeatable: bool = False) -> ErrorAnswer:
     waits = failure.retry_after or _WAIT if fault.status in (429, 503) else None
     again = repeatable and failure.retryable
     return ErrorAnswer(
-        fault.status, f"{fault.before}{words}", fault.type, code, failure.param or None, waits, again
+        fault.status,
+        f"{fault.before}{words}",
+        fault.type,
+        code,
+        failure.param or None,
+        waits,
+        again,
+        fault.messages,
     )
+
+
+def messages_type(status: int) -> str:
+    """What an error of this status is called in Anthropic's shape."""
+    return MESSAGES_TYPES.get(status, _REFUSED if status < 500 else "api_error")
+
+
+def stop_of(end: Ending, over: RunOver, reply: ReplyOver) -> dict[str, Any]:
+    """Why a message stops, in the fields of Anthropic's API. `reply` is the last one."""
+    made: dict[str, Any] = {"stop_reason": end.row.stop, "stop_sequence": None}
+    if end.row is ROWS["completed"]:
+        if over.handed:
+            made["stop_reason"] = "tool_use"
+        elif reply.said == "stop_sequence":
+            made |= {"stop_reason": "stop_sequence", "stop_sequence": reply.detail or None}
+    elif end.row is ROWS["partial"]:
+        made["stop_reason"] = _EARLY.get(reply.finish, end.row.stop)
+    elif end.row is ROWS["declined"]:
+        explanation = reply.detail or over.why or None
+        made["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
+    return made
 
 
 def outcome_fields(outcome: Outcome, run: RunId) -> dict[str, Any]:

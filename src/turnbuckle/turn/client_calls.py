@@ -60,16 +60,19 @@ def over(turn: Turn, policy: Policy) -> Record:
     handed: list[HandedCall] = []
     closing: list[DraftClosed] = []
     for place, call in enumerate(one for one in turn.calls if one.outcome is None):
-        name, arguments = call.name, _as_received(turn, call.id)
+        received = _as_received(turn, call.id)
+        name, arguments = call.name, received.arguments or "{}"
+        state = received.state.data if received.state is not None else {}
         if _finishes(call, policy):
             joined = drafting.join(turn, call, policy)
             assert isinstance(joined, Spliced)
             name, arguments = drafting.tool_of(turn, call), msgspec.json.encode(joined.arguments).decode()
+            state = {}
             closing += drafting.replaced(turn, name, joined.arguments, drafting.draft_named(call))
         else:
             closing += drafting.replaced(turn, name, call.arguments, call.draft or None)
         free = policy.tool(name).free_text
-        handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id, free))
+        handed.append(HandedCall(f"{PREFIX}{turn.run}_{place}", name, arguments, call.id, free, state))
     once = {closed.draft: closed for closed in closing}.values()
     drafts = tuple(name for name in turn.own_drafts if name not in {closed.draft for closed in once})
     return Record(
@@ -106,10 +109,10 @@ def run_of(call_id: str) -> str:
     return run if call_id.startswith(PREFIX) and mark and place.isdigit() else ""
 
 
-def _as_received(turn: Turn, call_id: str) -> str:
-    """The text of the arguments exactly as the model wrote it."""
+def _as_received(turn: Turn, call_id: str) -> CallPart:
+    """The call exactly as the model wrote it."""
     for message in reversed(turn.messages):
         for part in message.parts:
             if isinstance(part, CallPart) and part.id == call_id:
-                return part.arguments or "{}"
-    return "{}"
+                return part
+    return CallPart(call_id, "", "{}")

@@ -350,9 +350,9 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaul
     worked: float | UnsetType = UNSET
 
 
-class HandedCall(Struct, frozen=True):
+class HandedCall(Struct, frozen=True, omit_defaults=True):
     """A whole call of a tool that the caller runs. `id` is what the caller knows it by, `inner` what the
-    model does."""
+    model does. `state` is what its provider noted of it, for callers who speak the same protocol."""
 
     id: str
     name: str
@@ -360,6 +360,7 @@ class HandedCall(Struct, frozen=True):
     inner: str
     free_text: bool = False
     """The caller wants its input as plain text, and `arguments` holds that alone."""
+    state: dict[str, Any] = {}
 
 
 class CallsHandedOver(Struct, frozen=True, tag="calls_handed_over"):

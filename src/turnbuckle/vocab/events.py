@@ -59,6 +59,13 @@ class Started(Struct, frozen=True, tag="started", gc=False):
     model: str
 
 
+class HeadNoted(Struct, frozen=True, tag="head"):
+    """What the provider said in the headers of its answer that a client may want to know: its id of the
+    request, and how much of its limits is left."""
+
+    headers: dict[str, str]
+
+
 class Alive(Struct, frozen=True, tag="alive", gc=False):
     """A sign of life without content: a comment, a ping, an empty event, one of a kind that we do not
     know."""
@@ -195,6 +202,7 @@ def worse(one: FinishNoted | None, other: FinishNoted) -> FinishNoted:
 LastWord = Ended | Cut
 Event = (
     Started
+    | HeadNoted
     | Alive
     | BlockStarted
     | TextDelta

@@ -86,6 +86,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
     # Asking
     endpoint: Callable[[ModelRequest], str]
     """Where to send it, behind the base address."""
+    count_endpoint: str = ""
+    """Where its providers count the tokens of a request without answering it, if they do."""
     headers: Callable[[str, Quirks], dict[str, str]]
     build: Callable[[ModelRequest, Quirks], dict[str, Any]]
     rules: HistoryRules
@@ -98,6 +100,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
     """Arguments of a call come in pieces; else a call is there whole, or not at all."""
     texts_are_messages: bool = False
     """Another block of text is another message, not the next piece of the same one."""
+    texts_are_blocks: bool = False
+    """Blocks of text have something of their own, such as what they cite, and stay apart for whoever asks."""
 
     # Playing a provider
     path: str

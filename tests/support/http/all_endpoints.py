@@ -18,6 +18,7 @@ from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
+from turnbuckle.server.faces.messages.handler import MessagesApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
 from turnbuckle.server.http.endpoints import Endpoint, with_document
 from turnbuckle.server.http.openapi import document
@@ -31,6 +32,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     apis = (
         Chat(_nobody, _nobody),
         ResponsesApi(_nobody, _nobody),
+        MessagesApi(_nobody, _nobody, _nobody),
         ConversationsApi(_nobody),
         RunsApi(_nobody, _nobody),
         SessionsApi(_nobody),

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 from support.narrate.chat_output import asides, chat, deltas, plain
+from support.narrate.messages_output import asides as message_asides
+from support.narrate.messages_output import message, read_message, texts, tools, whole_message
 from support.narrate.responses_output import events as response_events
 from support.narrate.responses_output import response
 from support.narrate.sample_runs import RUN, frames, whole
@@ -22,7 +24,7 @@ from turnbuckle.cli.follow import json_line
 from turnbuckle.cli.pieces import Line, PieceRenderer, Words
 from turnbuckle.cli.screen import Screen
 from turnbuckle.journal.port import Item, StreamRow
-from turnbuckle.narrate.fold import gap
+from turnbuckle.narrate.line_ends import gap
 from turnbuckle.narrate.told import Notice, RunOver, Text, ToolEnded
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.service.run_view import RunFold
@@ -116,6 +118,22 @@ def responses_plain(run: Run) -> Rendering:
     return Rendering(_items(body["output"]), own["outcome"], own["why"], tuple(own.get("notices", ())))
 
 
+def messages_streamed(run: Run) -> Rendering:
+    """A failed one has its words in the blocks that came before the error."""
+    data = whole(message(), run)
+    read = read_message(data)
+    own, notices = read.made["turnbuckle"], tuple(message_asides(data, "notice"))
+    text = without_note(joined(texts(read.content)))
+    return Rendering(text, own["outcome"], own["why"], notices, tools(read.content))
+
+
+def messages_plain(run: Run) -> Rendering:
+    body = whole_message(run).body
+    own = body["turnbuckle"]
+    text = without_note(joined(texts(body["content"]))) if body["type"] == "message" else None
+    return Rendering(text, own["outcome"], own["why"], tuple(own.get("notices", ())))
+
+
 def _fold(run: Run) -> RunFold:
     fold = RunFold(Policy(_ROUTES))
     for item in run:
@@ -200,6 +218,8 @@ SURFACES: dict[str, Callable[[Run], Rendering]] = {
     "chat, plain": chat_plain,
     "responses, streamed": responses_streamed,
     "responses, plain": responses_plain,
+    "messages, streamed": messages_streamed,
+    "messages, plain": messages_plain,
     "GET /v1/runs": runs_view,
     "Agent: result": agent_result,
     "Agent: events": agent_events,

@@ -1,14 +1,17 @@
 """The models that clients can choose: `agent`, which has the server's own tools, and each route as a pure
-relay."""
+relay. Clients of Anthropic's API, known by their version header, get the list in its shape."""
 
+from datetime import UTC, datetime
 from typing import Literal
 
 from msgspec import Struct
 
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, json_answer
-from turnbuckle.server.http.openapi import Given, Operation, Parameter
+from turnbuckle.server.http.openapi import ERROR, MESSAGES_ERROR, Given, Operation, Parameter
+from turnbuckle.server.http.problems import MESSAGES_VERSION
 from turnbuckle.service.catalog import Catalog
+from turnbuckle.wire.schemas import Shape, reference
 
 
 class ListedModel(Struct, frozen=True):
@@ -31,6 +34,39 @@ class ModelList(Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
+class MessagesModel(Struct, frozen=True):
+    """One entry of the list, as Anthropic's clients read it."""
+
+    id: str
+    display_name: str
+    created_at: str
+    lifecycle: Literal["active"] = "active"
+    type: Literal["model"] = "model"
+
+
+class MessagesModelList(Struct, frozen=True):
+    """All that can be chosen, as Anthropic's clients read it. There is one page."""
+
+    data: tuple[MessagesModel, ...]
+    first_id: str
+    last_id: str
+    has_more: Literal[False] = False
+
+
+_ABOUT = f"With the header `{MESSAGES_VERSION}` the answer has the shape of Anthropic's API."
+_ERRORS = (ERROR, MESSAGES_ERROR)
+_LISTS = Shape(
+    "AnyModelList",
+    {"anyOf": [reference("ModelList"), reference("MessagesModelList")]},
+    kinds=(ModelList, MessagesModelList),
+)
+_ENTRIES = Shape(
+    "AnyModel",
+    {"anyOf": [reference("ListedModel"), reference("MessagesModel")]},
+    kinds=(ListedModel, MessagesModel),
+)
+
+
 def _entry(catalog: Catalog, name: str, created: int) -> ListedModel:
     model = catalog.model_behind(name)
     if catalog.choose(name).own_tools:
@@ -41,17 +77,24 @@ def _entry(catalog: Catalog, name: str, created: int) -> ListedModel:
 
 def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
     """The endpoints. `created` is when this server began to offer them."""
-    models = {name: _entry(catalog, name, created) for name in catalog.names}
+    since = datetime.fromtimestamp(created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    models = {
+        name: (_entry(catalog, name, created), MessagesModel(name, name, since)) for name in catalog.names
+    }
 
     async def listed(exchange: Exchange) -> Answer:
-        return json_answer(ModelList(tuple(models.values())))
+        if exchange.headers.get(MESSAGES_VERSION):
+            every = tuple(messages for _, messages in models.values())
+            return json_answer(MessagesModelList(every, every[0].id, every[-1].id))
+        return json_answer(ModelList(tuple(model for model, _ in models.values())))
 
     async def one(exchange: Exchange) -> Answer:
         name = exchange.params["model"]
         if name not in models:
             message = f"there is no model {name[:200]!r}; GET /v1/models lists them"
             raise Problem(404, message, type="invalid_request_error", code="model_not_found", param="model")
-        return json_answer(models[name])
+        model, messages = models[name]
+        return json_answer(messages if exchange.headers.get(MESSAGES_VERSION) else model)
 
     return (
         Endpoint(
@@ -62,7 +105,9 @@ def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
                 "listModels",
                 "What can be chosen",
                 "models",
-                answers={200: (Given("All models.", ModelList),)},
+                answers={200: (Given("All models.", _LISTS),)},
+                about=_ABOUT,
+                errors=_ERRORS,
             ),
         ),
         Endpoint(
@@ -74,7 +119,9 @@ def model_endpoints(catalog: Catalog, created: int) -> tuple[Endpoint, ...]:
                 "One of them",
                 "models",
                 (Parameter("model", "Its id.", "path"),),
-                answers={200: (Given("The model.", ListedModel),)},
+                answers={200: (Given("The model.", _ENTRIES),)},
+                about=_ABOUT,
+                errors=_ERRORS,
             ),
         ),
     )

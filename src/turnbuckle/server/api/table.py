@@ -5,11 +5,17 @@ from typing import Any
 
 from turnbuckle.narrate.receipt import Receipt
 from turnbuckle.server.api.conversations import ConversationBody, ConversationsApi, ConversationView
+from turnbuckle.server.api.request_headers import (
+    BUSY_HEADER,
+    EVENTS_HEADER,
+    KEY,
+    ON_DISCONNECT_HEADER,
+    SESSION_HEADER,
+    STRICT_HEADER,
+)
 from turnbuckle.server.api.run_shapes import (
-    ON_DISCONNECT,
     RUN_BODY,
     RUN_STREAM,
-    SESSION_ID,
     SESSION_MESSAGE_BODY,
 )
 from turnbuckle.server.api.runs import AnswerBody, RunsApi
@@ -26,6 +32,8 @@ from turnbuckle.server.api.sessions import (
 )
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.chat.shapes import CHAT_BODY, CHAT_STREAM, COMPLETION
+from turnbuckle.server.faces.messages.endpoints import message_endpoints
+from turnbuckle.server.faces.messages.handler import MessagesApi
 from turnbuckle.server.faces.responses.compact import CompactApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
 from turnbuckle.server.faces.responses.shapes import (
@@ -43,42 +51,6 @@ from turnbuckle.server.http.pages import AFTER, LIMIT, Page
 from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 
-_ON_DISCONNECT = Parameter(
-    "X-Turnbuckle-On-Disconnect",
-    "What becomes of the run when this client leaves: cancel, detach, or so many seconds to come back.",
-    "header",
-    {"type": "string", "pattern": ON_DISCONNECT},
-)
-_KEY = Parameter(
-    "Idempotency-Key",
-    "The same key with the same request gives the same run, however often it is sent.",
-    "header",
-    {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"},
-)
-_SESSION = Parameter(
-    "X-Turnbuckle-Session",
-    "The session to go on in; a new one is made. Without it the client's own history is the conversation.",
-    "header",
-    {"type": "string", "pattern": SESSION_ID},
-)
-_EVENTS = Parameter(
-    "X-Turnbuckle-Events",
-    "How tools are told of: as named events (tools, hermes), or not at all (none).",
-    "header",
-    {"enum": ["tools", "hermes", "none"]},
-)
-_BUSY = Parameter(
-    "X-Turnbuckle-Busy",
-    "What becomes of this while another run is under way in the session.",
-    "header",
-    {"enum": ["queue", "steer", "interrupt", "refuse"]},
-)
-_STRICT = Parameter(
-    "X-Turnbuckle-Strict",
-    "true: refuse the request if something in it cannot be passed on to the provider.",
-    "header",
-    {"enum": ["true", "false"]},
-)
 _ANSWER_HEADERS = ("x-turnbuckle-run", "x-turnbuckle-session", "idempotency-replayed")
 _BEGUN = (*_ANSWER_HEADERS, "x-turnbuckle-left-out", "location")
 _RELAYED = (*_ANSWER_HEADERS, "x-turnbuckle-outcome", "x-turnbuckle-left-out", "x-turnbuckle-route")
@@ -94,12 +66,18 @@ _ENDS_BADLY = (404, 409, 422, 502, 504)
 
 
 def api_endpoints(
-    chat: Chat, responses: ResponsesApi, conversations: ConversationsApi, runs: RunsApi, sessions: SessionsApi
+    chat: Chat,
+    responses: ResponsesApi,
+    messages: MessagesApi,
+    conversations: ConversationsApi,
+    runs: RunsApi,
+    sessions: SessionsApi,
 ) -> tuple[Endpoint, ...]:
     """All of them."""
     return (
         *_chat(chat),
         *_responses(responses),
+        *message_endpoints(messages, _RELAYED, _ENDS_BADLY),
         *_conversations(conversations),
         *_runs(runs),
         *_what_runs_left(runs),
@@ -115,7 +93,7 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
         "createChatCompletion",
         "Chat completions, as OpenAI's clients send them",
         "chat",
-        (_SESSION, _BUSY, _EVENTS, _ON_DISCONNECT, _STRICT, _KEY),
+        (SESSION_HEADER, BUSY_HEADER, EVENTS_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         CHAT_BODY,
         answers={200: (told, streamed)},
         problems=_ENDS_BADLY,
@@ -132,7 +110,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "createResponse",
         "Responses, as OpenAI's clients send them",
         tag,
-        (_SESSION, _BUSY, _ON_DISCONNECT, _STRICT, _KEY),
+        (SESSION_HEADER, BUSY_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         RESPONSE_BODY,
         answers={200: (whole, streamed)},
         problems=_ENDS_BADLY,
@@ -166,7 +144,7 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         "compactResponse",
         "A conversation made smaller: what to send in its place",
         tag,
-        (_KEY,),
+        (KEY,),
         COMPACT_BODY,
         answers={200: (Given("What stands for it.", COMPACTION, headers=_ANSWER_HEADERS),)},
         problems=_ENDS_BADLY,
@@ -198,7 +176,7 @@ def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
             "POST",
             "/v1/conversations",
             api.create,
-            Operation("createConversation", "Make a conversation", tag, (_KEY,), body, False, told, (409,)),
+            Operation("createConversation", "Make a conversation", tag, (KEY,), body, False, told, (409,)),
         ),
         Endpoint("GET", one, api.get, Operation("getConversation", "A conversation", tag, answers=told)),
         _plain("DELETE", one, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
@@ -221,7 +199,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
         "createRun",
         "Begin a run, and come back to it later",
         tag,
-        (_BUSY, _ON_DISCONNECT, _STRICT, _KEY),
+        (BUSY_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         RUN_BODY,
         answers={202: (Given("It has begun.", RunLine, headers=_BEGUN),)},
         problems=(404, 409, 422),
@@ -321,7 +299,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "POST",
             "/v1/sessions",
             api.create,
-            Operation("createSession", "Make a session", tag, (_KEY,), NewSessionBody, False, made, (409,)),
+            Operation("createSession", "Make a session", tag, (KEY,), NewSessionBody, False, made, (409,)),
         ),
         _page(
             "/v1/sessions",
@@ -373,7 +351,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
                 "forkSession",
                 "A new session that shares what was said",
                 tag,
-                (_KEY,),
+                (KEY,),
                 ForkBody,
                 False,
                 made,
@@ -392,7 +370,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         "sayInSession",
         "Say something in a session; the answer is a run",
         tag,
-        (_BUSY, _ON_DISCONNECT, _STRICT, _KEY),
+        (BUSY_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         SESSION_MESSAGE_BODY,
         answers={
             202: (
@@ -437,10 +415,10 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("stop", api.stop, "stopSession", "End what runs and what waits"),
         change("new", api.new, "newConversation", "Begin a new conversation in it"),
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
-        change("retry", api.retry, "retrySession", "Say the last message again", (_KEY,)),
-        change("undo", api.undo, "undoSession", "Take back the last message and its answer", (_KEY,)),
-        change("compact", api.compact, "compactSession", "Make what its model is told smaller", (_KEY,)),
-        change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (_KEY,)),
+        change("retry", api.retry, "retrySession", "Say the last message again", (KEY,)),
+        change("undo", api.undo, "undoSession", "Take back the last message and its answer", (KEY,)),
+        change("compact", api.compact, "compactSession", "Make what its model is told smaller", (KEY,)),
+        change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (KEY,)),
         _plain("GET", f"{one}/context", api.context, "getContext", _CONTEXT, tag, SessionContext),
     )
 

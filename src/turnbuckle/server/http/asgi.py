@@ -29,7 +29,14 @@ from turnbuckle.server.http.endpoints import Endpoint, Table
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, Problem, RequestHead, Streaming
 from turnbuckle.server.http.neighbours import Address
 from turnbuckle.server.http.origins import Origins
-from turnbuckle.server.http.problems import new_request_id, problem_of, storage_problem, unexpected, written
+from turnbuckle.server.http.problems import (
+    is_for_messages,
+    new_request_id,
+    problem_of,
+    storage_problem,
+    unexpected,
+    written,
+)
 from turnbuckle.server.http.sockets import SocketServer
 from turnbuckle.server.streaming.heartbeat import Send
 from turnbuckle.server.streaming.run_streamer import STREAM_HEADERS, RunStreamer
@@ -46,6 +53,7 @@ _OF_ONE = 4  # bodies of the largest size that one owner may have under way, and
 _OF_ALL = 8
 _WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 _ALWAYS = ((b"x-content-type-options", b"nosniff"),)
+_MESSAGES_ID = "request-id"
 _UNCACHED = (b"cache-control", b"no-store")
 
 log = logging.getLogger("turnbuckle.server")
@@ -151,18 +159,18 @@ class Server:
         try:
             return await self._perform(request)
         except Problem as problem:
-            return written(problem)
+            return written(problem, request.messages_id)
         except ClientGone:
             raise
         except JournalError as error:
             log.error("%s: %s %s failed: %s", head.id, head.method, head.path[:200], error)
-            return written(storage_problem(error))
+            return written(storage_problem(error), request.messages_id)
         except Exception as error:
             known = problem_of(error) if isinstance(error, TurnbuckleError) else None
             if known is not None:
-                return written(known)
+                return written(known, request.messages_id)
             log.error("%s: %s %s failed", head.id, head.method, head.path[:200], exc_info=error)
-            return written(unexpected(head.id))
+            return written(unexpected(head.id), request.messages_id)
 
     async def _perform(self, request: "_Request") -> Answer | Streaming:
         """Find the endpoint, check, and let the handler work. Raises Problem."""
@@ -213,7 +221,7 @@ class _Request:
     """One request on its way through the server, which finds out `page`, `endpoint` and `caller`, in this
     order. It knows nothing of the server."""
 
-    __slots__ = ("caller", "endpoint", "ends", "head", "line", "page", "receive", "send")
+    __slots__ = ("caller", "endpoint", "ends", "head", "line", "messages_id", "page", "receive", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.head = RequestHead(
@@ -231,6 +239,8 @@ class _Request:
         """The addresses of the client and of the server."""
         self.receive = receive
         self.send = send
+        # Clients of Anthropic's API look for the id under a name of their own.
+        self.messages_id = self.head.id if is_for_messages(self.head.path, self.head.headers) else ""
         self.line: ClientConnection | AsgiClient
         own: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION)
         if own is None:
@@ -268,6 +278,8 @@ class _Request:
     def common_headers(self, more: Headers) -> list[tuple[bytes, bytes]]:
         """The headers of every answer, and those of this one."""
         named = (("x-request-id", self.head.id), *more, *self.page)
+        if self.messages_id and not any(name == _MESSAGES_ID for name, _ in more):
+            named += ((_MESSAGES_ID, self.head.id),)
         return [*_ALWAYS, *((name.lower().encode("latin-1"), header_value(value)) for name, value in named)]
 
 

@@ -25,7 +25,7 @@ import httptools
 
 from turnbuckle.server.http.cycle import STATUS_LINES, App, Cycle
 from turnbuckle.server.http.exchange import Problem
-from turnbuckle.server.http.problems import error_body, new_request_id
+from turnbuckle.server.http.problems import is_for_messages, new_request_id, written
 from turnbuckle.server.http.websocket_cycle import WebSocketCycle
 
 EXTENSION = "turnbuckle.client"
@@ -361,12 +361,14 @@ class HttpConnection(asyncio.Protocol):
             return
         if self.transport.is_closing():
             return
-        body = error_body(Problem(status, why))
+        request_id, path = new_request_id(), self._url.partition(b"?")[0].decode("latin-1")
+        messages_id = request_id if is_for_messages(path, {}) else ""
+        body = written(Problem(status, why), messages_id).body
         headers = (
             *self.default_headers,
             *_REFUSAL,
             *(((b"retry-after", b"1"),) if status == 503 else ()),
-            (b"x-request-id", new_request_id().encode()),
+            (b"x-request-id", request_id.encode()),
             (b"content-length", b"%d" % len(body)),
         )
         head = b"".join(b"%b: %b\r\n" % header for header in headers)

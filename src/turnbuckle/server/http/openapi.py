@@ -23,7 +23,7 @@ VERSION = "3.1.0"
 STREAM = "text/event-stream"
 _ABOUT = (
     "Every answer has an `x-request-id`, by which the server's log knows it. Errors have the shape of "
-    "OpenAI's, and "
+    "OpenAI's, or of Anthropic's where its clients ask, and "
     "`x-should-retry: false` wherever the same request could do something twice. `HEAD` works wherever "
     "`GET` does. "
     "Null is the same as nothing, and so is an empty header or parameter of a query, except an "
@@ -38,6 +38,7 @@ _TAGS = {
     "responses": (
         "Responses and conversations, in OpenAI's protocol. A response is a run, a conversation is a session."
     ),
+    "messages": "Messages, in Anthropic's protocol: an agent's turn, or a relay to a model of any provider.",
     "runs": "A run as what it is: begin it, follow it from any event, stop it, answer it, read what it left.",
     "sessions": "What belongs together: one conversation, with one run at a time.",
     "models": "What can be asked for as `model`.",
@@ -83,6 +84,8 @@ class Operation(Struct, frozen=True):
     problems: tuple[int, ...] = ()
     about: str = ""
     body_type: str = "application/json"
+    errors: tuple[Shape, ...] = ()
+    """The shapes that its errors may have, where it is not the one that all others have."""
 
     @property
     def needs_body(self) -> bool:
@@ -131,6 +134,14 @@ _HEADERS: dict[str, dict[str, Any]] = {
         "description": "The route that answers. Another may stand in for one that fails.",
         "schema": _TEXT,
     },
+    "x-turnbuckle-estimated": {
+        "description": "Nobody counted: the number follows from the letters.",
+        "schema": {"const": "true"},
+    },
+    "request-id": {
+        "description": "The provider's id of the request, or ours, as Anthropic's clients know it.",
+        "schema": _TEXT,
+    },
     "idempotency-replayed": {
         "description": "The same request began this run before.",
         "schema": {"const": "true"},
@@ -153,6 +164,7 @@ _PROBLEMS = {
     502: "The model's provider failed.",
     503: "The server is stopping, or cannot work; `Retry-After` says when to come back.",
     504: "The model's provider took too long.",
+    529: "The model's provider is overloaded.",
 }
 _MORE_HEADERS = {401: ("www-authenticate",), 429: ("retry-after",), 503: ("retry-after",)}
 _ALWAYS = (400, 403, 421, 431, 500)
@@ -184,6 +196,25 @@ ERROR = Shape(
 )
 
 
+MESSAGES_ERROR = Shape(
+    "MessagesError",
+    {
+        "type": "object",
+        "description": "An error as Anthropic's clients read it. A run that failed tells of itself besides.",
+        "required": ["type", "error"],
+        "properties": {
+            "type": {"const": "error"},
+            "error": {
+                "type": "object",
+                "required": ["type", "message"],
+                "properties": {"type": {"type": "string"}, "message": {"type": "string"}},
+            },
+            "request_id": {"type": ["string", "null"]},
+        },
+    },
+)
+
+
 # The document
 
 
@@ -208,7 +239,11 @@ def document(endpoints: Iterable["Endpoint"], *, version: str, title: str = "Tur
         "paths": paths,
         "components": {
             "schemas": schemas.components,
-            "responses": {f"Problem{status}": _problem(status) for status in _PROBLEMS},
+            "responses": {
+                _problem_name(status, _errors_of(row.doc)): _problem(status, _errors_of(row.doc))
+                for row in rows
+                for status in sorted(_statuses(row) - set(row.doc.answers))
+            },
             "headers": _HEADERS,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
@@ -223,6 +258,7 @@ class _Schemas:
         answers: list[Any] = []
         shapes = {ERROR.name: ERROR}
         for row in rows:
+            shapes |= {shape.name: shape for shape in row.doc.errors}
             for schema in _given(row.doc):
                 if isinstance(schema, Shape):
                     for shape in schema.all():
@@ -312,7 +348,7 @@ def _operation(row: "Endpoint", schemas: _Schemas) -> dict[str, Any]:
     made["responses"] = {
         str(status): _answer(all_given, schemas) for status, all_given in sorted(doc.answers.items())
     } | {
-        str(status): {"$ref": f"#/components/responses/Problem{status}"}
+        str(status): {"$ref": f"#/components/responses/{_problem_name(status, _errors_of(doc))}"}
         for status in sorted(_statuses(row) - set(doc.answers))
     }
     made["security"] = [{}] if row.open else [{"key": []}]
@@ -363,9 +399,19 @@ def _statuses(row: "Endpoint") -> set[int]:
     return may
 
 
-def _problem(status: int) -> dict[str, Any]:
+def _errors_of(doc: Operation) -> tuple[str, ...]:
+    return tuple(shape.name for shape in doc.errors or (ERROR,))
+
+
+def _problem_name(status: int, errors: tuple[str, ...]) -> str:
+    own = "Any" if len(errors) > 1 else errors[0].removesuffix(ERROR.name)
+    return f"{own}Problem{status}"
+
+
+def _problem(status: int, errors: tuple[str, ...]) -> dict[str, Any]:
+    shapes = [reference(name) for name in errors]
     return {
         "description": _PROBLEMS[status],
         "headers": _headers("x-should-retry", *_MORE_HEADERS.get(status, ())),
-        "content": {"application/json": {"schema": ERROR.ref}},
+        "content": {"application/json": {"schema": shapes[0] if len(shapes) == 1 else {"anyOf": shapes}}},
     }

@@ -1,4 +1,5 @@
-"""How a problem is written: one place, one shape, the one that clients of OpenAI's API read.
+"""How a problem is written: one place, and the shape that whoever asks can read. Clients of Anthropic's API
+know another one than all others; they are known by the path, or by the header that only they send.
 
 The message is for a person and says what to do; `code` is for programs. An answer that a client should simply
 try again later says when. Nothing of an unexpected error is shown but the request's id, by which the log has
@@ -7,12 +8,15 @@ the rest.
 
 import math
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from turnbuckle import errors
 from turnbuckle.journal.port import Closed, Gone, JournalError, StorageError, TooLarge
 from turnbuckle.server.http.exchange import JSON, Answer, Problem
+from turnbuckle.server.outcomes import messages_type
 from turnbuckle.service.store_words import TO_DO, code, words
 from turnbuckle.vocab.failure import Failure
 
@@ -44,6 +48,10 @@ same again."""
 
 
 _PARAMS: dict[type[errors.TurnbuckleError], str] = {errors.ModelUnknown: "model"}
+MESSAGES_PATH = "/v1/messages"
+MODELS_PATH = "/v1/models"
+MESSAGES_VERSION = "anthropic-version"
+"""The header that every client of Anthropic's API sends, and no other."""
 _HELD = 1.0  # seconds until whoever holds a run has let go of it
 _FULL = 507
 _FAILED = 503
@@ -101,14 +109,22 @@ def storage_problem(error: JournalError, run: str = "") -> Problem:
             return Problem(_FAILED, message, code="storage_conflict", retry_after=1.0, headers=headers)
 
 
-def written(problem: Problem) -> Answer:
-    """A problem as an answer."""
+def is_for_messages(path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a client of Anthropic's API asks: what is there, or whether anything is there."""
+    if path == MESSAGES_PATH or path.startswith(f"{MESSAGES_PATH}/"):
+        return True
+    return bool(headers.get(MESSAGES_VERSION)) and (path == MODELS_PATH or path.startswith(f"{MODELS_PATH}/"))
+
+
+def written(problem: Problem, messages_id: str = "") -> Answer:
+    """A problem as an answer. `messages_id` is the request's, for a client of Anthropic's API."""
     headers = list(problem.headers)
     if problem.retry_after is not None:
         headers.append(("retry-after", str(max(1, math.ceil(problem.retry_after)))))
     if problem.should_retry is not None:
         headers.append(("x-should-retry", "true" if problem.should_retry else "false"))
-    return Answer(problem.status, error_body(problem), tuple(headers), JSON)
+    body = messages_error_body(problem, messages_id) if messages_id else error_body(problem)
+    return Answer(problem.status, body, tuple(headers), JSON)
 
 
 def new_request_id() -> str:
@@ -120,6 +136,14 @@ def error_body(problem: Problem) -> bytes:
     """The JSON of a problem."""
     error = {"message": problem.message, "type": problem.type, "param": problem.param, "code": problem.code}
     return msgspec.json.encode({"error": error})
+
+
+def messages_error_body(problem: Problem, request_id: str) -> bytes:
+    """The JSON of a problem for a client of Anthropic's API."""
+    error: dict[str, Any] = {"type": messages_type(problem.status), "message": problem.message}
+    if problem.code is not None:
+        error["details"] = {"error_code": problem.code}
+    return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
 
 
 def unknown(what: str, name: str) -> Problem:

@@ -6,6 +6,7 @@ from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
     HandedOver,
+    HeadTold,
     ModelCalled,
     Notice,
     QuestionAsked,
@@ -29,6 +30,8 @@ class FirstWord:
         """It has ended as failed, without a word."""
         self.route = ""
         """The one that was asked last, and so the one that speaks, once somebody does."""
+        self.headers: tuple[tuple[str, str], ...] = ()
+        """What its provider said in headers."""
 
     def take(self, items: Sequence[Item]) -> None:
         for item in items:
@@ -36,7 +39,9 @@ class FirstWord:
                 return
             for told in self._narration.take(decode(item.data)):
                 if isinstance(told, ModelCalled):
-                    self.route = told.route
+                    self.route, self.headers = told.route, ()
+                elif isinstance(told, HeadTold):
+                    self.headers = tuple(told.headers.items())
                 elif isinstance(told, RunOver):
                     self.failed = not self.ended and told.outcome == "failed"
                     self.ended = True

@@ -61,7 +61,8 @@ _ERROR_TYPES: dict[FailureKind, str] = {
     "filtered": "invalid_request_error",
     "unstreamable": "invalid_request_error",
 }
-_CALL_STATE = ("caller", "toolset_name")
+CALL_STATE = ("caller", "toolset_name")
+"""What a call carries beside its name and input."""
 _DELTAS = {
     "text": b'"text_delta","text":',
     "thinking": b'"thinking_delta","thinking":',
@@ -323,7 +324,7 @@ def _plain_block(block: ReplyBlock) -> dict[str, Any]:
             return {"type": "thinking", "thinking": text, "signature": state.get("signature", "")}
         case ReplyCall(call_id, name, arguments, _, state):
             call = {"type": "tool_use", "id": call_id, "name": name, "input": object_of(arguments)}
-            return call | {key: state[key] for key in _CALL_STATE if state and key in state}
+            return call | {key: state[key] for key in CALL_STATE if state and key in state}
         case ReplyOpaque(data):
             return data
         case _:

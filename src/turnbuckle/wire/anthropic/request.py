@@ -1,10 +1,11 @@
 """Our request as a Messages body.
 
-The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home.
+The history is taken as it is (`reply.repair` has made it legal); state of other protocols stays at home. What
+a client of this protocol wrote goes as it came: blocks as blocks, and what stood beside them beside them.
 Choices that the protocol leaves to us:
 
 - System messages at the beginning are the system prompt. Later ones go as the user's text in their place:
-  only the newest models take a system message there, all take this.
+  only the newest models take a system message there, all take this. One that a client has put there stays.
 - Neighbours of one role become one message, with results first, as the API would join them anyway. So a note
   behind results stands in their message; whoever writes notes must know that models learn to answer it with
   nothing.
@@ -33,19 +34,27 @@ from turnbuckle.vocab.messages import (
     RefusalPart,
     ResultPart,
     TextPart,
-    text_of,
+    own_data,
+    words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
+from turnbuckle.wire.openai_chat.request import overlay, with_hosted
 
+COUNT = "/messages/count_tokens"
 CAP_STREAMED = 32_000
 CAP_WHOLE = 21_000
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 _DATA_URL = re.compile(r"data:([^;,]*);base64,", re.ASCII)
+BLOCK = "_block"
+"""In state: the whole block that a text stands for, or that a system prompt came as blocks."""
+IN_PLACE = "_role"
+"""In state: the role of a message that stays where its client has put it."""
+
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _NO_ANSWER = "The call failed without a message."
 
@@ -79,9 +88,11 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     }
     if system:
         body["system"] = system
-    if request.tools:
-        body["tools"] = [_tool(tool, quirks) for tool in request.tools]
-        body["tool_choice"] = _tool_choice(request)
+    if request.tools or request.hosted:
+        tools = with_hosted([_tool(tool, quirks) for tool in request.tools], request.hosted)
+        body["tools"] = [dict(tool) for tool in tools]
+        if choice := _tool_choice(request):
+            body["tool_choice"] = choice
     if quirks.sampling:
         sampling = {"temperature": request.temperature, "top_p": request.top_p}
         body.update({key: value for key, value in sampling.items() if value is not None})
@@ -91,7 +102,9 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         body["thinking"] = {"type": "disabled"}
     if output := _output_config(request):
         body["output_config"] = output
-    body.update(request.extra)
+    overlay(body, request.extra)
+    if request.tools and request.tool_choice != "auto":
+        body["tool_choice"] = _tool_choice(request)  # finishing a draft goes before any choice
     if request.cache_key and quirks.cache_marks:
         caching.mark(body)
     return body
@@ -125,14 +138,18 @@ def _output_config(request: ModelRequest) -> dict[str, Any]:
 # Messages
 
 
-def _split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
-    texts: list[str] = []
-    for at, message in enumerate(messages):
-        if message.role != "system":
-            return "\n\n".join(texts), messages[at:]
-        if text := text_of(message.parts):
-            texts.append(text)
-    return "\n\n".join(texts), ()
+def _split_system(messages: tuple[Message, ...]) -> tuple[str | list[dict[str, Any]], tuple[Message, ...]]:
+    """The system prompt, and what is behind it. It is one text, unless a client wrote it as blocks."""
+    leading: list[Message] = []
+    for message in messages:
+        if message.role != "system" or IN_PLACE in _own(message.state):
+            break
+        leading.append(message)
+    rest = messages[len(leading) :]
+    if any(BLOCK in _own(message.state) for message in leading):
+        parts = [part for message in leading for part in message.parts]
+        return [block for part in parts if (block := _content_block(part)) is not None], rest
+    return "\n\n".join(text for message in leading if (text := words_of(message.parts))), rest
 
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
@@ -140,6 +157,8 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
+        if message.role == "system":
+            role = _own(message.state).get(IN_PLACE, role)
         place = _assistant_block if role == "assistant" else _user_block
         blocks = [block for part in message.parts if (block := place(part, toolsets)) is not None]
         if not blocks:
@@ -167,18 +186,17 @@ def _toolsets(messages: tuple[Message, ...]) -> Iterable[tuple[str, str]]:
 
 def _assistant_block(part: Part, toolsets: dict[str, str]) -> dict[str, Any] | None:
     match part:
-        case TextPart(text, state):
-            return _text_block(text, _own(state).get("citations"))
+        case TextPart():
+            return _text_block(part)
         case ReasoningPart(text, state):
             return _thought(text, _own(state))
         case CallPart(call_id, name, arguments, state):
             call = {"type": "tool_use", "id": _call_id(call_id), "name": name, "input": object_of(arguments)}
             return {**_own(state), **call}
         case RefusalPart(text):
-            return _text_block(text)
-        case OpaquePart(state):
-            block = {key: value for key, value in _own(state).items() if key != UNPARSED}
-            return block if "type" in block else None
+            return _text_block(TextPart(text))
+        case OpaquePart():
+            return _opaque(part)
         case _:
             return None  # pictures and files are not accepted from an assistant
 
@@ -200,7 +218,8 @@ def _user_block(part: Part, toolsets: dict[str, str]) -> dict[str, Any] | None:
 
 def _result(part: ResultPart, toolsets: dict[str, str]) -> dict[str, Any]:
     content = [block for item in part.content if (block := _content_block(item)) is not None]
-    made: dict[str, Any] = {"type": "tool_result", "tool_use_id": _call_id(part.call_id)}
+    made: dict[str, Any] = {**_own(part.state), "type": "tool_result"}
+    made["tool_use_id"] = _call_id(part.call_id)
     if part.failed:
         content = content or [{"type": "text", "text": _NO_ANSWER}]
         made["is_error"] = True
@@ -213,22 +232,33 @@ def _result(part: ResultPart, toolsets: dict[str, str]) -> dict[str, Any]:
 
 def _content_block(part: Part) -> dict[str, Any] | None:
     match part:
-        case TextPart(text):
-            return _text_block(text)  # citations would be refused here
+        case TextPart():
+            return _text_block(part, but="citations")  # they would be refused here
         case ImagePart(url, data, media_type):
-            return {"type": "image", "source": _source(url, data, media_type or "image/png")}
+            source = _source(url, data, media_type or "image/png")
+            return {"type": "image", "source": source, **_own(part.state)}
         case FilePart(_, url, data, media_type) if media_type.startswith("image/"):
-            return {"type": "image", "source": _source(url, data, media_type)}
+            return {"type": "image", "source": _source(url, data, media_type), **_own(part.state)}
         case FilePart():
-            return _document(part)
+            return {**_document(part), **_own(part.state)}
+        case OpaquePart():
+            return _opaque(part)
         case _:
             return None
 
 
-def _text_block(text: str, citations: list[Any] | None = None) -> dict[str, Any] | None:
-    if not text.strip():
+def _text_block(part: TextPart, but: str = "") -> dict[str, Any] | None:
+    beside = {key: value for key, value in _own(part.state).items() if key != but}
+    if BLOCK in beside:
+        return dict(beside[BLOCK])
+    if not part.text.strip():
         return None  # the API refuses blank text
-    return {"type": "text", "text": text, **({"citations": citations} if citations else {})}
+    return {"type": "text", "text": part.text, **beside}
+
+
+def _opaque(part: OpaquePart) -> dict[str, Any] | None:
+    block = {key: value for key, value in _own(part.state).items() if key != UNPARSED}
+    return block if "type" in block else None
 
 
 def _source(url: str, data: str, media_type: str) -> dict[str, Any]:
@@ -261,28 +291,35 @@ def _plain_text(data: str) -> str:
 
 
 def _tool(tool: ToolSpec, quirks: Quirks) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": tool.name, "input_schema": tool.parameters}
+    beside = _own(tool.state)
+    made: dict[str, Any] = {"name": tool.name}
     if tool.description:
         made["description"] = tool.description
+    if beside.get("type", "custom") != "custom":
+        return {**made, **beside}  # a tool that the provider knows by its type
+    made["input_schema"] = tool.parameters
     if tool.strict is not None:
         made["strict"] = tool.strict
     if quirks.eager_arguments:
         made["eager_input_streaming"] = True
-    return made
+    return {**made, **beside}
 
 
 def _tool_choice(request: ModelRequest) -> dict[str, Any]:
-    choice = request.tool_choice
+    """Nothing, if it is as the provider would do anyway."""
+    choice, one_by_one = request.tool_choice, request.parallel_calls is False
+    if choice == "auto" and not one_by_one:
+        return {}
     made: dict[str, Any] = {"type": "tool" if isinstance(choice, NamedTool) else _CHOICES[choice]}
     if isinstance(choice, NamedTool):
         made["name"] = choice.name
-    if request.parallel_calls is False and choice != "none":
+    if one_by_one and choice != "none":
         made["disable_parallel_tool_use"] = True
     return made
 
 
 def _own(state: ProviderState | None) -> dict[str, Any]:
-    return state.data if state is not None and state.protocol == "anthropic" else {}
+    return own_data(state, "anthropic")
 
 
 def _call_id(call_id: str) -> str:

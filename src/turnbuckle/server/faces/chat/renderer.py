@@ -17,7 +17,8 @@ from typing import Any, Literal
 import msgspec
 
 from turnbuckle.journal.port import Item
-from turnbuckle.narrate.fold import Narration, gap
+from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.line_ends import gap
 from turnbuckle.narrate.told import (
     AnswerFields,
     HandedOver,
@@ -60,7 +61,7 @@ _NAMES = {"tools": "turnbuckle.tool.progress", "hermes": "hermes.tool.progress"}
 _FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "filtered"}
 _STATUSES: dict[ToolStatus, str] = {"finished": "completed"}
 """What a status is called on a stream. The others keep their names."""
-_WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
+WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _json = msgspec.json.encode
 
 
@@ -115,7 +116,7 @@ class _Renderer(ABC):
                 self._aside("notice", text)
                 if about == "conversation":
                     self._think(text, "notice")
-            case Waiting(pause=pause) if pause >= _WORTH_TELLING:
+            case Waiting(pause=pause) if pause >= WORTH_TELLING:
                 self._aside("notice", f"waiting {pause:.0f} s before the next try")
             case QuestionAsked():
                 self._aside("approval", approvals.asked(told))

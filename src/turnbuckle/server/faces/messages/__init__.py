@@ -1,0 +1,1 @@
+"""The Messages face: clients that speak the protocol of Anthropic's API."""
