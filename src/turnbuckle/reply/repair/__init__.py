@@ -58,8 +58,21 @@ class Repaired(Struct, frozen=True):
     """A repaired history, what was done to it, and what is still illegal because it was sent before."""
 
     messages: History
-    notes: tuple[RepairNote, ...] = ()
-    left: tuple[Violation, ...] = ()
+    notes: tuple[RepairNote, ...]
+    terms: Terms
+
+    @property
+    def left(self) -> tuple[Violation, ...]:
+        """Looked for when somebody asks: a long history takes a while."""
+        terms = self.terms
+        return violations(
+            self.messages,
+            terms.rules,
+            model=terms.model,
+            quirks=terms.quirks,
+            to_ask=terms.to_ask,
+            tools=terms.tools,
+        )
 
 
 def repair(
@@ -82,5 +95,4 @@ def repair(
     for run in PASSES:
         messages, did = run(messages, terms)
         notes += [RepairNote(run.__name__, index, what) for index, what in did]
-    left = violations(messages, rules, model=model, quirks=quirks, to_ask=to_ask, tools=tools)
-    return Repaired(messages, tuple(notes), left)
+    return Repaired(messages, tuple(notes), terms)
