@@ -120,22 +120,3 @@ def test_a_reader_with_frames_on_their_way_is_cut_off_and_not_told_more(sending,
         return wire.aborted, pulse.over, len(pulse)
 
     assert asyncio.run(main()) == (aborted, True, 1)
-
-
-@pytest.mark.requirement("E5")
-@pytest.mark.parametrize(("sending", "clear", "told"), [(False, True, 1), (True, True, 0), (False, False, 0)])
-def test_no_sign_of_life_goes_in_between_frames_that_are_on_their_way(sending, clear, told):
-    async def main():
-        wire, sent = Wire(), []
-        wire.clear = clear
-
-        async def send(message):
-            sent.append(message["body"])
-
-        pulse = Heartbeat(keepalive=15, noop=1000, wall=lambda: 0.0)
-        reader = WaitingReader(wire, send, None, Presence(wire))
-        reader.sending = sending
-        await pulse._look_after(reader, reader.sent + 15)
-        return sent
-
-    assert len(asyncio.run(main())) == told

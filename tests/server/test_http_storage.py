@@ -14,6 +14,7 @@ from turnbuckle.journal.port import (
     FolderGone,
     FormatUnknown,
     Gone,
+    Grade,
     InUse,
     Item,
     OutOfFiles,
@@ -129,6 +130,21 @@ def beating(scenario, trouble=lambda: None, dialect=Lines):
             await asyncio.wait({beats})
 
     return clock.run(main, quiet=0)
+
+
+@pytest.mark.requirement("E10")
+def test_readiness_does_not_stay_good_news_when_a_write_has_failed_since():
+    async def main():
+        journal = MemoryJournal()
+        readiness = Readiness(journal, lambda: False)
+        first = await readiness.state()
+        journal.room = 0
+        claim = await journal.claim("run", "a", 10)
+        with pytest.raises(StorageFull):
+            await journal.append("run", [b"more"], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
+        return first.why, (await readiness.state()).code
+
+    assert asyncio.run(main()) == ("", "storage_full")
 
 
 @pytest.mark.requirement("F2", "E5")

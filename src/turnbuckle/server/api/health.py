@@ -42,7 +42,8 @@ class Readiness:
         if self._stopping():
             return State("the server is stopping")
         now = asyncio.get_running_loop().time()
-        if now - self._looked >= _FRESH:
+        is_denied = self._found is READY and self._journal.trouble() is not None
+        if now - self._looked >= _FRESH or is_denied:
             self._looked = now
             self._found = await self._look()
         return self._found
