@@ -356,7 +356,7 @@ def _read_until(terminal: int, words: str) -> str:
 @pytest.mark.requirement("E2")
 def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_path: Path) -> None:
     limited = (
-        f'ulimit -f 256; exec "{sys.executable}" -m turnbuckle.cli.main run "write big.txt with 5000 lines"'
+        f'ulimit -f 320; exec "{sys.executable}" -m turnbuckle.cli.main run "write big.txt with 5000 lines"'
     )
     ran = subprocess.run(
         ["bash", "-c", limited], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
@@ -367,6 +367,24 @@ def test_a_full_disk_is_told_loudly_and_the_run_goes_on_when_there_is_room(tmp_p
     assert not (tmp_path / "big.txt").exists()
     assert command(tmp_path, "runs", "resume").code == 0
     assert len((tmp_path / "big.txt").read_text().splitlines()) == 5000
+
+
+@pytest.mark.process
+@pytest.mark.requirement("E10")
+def test_a_disk_that_is_full_before_a_run_can_begin_is_told_and_nothing_hangs(tmp_path: Path) -> None:
+    limited = f'ulimit -f 240; exec "{sys.executable}" -m turnbuckle.cli.main run "say hi"'
+    ran = subprocess.run(
+        ["bash", "-c", limited],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ran.returncode == 4, ran.stderr
+    assert "waiting for storage: " in ran.stderr
+    assert "The run has not begun." in ran.stderr or "The run is unfinished: " in ran.stderr
 
 
 def test_a_key_that_stands_in_the_file_does_not_show_in_results(

@@ -54,12 +54,14 @@ test("a later page adds only what is not shown yet", () => {
 });
 
 test("messages become runs in order, and what a fork shares stands apart", () => {
-  const said = ["p", "p", "x", "x", "x", "y"].map((run, index) => ({ run, index, role: "user", text: "" }));
-  const blocks = lists.grouped(said, new Set(["x", "y"]));
-  assert.deepEqual(
-    blocks.map(({ run, own, first, messages }) => [run, own, first, messages.length]),
-    [["p", false, 0, 2], ["x", true, 2, 3], ["y", true, 5, 1]],
-  );
+  const said = ["p", "p", "x", "x", "x", "y"].map((run, at) => ({ run, id: `m${at}`, shared: run === "p", text: "" }));
+  const shape = (blocks) => blocks.map(({ run, own, first, messages }) => [run, own, first, messages.length]);
+  const whole = [["p", false, "m0", 2], ["x", true, "m2", 3], ["y", true, "m5", 1]];
+  assert.deepEqual(shape(lists.grouped(said)), whole);
+  for (let at = 0; at <= said.length; at += 1) { // the end first, then what was before it
+    const end = lists.grouped(said.slice(at));
+    assert.deepEqual(shape(lists.preceded(said.slice(0, at).reverse(), end)), whole);
+  }
 });
 
 test("only messages that nobody answers yet wait", () => {

@@ -63,7 +63,7 @@ async def story(bench, seed: int) -> list[object]:
         found = await bench.journal.search(
             chance.choice(QUESTIONS), StreamQuery(kind=chance.choice(("", "run")))
         )
-        told.append([each.row.name for each in found])
+        told.append([(hit.row.name, hit.snippet) for hit in found.hits])
         rows = await bench.journal.streams(StreamQuery(orphaned=chance.random() < 0.5))
         told.append([(row.name, row.title, row.status, row.epoch, row.holder) for row in rows])
     await bench.close()

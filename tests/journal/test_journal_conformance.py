@@ -6,6 +6,7 @@ import pytest
 from support.journals.journal_benches import BENCHES, MemoryBench
 
 from turnbuckle.journal.memory import MemoryJournal
+from turnbuckle.journal.port import SearchPage
 from turnbuckle.testing.conformance import (
     journal,
     journal_changing,
@@ -72,7 +73,7 @@ class Careless(MemoryJournal):
         return found[:-1] if len(found) > 1 else found
 
     async def search(self, *asked, **more):
-        return []
+        return SearchPage([])
 
     async def merge(self, *asked, **more):
         return True

@@ -76,7 +76,7 @@ async def examine(history: History, folder: Path, cut: int) -> None:
         assert items == history.written[name][:kept]
         assert (items[-1][0] if items else 0) >= history.promised(history.sure, name, cut, 0)
         if word := history.promised(history.words, name, cut, 0):
-            assert [found.row.name for found in await reader.search(f"{name} {word}")] == [name]
+            assert [found.row.name for found in (await reader.search(f"{name} {word}")).hits] == [name]
         assert epochs.get(name, -1) >= history.promised(history.claims, name, cut, -1)
     await reader.close()
 

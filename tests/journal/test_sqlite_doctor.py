@@ -54,10 +54,10 @@ async def write_words(folder: Path) -> None:
 async def read_words(folder: Path) -> None:
     journal = SqliteJournal(folder)
     for words, names in {"the": ["third", "first"], "green sun": ["first"], "moon": ["third"]}.items():
-        assert [found.row.name for found in await journal.search(words)] == names
+        assert [found.row.name for found in (await journal.search(words)).hits] == names
     await journal.note("third", IndexUpdate(words="more"))
     assert await journal.drop("third")
-    assert [found.row.name for found in await journal.search("the")] == ["first"]
+    assert [found.row.name for found in (await journal.search("the")).hits] == ["first"]
     await journal.close()
 
 

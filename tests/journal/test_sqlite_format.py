@@ -61,7 +61,7 @@ def test_a_kept_journal_of_every_format_is_read_as_the_newest_one(version, tmp_p
         ]
         assert [text_of(fact.messages[0].parts) for fact in accepted] == QUESTIONS
         assert accepted[-1].options == RunOptions(max_output_tokens=900)
-        assert [hit.row.title for hit in await journal.search("four")] == ["Say four."]
+        assert [hit.row.title for hit in (await journal.search("four")).hits] == ["Say four."]
         claim = await journal.claim(runs[0].name, "new", 60)
         assert isinstance(claim, Claim)
         head = await journal.append(
@@ -93,6 +93,26 @@ def test_a_session_of_a_kept_journal_goes_on_with_all_that_was_said(version, tmp
     assert asked == {"chat": [*QUESTIONS, "Say eight."], "branch": [*QUESTIONS, "Say six.", "Say seven."]}
     assert [text_of(one.parts) for one in history if one.role == "user"] == asked["branch"]
     assert [one.role for one in history].count("system") == len(opening_of(history)) > 0
+
+
+@pytest.mark.requirement("E2", "E11")
+def test_what_was_taken_back_in_an_older_journal_stays_so(tmp_path):
+    async def undo(agent):
+        return await agent.sessions.undo("chat"), await agent.sessions.messages("chat")
+
+    undone, told = open_agent.run_scenario(tmp_path, undo, data=kept_copy("v2", tmp_path))
+    with sqlite3.connect(tmp_path / DATABASE) as connection:
+        connection.execute("UPDATE stream SET mark = ''")
+        connection.execute("ALTER TABLE stream DROP COLUMN mark")
+        connection.execute("PRAGMA user_version=2")
+    connection.close()
+
+    async def read(agent):
+        return await agent.sessions.messages("chat")
+
+    assert open_agent.run_scenario(tmp_path, read, data=tmp_path) == told
+    assert undone
+    assert undone not in [one.run for one in told]
 
 
 @pytest.mark.requirement("E8")

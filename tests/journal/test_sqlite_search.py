@@ -30,7 +30,7 @@ class Held:
         return getattr(self.inner, name)
 
     def execute(self, sql, parameters=()):
-        if "MATCH" in sql:
+        if "LIKE" in sql:
             self.threads.add(threading.current_thread().name)
             self.begun.set()
             assert self.go.wait(100)
@@ -69,7 +69,7 @@ def run(coroutine):
 
 
 def names(found) -> list[str]:
-    return [each.row.name for each in found]
+    return [each.row.name for each in found.hits]
 
 
 @pytest.mark.requirement("G7")
@@ -169,11 +169,17 @@ def test_a_list_for_one_parent_or_user_does_not_look_at_the_others(tmp_path):
         StreamQuery(kind="run", user="u7"): 5,
         StreamQuery(kind="run", name="run-1000"): 1,
         StreamQuery(kind="run", parent="s7", status="x"): 0,
+        StreamQuery(kind="run", status="x"): 0,
+        StreamQuery(kind="run", user="u7", status="x"): 0,
+        StreamQuery(kind="run", user="u7", order="newest"): 5,
+        StreamQuery(kind="run", parent="s7", order="oldest"): 4,
     }
     for each, number in wanted.items():
         assert len(rows.list_streams(connection, each, None, 50)) == number
     assert steps < 20  # hundreds of instructions; a look at everything would take tens of thousands
-    rows.list_streams(connection, StreamQuery(kind="run", status="x"), None, 50)
+    assert len(rows.list_streams(connection, StreamQuery(kind="run", order="oldest"), None, 5)) == 5
+    assert steps < 20
+    rows.list_streams(connection, StreamQuery(status="x"), None, 50)
     assert steps > 20  # the count can fail
     connection.close()
 
@@ -223,7 +229,7 @@ def test_a_search_looks_at_as_much_as_it_shows_however_many_streams_there_are(tm
             steps += 1
 
         connection.set_progress_handler(count, 10)
-        found = search.find(Counted(), questions(question), StreamQuery(kind="run", user="ann"), 20)
+        found = search.find(Counted(), questions(question), StreamQuery(kind="run", user="ann"), 20).hits
         looked[streams] = (len(found), statements, steps)
         newest = [int(one.row.name.removeprefix("run-")) for one in found]
         assert newest == sorted(newest, reverse=True)
@@ -232,3 +238,37 @@ def test_a_search_looks_at_as_much_as_it_shows_however_many_streams_there_are(tm
     assert few[0] == many[0] == (1 if "17" in question else 20)
     assert many[1] <= few[1] + 2
     assert many[2] <= 2 * few[2] + (4000 if "17" in question else 100)
+
+
+NEWEST = {
+    "session": ["run-2", "run-3", "run-1"],
+    "usual": ["run-2", "run-3", "run-1"],
+    "message session": ["run-3", "run-2", "run-1"],
+    "usual 北京": ["run-2"],
+    "北京": ["run-2"],
+}
+
+
+@pytest.mark.requirement("E11", "G7")
+@pytest.mark.parametrize("question", NEWEST)
+def test_a_page_of_a_search_is_bounded_and_leads_on_to_what_stands_behind_the_bound(
+    tmp_path, question, monkeypatch
+):
+    for bound in ("MOST_LOOKED", "MOST_PLACES", "MOST_NEWEST", "MOST_TEXTS"):
+        monkeypatch.setattr(search, bound, 10)
+    connection = database.open_to_write(filled(tmp_path, 60))
+    with database.transaction(connection):
+        connection.execute("UPDATE stream SET user = 'bob' WHERE id > 3")
+        connection.execute("DELETE FROM word WHERE id % 7 = 0 AND id > 6")
+        for key in (2, 40):
+            connection.execute(*rows.set_note(key, IndexUpdate(words="the usual session in 北京"), 1.0)[1])
+    shown: list[str] = []
+    place, pages = None, 0
+    while True:
+        page = search.find(connection, questions(question), StreamQuery(kind="run", user="ann"), 20, place)
+        shown, pages, place = [*shown, *names(page)], pages + 1, page.next
+        if place is None:
+            break
+    assert shown == (NEWEST[question])
+    assert pages > 1 or "北京" in question
+    connection.close()

@@ -57,7 +57,7 @@ class Talk:
     async def told(self):
         return [
             (one.message.role, text_of(one.message.parts))
-            for one in await self.sessions.messages(self.session)
+            for one in await self.sessions.transcript.every(self.session)
         ]
 
     async def lines(self):
@@ -107,9 +107,11 @@ def test_an_imported_session_is_the_same_and_goes_on_with_the_same_history():
         assert await again.told() == told
         assert await again.sessions.history(ONE) == history
         assert [
-            found.row.parent for found in await other.search("second question", StreamQuery(kind=RUN))
+            found.row.parent for found in (await other.search("second question", StreamQuery(kind=RUN))).hits
         ] == [ONE]
-        assert [found.row.name for found in await other.search("small talk", StreamQuery(kind=KIND))] == [ONE]
+        assert [
+            found.row.name for found in (await other.search("small talk", StreamQuery(kind=KIND))).hits
+        ] == [ONE]
         await again.say("third question")
         assert harness.model.requests[-1].messages[: len(history)] == history
         await again.manager.close()

@@ -102,7 +102,7 @@ def test_a_session_goes_on_with_all_that_was_said():
         second = await said(harness, runs, S1, "Two")
         assert second.turn.messages[: len(first.turn.messages)] == first.turn.messages
         assert await sessions.history(S1) == second.turn.messages
-        told = await sessions.messages(S1)
+        told = await sessions.transcript.every(S1)
         assert [(one.message.role, text_of(one.message.parts)) for one in told] == [
             ("user", "One"),
             ("assistant", "Hello."),
@@ -130,7 +130,7 @@ def test_what_the_runtime_told_the_model_is_not_shown_to_people():
         running = await runs.begin(new_run(session=S1, user="ann", history=(system,)))
         await running.outcome()
         assert any(message.note for message in running.turn.messages)
-        assert texts([one.message for one in await sessions.messages(S1)]) == [
+        assert texts([one.message for one in await sessions.transcript.every(S1)]) == [
             ("user", "Do it."),
             ("assistant", "Hello."),
         ]
@@ -272,7 +272,7 @@ def test_a_fork_in_the_middle_of_an_answer_keeps_what_was_said_by_then():
         head = await harness.journal.head(running.run)
         assert await sessions.fork(S1, S2, "ann", "Fork", running.run, head)
         assert texts(await sessions.history(S2)) == [("user", "Do it."), ("assistant", "word")]
-        assert [one.message.partial for one in await sessions.messages(S2)] == [False, True]
+        assert [one.message.partial for one in await sessions.transcript.every(S2)] == [False, True]
         running.stop()
         await running.outcome()
 
@@ -324,7 +324,7 @@ def test_a_fork_shows_what_it_shares_and_goes_its_own_way():
         await said(harness, runs, S1, "Two")
         assert await sessions.fork(S1, S2, "ann", "Other", first.run)
         await said(harness, runs, S2, "Instead")
-        assert texts([one.message for one in await sessions.messages(S2)]) == [
+        assert texts([one.message for one in await sessions.transcript.every(S2)]) == [
             ("user", "One"),
             ("assistant", "Hello."),
             ("user", "Instead"),
@@ -333,7 +333,10 @@ def test_a_fork_shows_what_it_shares_and_goes_its_own_way():
         assert [text for role, text in texts(await sessions.history(S1)) if role == "user"] == ["One", "Two"]
         again = SessionId("s-three")
         assert await sessions.fork(S2, again, "ann", "A fork of a fork")
-        assert texts([one.message for one in await sessions.messages(again)])[2] == ("user", "Instead")
+        assert texts([one.message for one in await sessions.transcript.every(again)])[2] == (
+            "user",
+            "Instead",
+        )
 
     run_scenario(scenario, HELLO)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from turnbuckle.agent.work import AgentRuns
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.runtime.session_messages import Stopped
-from turnbuckle.runtime.sessions import SessionMessage
+from turnbuckle.runtime.transcript import SessionMessage
 from turnbuckle.service.owners import LOCAL, Caller
 from turnbuckle.service.sessions import SessionChange, SessionLine, SessionService, Verb
 from turnbuckle.vocab.ids import RunId
@@ -24,13 +24,24 @@ class AgentSessions:
         """All sessions, last touched first."""
         return tuple(await self._sessions.lines(None, _MOST))
 
-    async def search(self, words: str) -> tuple[SessionLine, ...]:
-        """Sessions in whose title, tasks or answers all these words stand."""
-        return tuple(await self._sessions.search(words, None))
+    async def search(self, words: str, limit: int = 50) -> tuple[SessionLine, ...]:
+        """Sessions in whose title, tasks or answers all these words stand, the newest first."""
+        lines: list[SessionLine] = []
+        after = None
+        while len(lines) < limit:
+            page = await self._sessions.search(words, None, limit - len(lines), after)
+            lines += page.lines
+            after = page.next
+            if after is None:
+                break
+        return tuple(lines)
 
-    async def messages(self, name: str) -> tuple[SessionMessage, ...]:
-        """All that was said in a session, oldest first."""
-        return tuple(await self._sessions.messages(await self._row(name)))
+    async def messages(self, name: str, last: int | None = None) -> tuple[SessionMessage, ...]:
+        """All that was said in a session, or the last messages of it, oldest first."""
+        row = await self._row(name)
+        if last is None:
+            return tuple(await self._sessions.all_messages(row))
+        return tuple(await self._sessions.messages(row, None, last, newest_first=True))[::-1]
 
     async def rename(self, name: str, title: str) -> None:
         """Give it another title."""

@@ -21,6 +21,7 @@ from turnbuckle.runtime.price import price_of
 from turnbuckle.runtime.retention import prune_outputs
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import NewRun, find_run
+from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.service.owners import LOCAL, Caller, session_id
 from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
@@ -94,7 +95,7 @@ class LocalBackend:
 
     async def sessions(self, words: str) -> list[SessionLine]:
         if words:
-            return await self._sessions.search(words, None, _LISTED)
+            return (await self._sessions.search(words, None, _LISTED)).lines
         return await self._sessions.lines(None, _LISTED)
 
     async def recap(self, session: str) -> Recap:
@@ -103,9 +104,9 @@ class LocalBackend:
         except SessionUnknown:
             return Recap()
         running = await self._sessions.running(row)
-        undone = (await self._sessions.state(row)).undone
-        ended = [run for run in await self._sessions.runs(row) if run.name != running]
-        past = [await self._past(run) for run in [run for run in ended if run.name not in undone][-_PAST:]]
+        ended = [run for run in await self._sessions.latest_runs(row) if run.name != running]
+        shown = [run for run in ended if run.mark != UNDONE][:_PAST]
+        past = [await self._past(run) for run in reversed(shown)]
         with contextlib.suppress(SessionBusy):  # what another process has is told when something is said
             await self._sessions.open(row)
         return Recap(True, row.title, tuple(past), tuple(run.name for run in ended), running or "")
@@ -156,8 +157,8 @@ class LocalBackend:
     # Runs
 
     async def runs(self, session: str) -> list[RunLine]:
-        _, lines = await self._runs.page(StreamQuery(parent=session), None, limit=_LISTED)
-        return sorted(lines, key=lambda line: (line.created_at, line.id), reverse=True)
+        _, lines = await self._runs.page(StreamQuery(parent=session, order="newest"), None, limit=_LISTED)
+        return lines
 
     async def next_run(self, session: str, seen: Collection[str]) -> str:
         while True:
@@ -200,7 +201,7 @@ class LocalBackend:
     async def drafts(self, session: str) -> list[DraftLine]:
         row = await self._sessions.row(session)
         made = []
-        for run in reversed([*await self._sessions.runs(row)]):
+        for run in await self._sessions.latest_runs(row, _LISTED):
             for draft in (await self._runs.fold(RunId(run.name))).drafts.values():
                 target = draft.settled.get("path")
                 named = target if isinstance(target, str) else ""

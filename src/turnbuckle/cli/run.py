@@ -207,9 +207,24 @@ async def _said(opened: Opened, services: Services, new: NewRun, look: Look) -> 
         await services.stores.manager.close()
 
 
+class NotBegun(TurnbuckleError):
+    """The store fails, and what was said waits in its session."""
+
+
 async def driven(opened: Opened, run_id: RunId) -> Running:
-    """A run that was promised, as soon as it is there."""
-    await opened.journal.wait(run_id, 0)
+    """A run that was promised, as soon as it is there. Raises NotBegun if the store fails for too long."""
+    waiting = asyncio.create_task(opened.journal.wait(run_id, 0))
+    failing = asyncio.create_task(_store_fails(opened.journal))
+    try:
+        await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            what = "What was said is stored, and answered when somebody goes on in its session"
+            raise NotBegun(f"{failing.result()}. The run has not begun. {what}")
+        waiting.result()
+    finally:
+        waiting.cancel()
+        failing.cancel()
+        await asyncio.wait({waiting, failing})
     return opened.runs.live(run_id) or await opened.runs.resume(run_id)
 
 
@@ -223,7 +238,10 @@ async def watched(
     opened: Opened, begin: "Callable[[], Awaitable[Running]]", look: Look, after: int = 0
 ) -> int:
     """Drive a run and show it; Ctrl-C asks it to stop."""
-    running = await begin()
+    try:
+        running = await begin()
+    except NotBegun as error:
+        return fail(error, UNFINISHED)
     follower = Follower(
         opened.journal, running.run, look.screen, reasoning=look.reasoning, as_json=look.as_json
     )

@@ -16,7 +16,8 @@ from turnbuckle.config import Loaded
 from turnbuckle.journal.port import StreamQuery, StreamRow
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.tail import read_all
-from turnbuckle.runtime.runs import KIND, RUNNING, find_run, listed
+from turnbuckle.runtime.runs import KIND, RUNNING, find_run
+from turnbuckle.service.cursors import cursor, row_place_at
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.ids import SessionId
@@ -29,6 +30,8 @@ Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)
 def list_runs(
     *,
     unfinished: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    limit: int = 50,
+    after: Annotated[str, Parameter(show_default=False)] = "",
     config: Path | None = None,
     as_json: Json = False,
 ) -> int:
@@ -38,12 +41,16 @@ def list_runs(
     ----------
     unfinished
         Only those that have no end.
+    limit
+        How many at most.
+    after
+        Where the page before ended, as it told on stderr.
     config
         The settings; turnbuckle.toml in this folder if left out.
     as_json
         As JSON, for programs.
     """
-    return guarded(lambda: _list(load_for(config), unfinished, as_json))
+    return guarded(lambda: _list(load_for(config), unfinished, max(limit, 1), after, as_json))
 
 
 @app.command
@@ -101,11 +108,13 @@ def resume(
     return guarded(lambda: _resume(load_for(config), run, look))
 
 
-async def _list(loaded: Loaded, unfinished: bool, as_json: bool) -> int:
+async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_json: bool) -> int:
     async with open_reader(loaded) as reader:
         wanted = StreamQuery(kind=KIND, status=RUNNING) if unfinished else StreamQuery(kind=KIND)
-        rows = [] if reader is None else await listed(reader, wanted)
+        rows = [] if reader is None else await reader.streams(wanted, row_place_at(after), limit)
         lives = writer_of(Path(loaded.settings.data)) if reader is not None and reader.has_writer else ""
+    if len(rows) == limit:
+        echo(f"there may be more: --after {cursor(rows[-1].place)}", err=True)
     if as_json:
         echo_json([_row(row, lives) for row in rows], indented=True)
         return OK

@@ -1,6 +1,5 @@
 """`turnbuckle sessions`: conversations, and what can be done to one."""
 
-import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,27 +10,21 @@ from typing import IO, Annotated, Any
 import msgspec
 from cyclopts import App, Parameter
 
-from turnbuckle.app import open_reader, writer_of
 from turnbuckle.cli.backend import Fork, SessionBackend
 from turnbuckle.cli.config import fail, load_for
-from turnbuckle.cli.echo import echo, echo_json, echo_text, json_bytes_out
+from turnbuckle.cli.echo import echo, echo_json, json_bytes_out
 from turnbuckle.cli.exits import FAILED, OK
 from turnbuckle.cli.local_backend import LocalBackend, open_local
 from turnbuckle.cli.remote import Remote, session_path
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import Look, driven, guarded, watched
+from turnbuckle.cli.session_lists import listed, looking, show_session
 from turnbuckle.config import Loaded
-from turnbuckle.errors import ImportRefused, SessionUnknown
-from turnbuckle.journal.port import StreamRow
-from turnbuckle.runtime.sessions import SessionMessage
-from turnbuckle.server.api.sessions import message_view
+from turnbuckle.errors import ImportRefused
 from turnbuckle.service.owners import LOCAL
-from turnbuckle.service.sessions import SessionChange, SessionLine, SessionReader, Verb, checked_title
-from turnbuckle.session.commands import stopped_text, words_for
-from turnbuckle.session.state import SessionState
-from turnbuckle.turn.labels import shortened
+from turnbuckle.service.sessions import SessionChange, Verb, checked_title
+from turnbuckle.session.commands import stopped_text
 from turnbuckle.vocab.ids import RunId
-from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
 
 EPILOGUE = """`list`, `show`, `search` and `export` only look, and work beside a running server. The others change the
 journal, which one process has at a time: beside a server, say `--server http://127.0.0.1:8765`, and the server does it.
@@ -65,11 +58,16 @@ Key = Annotated[
     str,
     Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
+After = Annotated[
+    str, Parameter(help="Where the page before ended, as it told on stderr.", show_default=False)
+]
 Owner = Annotated[str, Parameter(help="Only of this owner, as keys name them.", show_default=False)]
 
 
 @app.command(name="list")
-def list_sessions(*, limit: int = 50, owner: Owner = "", config: Config = None, as_json: Json = False) -> int:
+def list_sessions(
+    *, limit: int = 50, after: After = "", owner: Owner = "", config: Config = None, as_json: Json = False
+) -> int:
     """List sessions, the last touched first: id, when, what it does, title.
 
     Parameters
@@ -77,12 +75,19 @@ def list_sessions(*, limit: int = 50, owner: Owner = "", config: Config = None, 
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: _listed(loaded, "", max(limit, 1), owner, as_json))
+    return _carried_out(config, lambda loaded: listed(loaded, "", max(limit, 1), after, owner, as_json))
 
 
 @app.command
 def search(
-    words: str, /, *, limit: int = 20, owner: Owner = "", config: Config = None, as_json: Json = False
+    words: str,
+    /,
+    *,
+    limit: int = 20,
+    after: After = "",
+    owner: Owner = "",
+    config: Config = None,
+    as_json: Json = False,
 ) -> int:
     """Find sessions in which all these words stand: in a title, a question or an answer.
 
@@ -93,13 +98,13 @@ def search(
     limit
         How many at most.
     """
-    return _carried_out(config, lambda loaded: _listed(loaded, words, max(limit, 1), owner, as_json))
+    return _carried_out(config, lambda loaded: listed(loaded, words, max(limit, 1), after, owner, as_json))
 
 
 @app.command
 def show(session: Latest = "", /, *, config: Config = None, as_json: Json = False) -> int:
     """Show a session: where it stands, and all that was said in it."""
-    return _carried_out(config, lambda loaded: _show(loaded, session, as_json))
+    return _carried_out(config, lambda loaded: show_session(loaded, session, as_json))
 
 
 @app.command
@@ -192,7 +197,7 @@ def export(session: Latest = "", path: Path | None = None, /, *, config: Config 
     """
 
     async def act(loaded: Loaded) -> int:
-        async with _looking(loaded) as sessions:
+        async with looking(loaded) as sessions:
             row = await sessions.guess(session)
             size = await _export(sessions.export(row, row.user, time.time()), path)
         if path is not None:
@@ -361,16 +366,6 @@ async def _changing(
         yield place
 
 
-@asynccontextmanager
-async def _looking(loaded: Loaded) -> AsyncIterator[SessionReader]:
-    """The sessions to look at, also beside a living process. Raises SessionUnknown if there are none yet."""
-    async with open_reader(loaded) as reader:
-        if reader is None:
-            raise SessionUnknown("no sessions yet")
-        writer = writer_of(Path(loaded.settings.data)) if reader.has_writer else ""
-        yield SessionReader(reader, writer=writer)
-
-
 async def _export(pieces: AsyncIterator[bytes], target: Path | None) -> int:
     """Write a session to a new file, or to stdout. Returns how many bytes that were. Raises OSError."""
     if target is None:
@@ -417,80 +412,3 @@ def _done(done: SessionChange, as_json: bool) -> int:
         case _:
             words = "There was nothing to do."
     return _say(words, msgspec.to_builtins(done), as_json)
-
-
-async def _listed(loaded: Loaded, words: str, limit: int, owner: str, as_json: bool) -> int:
-    lines: list[SessionLine] = []
-    with contextlib.suppress(SessionUnknown):  # there is no journal yet
-        async with _looking(loaded) as sessions:
-            search = sessions.search(words, owner or None, limit) if words else None
-            lines = await (search or sessions.lines(owner or None, limit))
-    if as_json:
-        echo_json([_row(line) for line in lines], indented=True)
-        return OK
-    wide = max((len(line.name) for line in lines), default=0)
-    for line in lines:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-        echo(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
-        if line.snippet:
-            echo(f"    {shortened(line.snippet, 100)}")
-    if not lines:
-        echo("no sessions", err=True)
-    return OK
-
-
-def _row(line: SessionLine) -> dict[str, Any]:
-    row = {
-        "session": line.name,
-        "owner": line.owner,
-        "title": line.title,
-        "status": line.status,
-        "created": line.created,
-        "updated": line.updated,
-    }
-    found = {"run": line.running, "snippet": line.snippet}
-    return {**row, **{key: value for key, value in found.items() if value}}
-
-
-async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
-    async with _looking(loaded) as sessions:
-        row = await sessions.guess(text)
-        line, state = await sessions.line(row, None), await sessions.state(row)
-        runs, said = list(await sessions.runs(row)), list(await sessions.messages(row))
-    if as_json:
-        echo_json(_whole(line, state, runs, said), indented=True)
-        return OK
-    echo(f"{line.name}  {line.title}".rstrip(), err=True)
-    facts = [f"owner {line.owner or LOCAL}", f"{len(runs)} runs", f"{line.status} {line.running}".rstrip()]
-    if state.waiting or state.steering:
-        facts.append(f"{len(state.waiting) + len(state.steering)} messages wait")
-    if state.suspended is not None:
-        facts.append(f"the next message starts fresh ({words_for(state.suspended.why)})")
-    echo(", ".join(facts), err=True)
-    for told in said:
-        for part in told.message.parts:
-            if isinstance(part, CallPart):
-                echo(f"→ {part.name} {shortened(part.arguments, 100)}")
-            elif isinstance(part, ResultPart):
-                echo(f"  {'✗' if part.failed else '✓'} {shortened(text_of(part.content), 100)}")
-        if words := text_of(told.message.parts):
-            echo_text(f"{told.message.role}: {words}")
-        if told.outcome is not None and told.outcome.kind != "completed":
-            echo(f"[{told.outcome.kind}{f': {told.outcome.why}' if told.outcome.why else ''}]")
-    return OK
-
-
-def _whole(
-    line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[SessionMessage]
-) -> dict[str, Any]:
-    return {
-        **_row(line),
-        "waiting": [message.id for message in (*state.waiting, *state.steering)],
-        "suspended": None if state.suspended is None else state.suspended.why,
-        "counted": list(state.runs),
-        "runs": [
-            {"run": row.name, "status": row.status, "title": row.title, "created": row.created}
-            for row in runs
-        ],
-        "messages": [msgspec.to_builtins(message_view(index, told)) for index, told in enumerate(said)],
-    }

@@ -28,17 +28,19 @@ from turnbuckle.journal.port import (
     Item,
     Merge,
     SearchHit,
+    SearchPage,
+    SearchPlace,
     StorageFull,
     StreamQuery,
     StreamRow,
     Trouble,
-    TroubleBook,
     check_distinct,
     check_size,
     merge_fault,
     next_seq,
 )
-from turnbuckle.journal.words import kept, kept_words, questions, snippet
+from turnbuckle.journal.trouble import TroubleBook
+from turnbuckle.journal.words import kept, kept_words, leading, questions, snippet
 
 
 class _Said(Struct, frozen=True):
@@ -115,25 +117,37 @@ class MemoryJournal(LiveClaims):
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
         self._check_open()
-        rows = sorted(
-            (found.row for found in self._streams.values()), key=lambda row: row.place, reverse=True
-        )
-        return [row for row in rows if (after is None or row.place < after) and self._matches(row, wanted)][
-            :limit
-        ]
+        place = _touched if wanted.order == "touched" else _born
+        falls = wanted.order != "oldest"
+        rows = [found.row for found in self._streams.values() if self._matches(found.row, wanted)]
+        if after is not None:
+            rows = [row for row in rows if (place(row) < after if falls else place(row) > after)]
+        return sorted(rows, key=place, reverse=falls)[:limit]
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
         self._check_open()
         asked = questions(words)
-        hits: list[tuple[int, SearchHit]] = []
+        if not asked:
+            return SearchPage([])
+        lead, hits = leading(asked), list[SearchHit]()
+        after = after or SearchPlace(self._said + 1, self._said)
         for found in self._streams.values():
-            places = [[said for said in found.said if one.fits(said.text)] for one in asked]
-            if asked and all(places) and self._matches(found.row, wanted):
-                newest = max((said for some in places for said in some), key=lambda said: said.number)
-                hits.append((newest.number, SearchHit(found.row, snippet(newest.text, asked))))
-        return [hit for _, hit in sorted(hits, key=lambda pair: pair[0], reverse=True)][: max(limit, 1)]
+            known = [said for said in found.said if said.number <= after.newest]
+            place = max((said for said in known if lead.fits(said.text)), key=_when_said, default=None)
+            is_whole = all(any(one.fits(said.text) for said in known) for one in asked)
+            if place is None or place.number >= after.below or not is_whole:
+                continue
+            if self._matches(found.row, wanted):
+                where = SearchPlace(place.number, after.newest)
+                hits.append(SearchHit(found.row, snippet(place.text, asked), where))
+        hits = sorted(hits, key=lambda hit: hit.place.below, reverse=True)[: max(limit, 1)]
+        return SearchPage(hits, hits[-1].place if len(hits) == max(limit, 1) else None)
 
     def _matches(self, row: StreamRow, wanted: StreamQuery) -> bool:
         if wanted.orphaned and (not row.holder or self._streams[row.name].live.held_by(self._monotonic())):
@@ -338,3 +352,15 @@ class MemoryJournal(LiveClaims):
 
 def _number(item: Item) -> int:
     return item.seq
+
+
+def _when_said(said: _Said) -> int:
+    return said.number
+
+
+def _touched(row: StreamRow) -> tuple[float, str]:
+    return row.place
+
+
+def _born(row: StreamRow) -> tuple[float, str]:
+    return row.born

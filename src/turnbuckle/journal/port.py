@@ -26,6 +26,9 @@ stored with the items of the append or not at all; the title is found too, as it
 streams that have every word that was asked for, anywhere; case and accents do not matter, and the last word
 may be the beginning of one.
 
+Pages. A page of a list or a search costs what it shows. Rows that come and go move no other. A search shows
+what was noted before its first page.
+
 Errors. What a caller must expect while using a sound program correctly is raised as one of these:
 
     JournalError
@@ -45,9 +48,9 @@ Errors. What a caller must expect while using a sound program correctly is raise
         └── InUse            another process writes to this journal
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -110,6 +113,7 @@ class IndexUpdate(Struct, frozen=True, omit_defaults=True):
     title: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    mark: str | UnsetType = UNSET
     words: str | UnsetType = UNSET
     forgotten: bool = False
 
@@ -139,24 +143,47 @@ class StreamRow(Struct, frozen=True):
     updated: float
     epoch: int
     holder: str
+    mark: str = ""
 
     @property
     def place(self) -> tuple[float, str]:
-        """Where this row stands in a list: hand it to `streams` to get the rows after it."""
+        """Where this row stands in a list of what was last touched: `streams` gives the rows after it."""
         return (self.updated, self.name)
+
+    @property
+    def born(self) -> tuple[float, str]:
+        """The same by creation."""
+        return (self.created, self.name)
+
+
+class SearchPlace(Struct, frozen=True, array_like=True):
+    """Where a page of a search ended, and what was the newest when the first page was asked for."""
+
+    below: int
+    newest: int
 
 
 class SearchHit(Struct, frozen=True):
-    """A stream that was searched for, and a line of plain text around a place where one of the words
-    stands."""
+    """A stream that was searched for, and a line of plain text around the place where the leading word was
+    last noted. `place` is where this hit stands: the page behind it begins there."""
 
     row: StreamRow
     snippet: str
+    place: SearchPlace
+
+
+class SearchPage(Struct, frozen=True):
+    """What was found. With `next` there is more to look through, even if nothing was found so far."""
+
+    hits: list[SearchHit]
+    next: SearchPlace | None = None
+
+
+StreamOrder = Literal["touched", "newest", "oldest"]  # last updated first; by creation, either way
 
 
 class StreamQuery(Struct, frozen=True):
-    """Which streams to list; what is unset matches every stream. `orphaned`: claimed by somebody who is
-    gone."""
+    """Which streams to list; what is unset matches every one. `orphaned`: claimed by somebody who is gone."""
 
     kind: str | UnsetType = UNSET
     parent: str | UnsetType = UNSET
@@ -164,6 +191,7 @@ class StreamQuery(Struct, frozen=True):
     user: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     orphaned: bool = False
+    order: StreamOrder = "touched"
 
     def fields(self) -> list[tuple[str, str]]:
         """What a stream's row must hold."""
@@ -310,16 +338,25 @@ class Reader(Protocol):
     async def streams(
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
-        """A page of the index, last updated first, behind the place of the last row of the page before."""
+        """A page of the index, behind the last row of the page before: its `place`, or its `born` in an order
+        of creation."""
         ...
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
-        """The streams that have all these words, the one of which a word was noted last before the others.
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
+        """The streams that have all these words, those first in which the leading one was noted last. The
+        longest word leads, but one that may be the beginning of another only if there is no whole one.
 
         Any text may be searched for: it has no signs with a meaning. Words that stand joined by signs, as in
         `foo_bar`, are found joined. Without any letter or number in it nothing is found.
+
+        One page looks at a bounded number of places. If that is not enough it holds fewer hits than were
+        asked for, or none, and `next` leads on.
         """
         ...
 
@@ -423,28 +460,6 @@ def check_size(items: Sequence[bytes]) -> None:
     largest = max(map(len, items), default=0)
     if largest > MAX_ITEM:
         raise TooLarge(largest)
-
-
-class TroubleBook:
-    """Keeps what the last works of a store have shown. `wall` gives the time."""
-
-    def __init__(self, wall: Callable[[], float]) -> None:
-        self._wall = wall
-        self._failing: Trouble | None = None
-        self._damage: Trouble | None = None
-
-    def failed(self, error: StorageError) -> None:
-        if isinstance(error, Damaged | FormatUnknown):
-            self._damage = self._damage or Trouble(error.fault, str(error), self._wall())
-        elif self._failing is None or self._failing.fault != error.fault:
-            self._failing = Trouble(error.fault, str(error), self._wall())
-
-    def stored(self) -> None:
-        self._failing = None
-
-    @property
-    def trouble(self) -> Trouble | None:
-        return self._failing or self._damage
 
 
 def check_distinct(

@@ -13,6 +13,7 @@ from turnbuckle.journal.port import MAX_WORDS
 
 MOST_WORDS = 16  # of one question; nobody remembers more
 _WORD = re.compile(r"[^\W_]+")
+_ACCENT = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
 
 
 _UNSPACED = re.compile(
@@ -45,6 +46,11 @@ def plain_words(text: str) -> list[str]:
     return [_plain(word) for word in _WORD.findall(unicodedata.normalize("NFC", text))]
 
 
+def plain_text(text: str) -> str:
+    """A text in small letters and without accents."""
+    return _ACCENT.sub("", unicodedata.normalize("NFD", text.lower()))
+
+
 class Question:
     """One word of a question: what stands between two spaces. `may_begin`: it may be the beginning of a
     word."""
@@ -67,6 +73,13 @@ def questions(words: str) -> list[Question]:
     """The words of a question. Only the last may be the beginning of one."""
     asked = asked_words(words)
     return [Question(word, may_begin=at == len(asked) - 1) for at, word in enumerate(asked)]
+
+
+def leading(asked: list[Question]) -> Question:
+    """The word that leads a search. Scripts without spaces only lead where nothing else can."""
+    spaced = [one for one in asked if not one.is_unspaced]
+    whole = [one for one in spaced if not one.may_begin]
+    return max(whole or spaced or asked, key=lambda one: len(one.word))
 
 
 def snippet(text: str, asked: list[Question]) -> str:

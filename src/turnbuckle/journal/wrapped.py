@@ -14,7 +14,8 @@ from turnbuckle.journal.port import (
     Item,
     Journal,
     Merge,
-    SearchHit,
+    SearchPage,
+    SearchPlace,
     StreamQuery,
     StreamRow,
     Trouble,
@@ -42,9 +43,13 @@ class WrappedJournal:
         return await self._journal.streams(wanted, after, limit)
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
-        return await self._journal.search(words, wanted, limit)
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
+        return await self._journal.search(words, wanted, limit, after)
 
     async def append(
         self,

@@ -49,6 +49,7 @@ from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.held_session import KIND, OPEN
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, listed
+from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.session import facts as session_facts
 from turnbuckle.session.facts import (
     SessionMade,
@@ -186,6 +187,8 @@ class Importer:
         note = IndexUpdate(
             kind=IMPORTING, parent=session, title=run.title, status=run.status, user=user, words=run.words
         )
+        if run.undone:  # it is found by nothing
+            note = replace(note, words="", mark=UNDONE, forgotten=True)
         await journal.note(
             name, IndexUpdate(kind=IMPORTING, parent=session)
         )  # so that what is left behind is known

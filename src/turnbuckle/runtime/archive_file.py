@@ -261,6 +261,7 @@ class ReadyRun(Struct, frozen=True):
     words: str
     items: int
     chunks: tuple[tuple[bytes, ...], ...]
+    undone: bool = False
 
 
 class Ready(Struct, frozen=True):
@@ -278,17 +279,21 @@ class Ready(Struct, frozen=True):
 def made_ready(archive: Archive, session: SessionId, new_run: Callable[[], RunId], now: float) -> Ready:
     """The archive with new names for its runs, and an end for each of them. Raises ImportRefused."""
     names = _Names(new_run)
-    runs = tuple(_ready_run(run, _renamed(run, facts, names, session, now)) for run, facts in archive.runs)
+    undone = fold(archive.facts).undone
+    runs = tuple(
+        _ready_run(run, _renamed(run, facts, names, session, now), undone) for run, facts in archive.runs
+    )
     own = tuple(session_facts.encode(fact) for fact in _own_facts(archive.facts, names, now))
     return Ready(_title(archive.head.title), own, runs)
 
 
-def _ready_run(run: RunHead, facts: tuple[Fact, ...]) -> ReadyRun:
+def _ready_run(run: RunHead, facts: tuple[Fact, ...], undone: frozenset[RunId]) -> ReadyRun:
     started, ended = facts[0], facts[-1]
     assert isinstance(started, RunStarted)
     assert isinstance(ended, RunEnded)
     chunks = tuple(_chunks([run_facts.encode(fact) for fact in facts]))
-    return ReadyRun(started.run, _title(run.title), ended.outcome.kind, _words(facts), len(facts), chunks)
+    title, status = _title(run.title), ended.outcome.kind
+    return ReadyRun(started.run, title, status, _words(facts), len(facts), chunks, run.run in undone)
 
 
 def _title(text: str) -> str:

@@ -127,7 +127,8 @@ class Conversations:
         self._policy = policy
         self._kept: OrderedDict[tuple[SessionId, RunId, RunId], Conversation] = OrderedDict()
         self._told_by: OrderedDict[tuple[SessionId, RunId], RunId] = OrderedDict()
-        self._changes = 0
+        self.changes = 0
+        """How often something was deleted: what stood on something may stand on something else now."""
 
     async def until(self, run: RunId, session: SessionId) -> Conversation:
         """All that was said up to the end of a run; `SESSION` is what its session was made with. Raises
@@ -156,7 +157,7 @@ class Conversations:
 
     async def _read(self, run: RunId, session: SessionId, told_by: RunId) -> Conversation:
         links: list[tuple[tuple[SessionId, RunId], Link]] = []
-        changes, so_far, last, where = self._changes, NOTHING, run, session
+        changes, so_far, last, where = self.changes, NOTHING, run, session
         while run:
             key = (session, run, told_by)
             if (kept := self._kept.get(key)) is not None:
@@ -173,7 +174,7 @@ class Conversations:
             return await self._read(last, where, RunId(""))
         for _, link in reversed(links):
             so_far = so_far.followed_by(link)
-        if links and changes == self._changes:
+        if links and changes == self.changes:
             self._keep((*links[0][0], told_by), so_far)
         return so_far
 
@@ -227,7 +228,7 @@ class Conversations:
 
     def forget(self, session: SessionId) -> None:
         """Something of this session was deleted, or is about to be."""
-        self._changes += 1
+        self.changes += 1
         for key in [key for key in self._kept if key[0] == session]:
             del self._kept[key]
         for place in [place for place in self._told_by if place[0] == session]:

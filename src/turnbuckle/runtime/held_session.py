@@ -23,6 +23,7 @@ from turnbuckle.runtime.lease import hold
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
+from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.session import state as states
 from turnbuckle.session.facts import CompactionUndone, SessionFact, encode
 from turnbuckle.session.state import SessionState
@@ -226,3 +227,8 @@ class HeldSession:
     @property
     def _under_way(self) -> Running | None:
         return self.running if self.running is not None and not self.running.done else None
+
+
+def unfound(run: RunId | None) -> list[tuple[str, IndexUpdate]]:
+    """What was taken back is not found by its words any more, and not shown."""
+    return [] if run is None else [(run, IndexUpdate(mark=UNDONE, forgotten=True))]

@@ -22,13 +22,12 @@ from turnbuckle.journal.port import (
     Closed,
     Conflict,
     Fenced,
-    IndexUpdate,
     JournalError,
     StorageError,
     StreamQuery,
 )
 from turnbuckle.runtime.deleting import replacing
-from turnbuckle.runtime.held_session import HeldSession
+from turnbuckle.runtime.held_session import HeldSession, unfound
 from turnbuckle.runtime.history import new_run
 from turnbuckle.runtime.idempotency import marks_of_deleted
 from turnbuckle.runtime.lease import is_held
@@ -132,7 +131,7 @@ class SessionWorker(HeldSession):
         async with self._changing():
             return await self._take(said)
 
-    async def _take(self, said: IncomingMessage, before: list[SessionFact] | None = None) -> Accepted:
+    async def _take(self, said: IncomingMessage, undone: Undone | None = None) -> Accepted:
         if (same := await self._said_before(said)) is not None:
             return same
         busy = said.busy or self._rules.busy
@@ -158,7 +157,11 @@ class SessionWorker(HeldSession):
             said.anew,
             into,
         )
-        await self._append([*(before or ()), *([] if waits else self._due_reset()), accepted])
+        facts = [*([] if waits else self._due_reset()), accepted]
+        if undone is None:
+            await self._append(facts)
+        else:
+            await self._change([undone, *facts], notes=unfound(undone.run))
         after = await self._journal.head(into) if into else 0
         if into and running is not None:
             origin = replace(said.origin, created=accepted.at, after=after)
@@ -250,7 +253,7 @@ class SessionWorker(HeldSession):
             if last is not None or request is not None:
                 undone = Undone(self._wall(), last or RunId(""), request or RunId(""))
                 untitled = last is not None and await self._is_titled_by(last)
-                await self._change([undone], notes=self._unfound(last), untitled=untitled)
+                await self._change([undone], notes=unfound(last), untitled=untitled)
             return last
 
     async def retry(self, said: IncomingMessage | None = None) -> Accepted | None:
@@ -269,14 +272,7 @@ class SessionWorker(HeldSession):
             run = said.run if said is not None else None
             first = said.first if said is not None else await self._opening_of(started)
             again = IncomingMessage(messages, "refuse", started.options, origin, first, run=run)
-            taken = await self._take(again, [Undone(self._wall(), last)])
-            for name, note in self._unfound(last):
-                await self._journal.note(name, note)
-            return taken
-
-    def _unfound(self, run: RunId | None) -> list[tuple[str, IndexUpdate]]:
-        """What was taken back is not found by its words any more."""
-        return [] if run is None else [(run, IndexUpdate(forgotten=True))]
+            return await self._take(again, Undone(self._wall(), last))
 
     async def forget(self, run: RunId) -> None:
         """Delete a run for ever, as a whole with what the session and the keys know of it. What stands on it

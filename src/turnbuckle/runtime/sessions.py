@@ -8,9 +8,6 @@ runs.
 
 from contextlib import AbstractAsyncContextManager
 
-import msgspec
-from msgspec import Struct
-
 from turnbuckle.errors import SessionBusy, SessionUnknown
 from turnbuckle.journal.port import Grade, Held, IndexUpdate, Journal, StreamQuery, StreamRow
 from turnbuckle.runtime.conversation import KIND as KEPT
@@ -22,6 +19,7 @@ from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
 from turnbuckle.runtime.session_log import fold_session, session_facts
+from turnbuckle.runtime.transcript import Transcript
 from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
 from turnbuckle.session.state import SessionState
@@ -39,20 +37,9 @@ from turnbuckle.turn.facts import (
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
-from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.tooling import unknown
 
 _LEASE = 10.0
-
-
-class SessionMessage(Struct, frozen=True):
-    """One message of a session as people see it."""
-
-    run: RunId
-    at: float
-    message: Message
-    outcome: Outcome | None = None
-    """Of the run, on its last message."""
 
 
 class Sessions:
@@ -62,6 +49,7 @@ class Sessions:
         self.journal = journal
         self.runs = runs
         self._turns = Turns()
+        self.transcript = Transcript(journal, runs.conversations, runs.policy)
 
     async def create(
         self,
@@ -110,8 +98,11 @@ class Sessions:
 
     async def runs_of(self, session: SessionId) -> list[StreamRow]:
         """In the order in which they began."""
-        found = await listed(self.journal, StreamQuery(kind=RUN, parent=session))
-        return sorted(found, key=lambda row: (row.created, row.name))
+        found: list[StreamRow] = []
+        wanted = StreamQuery(kind=RUN, parent=session, order="oldest")
+        while rows := await self.journal.streams(wanted, found[-1].born if found else None):
+            found += rows
+        return found
 
     async def running(self, session: SessionId) -> RunId | None:
         """The run that has no end yet, if there is one."""
@@ -223,41 +214,6 @@ class Sessions:
         last = await self.journal.read(run, await self.journal.head(run) - 1, 1)
         return bool(last) and isinstance(decode(last[-1].data), RunEnded)
 
-    async def messages(self, session: SessionId) -> list[SessionMessage]:
-        """All that was said, oldest first, without what the runtime told the model. A fork begins with what
-        it shares."""
-        made = await self._made(session)
-        told: list[SessionMessage] = []
-        if made is not None and not made.is_empty:
-            origin = RunId(made.forked_from.get("run") or "")
-            shared = await self.runs.conversations.until(SESSION, session)
-            told = [
-                SessionMessage(origin, made.at, message) for message in shared.messages if _is_shown(message)
-            ]
-        undone = (await self.state(session)).undone
-        for row in await self.runs_of(session):
-            if row.name not in undone:
-                told.extend(await self._told(RunId(row.name)))
-        return told
-
-    async def _told(self, run: RunId) -> list[SessionMessage]:
-        fold, started, after = TurnFold(self.runs.policy), None, 0
-        while items := await self.journal.read(run, after):
-            for item in items:
-                fact = decode(item.data)
-                if isinstance(fact, RunStarted):
-                    started = fact
-                fold.take(fact)
-            after = items[-1].seq
-        if started is None:
-            return []
-        before = len(started.messages) - started.fresh
-        shown = [message for message in fold.turn.messages[before:] if _is_shown(message)]
-        told = [SessionMessage(run, started.at, message) for message in shown]
-        if told and fold.turn.outcome is not None:
-            told[-1] = msgspec.structs.replace(told[-1], outcome=fold.turn.outcome)
-        return told
-
     async def metadata(self, session: SessionId) -> dict[str, str]:
         """The labels that it was made with."""
         made = await self._made(session)
@@ -294,10 +250,6 @@ class Sessions:
         if started is None:
             raise SessionUnknown(f"there is no run {run}")
         return Link(started.session, started.base, started.opening, _stopped(fold))
-
-
-def _is_shown(message: Message) -> bool:
-    return not message.note and message.role != "system"
 
 
 def _stopped(fold: TurnFold) -> tuple[Message, ...]:

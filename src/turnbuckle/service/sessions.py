@@ -20,7 +20,7 @@ from turnbuckle.errors import (
     SessionExists,
     SessionUnknown,
 )
-from turnbuckle.journal.port import Journal, Reader, StreamQuery, StreamRow
+from turnbuckle.journal.port import Journal, Reader, SearchPlace, StreamOrder, StreamQuery, StreamRow
 from turnbuckle.runtime.archive import Imported, Importer, exported
 from turnbuckle.runtime.archive_file import read_archive
 from turnbuckle.runtime.conversation import Conversations
@@ -30,7 +30,8 @@ from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
-from turnbuckle.runtime.sessions import SessionMessage, Sessions
+from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.service.commands import Commands, SessionContext
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id
 from turnbuckle.service.stores import RequestKey, Stores
@@ -45,7 +46,7 @@ SessionStatus = Literal["idle", "running", "unfinished", "waiting"]
 Did = Literal["stopped", "begun_anew", "retried", "undone", "compacting", "compaction_undone", "nothing"]
 LONGEST_TITLE = 200
 LONGEST_WORDS = 500
-_SEARCHED = 4  # hits that are looked at for each that is shown: several runs of one session may fit
+_SEARCHES = 8  # of the journal for one page; what stands behind is left to the next
 _LISTED = 50
 
 
@@ -61,6 +62,13 @@ class SessionLine(Struct, frozen=True):
     status: SessionStatus = "idle"
     owner: str = ""
     snippet: str = ""
+
+
+class FoundSessions(Struct, frozen=True):
+    """A page of a search. With `next` there may be more, even if this page shows none."""
+
+    lines: list[SessionLine]
+    next: SearchPlace | None = None
 
 
 class SessionChange(Struct, frozen=True):
@@ -128,27 +136,55 @@ class SessionReader:
         return (rows[0].user if rows else "") or LOCAL
 
     async def rows(
-        self, owner: Owner, place: tuple[float, str] | None = None, limit: int = _LISTED
+        self,
+        owner: Owner,
+        place: tuple[float, str] | None = None,
+        limit: int = _LISTED,
+        order: StreamOrder = "touched",
     ) -> list[StreamRow]:
+        """A page of sessions."""
+        wanted = StreamQuery(kind=SESSION, user=of(owner), order=order)
+        return await self._reader.streams(wanted, place, limit)
+
+    async def lines(
+        self, owner: Owner, limit: int = _LISTED, place: tuple[float, str] | None = None
+    ) -> list[SessionLine]:
         """A page of sessions, the last touched first."""
-        return await self._reader.streams(StreamQuery(kind=SESSION, user=of(owner)), place, limit)
+        return [await self.line(row, owner) for row in await self.rows(owner, place, limit)]
 
-    async def lines(self, owner: Owner, limit: int = _LISTED) -> list[SessionLine]:
-        return [await self.line(row, owner) for row in await self.rows(owner, None, limit)]
-
-    async def search(self, words: str, owner: Owner, limit: int = _LISTED) -> list[SessionLine]:
-        """Sessions whose title, questions or answers hold the words, best first."""
+    async def search(
+        self, words: str, owner: Owner, limit: int = _LISTED, after: SearchPlace | None = None
+    ) -> FoundSessions:
+        """Sessions whose title, or one of whose runs, holds all the words; those first where the leading word
+        was said last. Each is shown once, on whatever page, as it was when the first page was asked for."""
+        words, is_first = words[:LONGEST_WORDS], after is None
         found: dict[str, SessionLine] = {}
-        for kind in (SESSION, RUN):
-            query = StreamQuery(kind=kind, user=of(owner))
-            for hit in await self._reader.search(words[:LONGEST_WORDS], query, _SEARCHED * limit):
-                name = hit.row.name if kind == SESSION else hit.row.parent
-                if name in found or len(found) >= limit:
+        for _ in range(_SEARCHES):
+            page = await self._reader.search(words, StreamQuery(user=of(owner)), limit, after)
+            for hit in page.hits:
+                name = hit.row.name if hit.row.kind == SESSION else hit.row.parent
+                if name in found or hit.row.kind not in (SESSION, RUN):
                     continue
-                query_row = StreamQuery(kind=SESSION, name=name, user=of(owner))
-                for row in await self._reader.streams(query_row, limit=1):
+                if not is_first and not await self._belongs_here(name, words, hit.place):
+                    continue
+                query = StreamQuery(kind=SESSION, name=name, user=of(owner))
+                for row in await self._reader.streams(query, limit=1):
                     found[name] = await self.line(row, owner, hit.snippet)
-        return [*found.values()]
+                if len(found) >= limit:
+                    return FoundSessions([*found.values()], hit.place)
+            after = page.next
+            if after is None:
+                break
+        return FoundSessions([*found.values()], after)
+
+    async def _belongs_here(self, session: str, words: str, place: SearchPlace) -> bool:
+        """Whether nothing of the session was found on an earlier page."""
+        begin = SearchPlace(place.newest + 1, place.newest)
+        for query in (StreamQuery(kind=SESSION, name=session), StreamQuery(kind=RUN, parent=session)):
+            hits = (await self._reader.search(words, query, 1, begin)).hits
+            if hits and hits[0].place.below > place.below:
+                return False
+        return True
 
     async def line(self, row: StreamRow, owner: Owner, snippet: str = "") -> SessionLine:
         running = await self._running(row)
@@ -171,13 +207,25 @@ class SessionReader:
         """A run without an end is only running while the living process holds it."""
         return bool(self._writer) and run.holder.startswith(self._writer)
 
-    async def runs(self, row: StreamRow) -> Iterable[StreamRow]:
+    async def runs(self, row: StreamRow) -> list[StreamRow]:
         """In the order in which they began."""
         return await self._sessions.runs_of(SessionId(row.name))
 
-    async def messages(self, row: StreamRow) -> Iterable[SessionMessage]:
+    async def latest_runs(self, row: StreamRow, limit: int = _LISTED) -> list[StreamRow]:
+        """Those that began last, newest first."""
+        return await self._reader.streams(StreamQuery(kind=RUN, parent=row.name, order="newest"), None, limit)
+
+    async def messages(
+        self, row: StreamRow, after: MessagePlace | None, limit: int, *, newest_first: bool
+    ) -> list[SessionMessage]:
+        """A page of what was said, behind a message. Raises InvalidValue for a place that there is not."""
+        return await self._sessions.transcript.page(
+            SessionId(row.name), after, limit, newest_first=newest_first
+        )
+
+    async def all_messages(self, row: StreamRow) -> list[SessionMessage]:
         """All that was said, oldest first."""
-        return await self._sessions.messages(SessionId(row.name))
+        return await self._sessions.transcript.every(SessionId(row.name))
 
     async def state(self, row: StreamRow) -> SessionState:
         """Where it stands, as the journal has it."""

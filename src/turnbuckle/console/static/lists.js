@@ -23,17 +23,26 @@ export function extended(shown, page) {
 /**
  * The runs of a session in the order of their messages. What a fork shares with its parent belongs to a run that is
  * not its own: those messages stand for themselves.
- * @param {{run: string, role: string, text: string, index: number}[]} messages @param {Set<string>} own
- * @returns {{run: string, own: boolean, first: number, messages: object[]}[]}
+ * @param {{id: string, run: string, role: string, text: string, shared: boolean}[]} messages
+ * @returns {{run: string, own: boolean, first: string, messages: object[]}[]}
  */
-export function grouped(messages, own) {
+export function grouped(messages) {
   const blocks = [];
   for (const message of messages) {
     const last = blocks[blocks.length - 1];
-    if (last && last.run === message.run) last.messages.push(message);
-    else blocks.push({ run: message.run, own: own.has(message.run), first: message.index, messages: [message] });
+    const own = !message.shared;
+    if (last && last.run === message.run && last.own === own) last.messages.push(message);
+    else blocks.push({ run: message.run, own, first: message.id, messages: [message] });
   }
   return blocks;
+}
+
+/**
+ * Earlier messages in front of what is known. A page may end in the middle of a run, whose block is then made whole.
+ * @param {object[]} earlier messages, the newest first @param {object[]} blocks
+ */
+export function preceded(earlier, blocks) {
+  return grouped([...[...earlier].reverse(), ...blocks.flatMap((block) => block.messages)]);
 }
 
 /**

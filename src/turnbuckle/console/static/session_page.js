@@ -1,14 +1,14 @@
 /**
  * One session: its runs in order, what waits, and the box to go on.
  *
- * What is shown follows from the server alone. Runs are read from the messages; a run has a card of its own, which
- * reads its events when it comes into view. When somebody changes the session only the end of the messages is read
+ * What is shown follows from the server alone. Runs are read from the messages, from the newest back; a run has a card of
+ * its own, which reads its events when it comes into view. When somebody changes the session only the end of the messages is read
  * again, unless it turns out that something before it has changed.
  */
 
 import { Composer } from "./composer.js";
 import { el, icon, setText } from "./elements.js";
-import { grouped, waiting } from "./lists.js";
+import { grouped, preceded, waiting } from "./lists.js";
 import { menuButton } from "./dialogs.js";
 import { storeOf } from "./outbox.js";
 import { RunCard } from "./run_card.js";
@@ -22,6 +22,7 @@ const NEAR = 48; // px from the end that still count as the end
 export class SessionPage {
   #view = null;
   #blocks = [];
+  #before = null; // where the messages before the first block are; null if there are none
   #shownFrom = Infinity;
   #begun = []; // runs that this tab began: {run, after}; answers to commands are in no list of the server
   #words = new Map(); // what this tab said, by the run that answers it
@@ -72,7 +73,7 @@ export class SessionPage {
   #listen() {
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.newest.addEventListener("click", () => this.#toEnd());
-    this.earlier.addEventListener("click", () => this.#showEarlier());
+    this.earlier.addEventListener("click", () => void this.#showEarlier());
     this.sizes = new ResizeObserver(() => this.#resized());
     const near = { root: this.scroller, rootMargin: "400px 0px" };
     this.sight = new IntersectionObserver((entries) => this.#seen(entries), near);
@@ -133,7 +134,7 @@ export class SessionPage {
   async #load() {
     const { api } = this.shell;
     const view = await api.ask("GET", this.path);
-    const blocks = async () => (this.#view && (await this.#tail())) || this.#all();
+    const blocks = async () => (this.#view && (await this.#tail())) || this.#end();
     const [inbox, said] = await Promise.all([api.ask("GET", `${this.path}/inbox`), blocks()]);
     if (this.#closed) return;
     this.#view = view;
@@ -147,28 +148,38 @@ export class SessionPage {
   /** What was said since the last known run began, behind what is known; null if that is not so any more. */
   async #tail() {
     const last = this.#blocks[this.#blocks.length - 1];
-    if (!last) return null;
-    const messages = await this.#pages(`${this.path}/messages`, last.first - 1);
-    const fresh = grouped(messages, { has: (run) => run !== last.run || last.own });
+    const before = this.#blocks[this.#blocks.length - 2];
+    if (!before) return null;
+    let place = before.messages[before.messages.length - 1].id;
+    const messages = [];
+    for (let more = true; more; ) {
+      const page = await this.#page("asc", place);
+      messages.push(...page.data);
+      more = page.has_more;
+      place = page.next;
+    }
+    const fresh = grouped(messages);
     return fresh.length && fresh[0].run === last.run ? [...this.#blocks.slice(0, -1), ...fresh] : null;
   }
 
-  async #all() {
-    const runs = `/v1/runs?session=${encodeURIComponent(this.id)}`;
-    const [messages, own] = await Promise.all([this.#pages(`${this.path}/messages`), this.#pages(runs)]);
-    return grouped(messages, new Set(own.map((run) => run.id)));
+  /** The end of the session, and as much before it as was shown. */
+  async #end() {
+    const enough = Math.max(AT_ONCE, this.#blocks.length - this.#shownFrom);
+    let blocks = [];
+    let before = null;
+    do {
+      const page = await this.#page("desc", before);
+      blocks = preceded(page.data, blocks);
+      before = page.next;
+    } while (before && blocks.length < enough);
+    this.#before = before;
+    this.#shownFrom = Math.max(0, blocks.length - enough);
+    return blocks;
   }
 
-  async #pages(path, after = null) {
-    const found = [];
-    const sign = path.includes("?") ? "&" : "?";
-    for (let place = after === -1 ? null : after; ; ) {
-      const behind = place === null ? "" : `&after=${encodeURIComponent(place)}`;
-      const page = await this.shell.api.ask("GET", `${path}${sign}limit=${PAGE}${behind}`);
-      found.push(...page.data);
-      if (!page.has_more || page.next === null) return found;
-      place = page.next;
-    }
+  #page(order, place) {
+    const behind = place ? `&after=${encodeURIComponent(place)}` : "";
+    return this.shell.api.ask("GET", `${this.path}/messages?order=${order}&limit=${PAGE}${behind}`);
   }
 
   #failed(problem) {
@@ -201,7 +212,7 @@ export class SessionPage {
     this.#begun = this.#begun.filter((one) => !known.has(one.run));
     const first = Math.max(0, Math.min(this.#shownFrom, this.#blocks.length - AT_ONCE));
     this.#shownFrom = first;
-    this.earlier.hidden = first === 0;
+    this.earlier.hidden = first === 0 && !this.#before;
     const nodes = [];
     const left = new Set(this.#begun);
     for (const block of this.#blocks.slice(first)) {
@@ -291,11 +302,28 @@ export class SessionPage {
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
   }
 
-  #showEarlier() {
+  async #showEarlier() {
+    if (this.#shownFrom < AT_ONCE && this.#before) await this.#loadEarlier();
     const before = this.scroller.scrollHeight;
     this.#shownFrom = Math.max(0, this.#shownFrom - AT_ONCE);
     this.#draw();
     this.scroller.scrollTop += this.scroller.scrollHeight - before;
+  }
+
+  async #loadEarlier() {
+    await this.#loading; // what is loaded there is put together anew
+    const place = this.#before;
+    try {
+      const page = await this.#page("desc", place);
+      if (this.#closed || this.#before !== place) return;
+      const count = this.#blocks.length;
+      this.#blocks = preceded(page.data, this.#blocks);
+      this.#before = page.next;
+      this.#shownFrom += this.#blocks.length - count;
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+      this.#failed(problem);
+    }
   }
 
   // Saying and stopping

@@ -28,9 +28,9 @@ from turnbuckle.journal.port import (
     StorageFailed,
     StorageFull,
 )
-from turnbuckle.journal.sqlite.migrations import CHILDREN_IN_ORDER, MIGRATIONS
+from turnbuckle.journal.sqlite.migrations import CHILDREN_IN_ORDER, LISTS_IN_ORDER, MIGRATIONS
 
-FORMAT = 2
+FORMAT = 3
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -41,7 +41,7 @@ BEFORE = {(0x54424A4C, 3): 1}
 _STREAMS = (
     """CREATE TABLE stream( id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, parent TEXT
     NOT NULL, title TEXT NOT NULL, status TEXT NOT NULL, user TEXT NOT NULL, created REAL NOT NULL, updated
-    REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL)""",
+    REAL NOT NULL, epoch INTEGER NOT NULL, holder TEXT NOT NULL, mark TEXT NOT NULL DEFAULT '')""",
     "CREATE INDEX stream_list ON stream(kind, updated, name)",
     "CREATE INDEX stream_held ON stream(holder) WHERE holder != ''",
     """CREATE TABLE item(
@@ -53,6 +53,7 @@ _LISTS = (
     "CREATE INDEX stream_child ON stream(parent, kind, updated, name) WHERE parent != ''",
     "CREATE INDEX stream_user ON stream(user, kind, updated, name) WHERE user != ''",
     CHILDREN_IN_ORDER,
+    *LISTS_IN_ORDER,
 )
 # What streams are found by, and its index, which follows the table by itself.
 _WORDS = (

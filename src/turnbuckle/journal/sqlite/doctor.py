@@ -35,7 +35,7 @@ from turnbuckle.journal.sqlite.folder import (
 )
 from turnbuckle.journal.sqlite.looking import TORN, torn
 from turnbuckle.journal.sqlite.migrations import MIGRATIONS
-from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, fault
+from turnbuckle.journal.sqlite.rows import COLUMNS, INSERT_ITEM, ItemRow, fault
 
 _ITEMS = "SELECT stream, seq, sum, data FROM item WHERE stream = ? ORDER BY seq"
 _STREAMS = "SELECT * FROM stream ORDER BY id"
@@ -162,7 +162,9 @@ def _examine(connection: SqlConnection, file: Path, copy_to: SqlConnection | Non
     for row in _safely(connection, _STREAMS, (), problems, ""):
         keys.add(row[0])
         if copy_to is not None:
-            copy_to.execute(f"INSERT INTO stream VALUES({', '.join('?' * len(row))})", row)
+            columns = ("id", *COLUMNS)[: len(row)]  # an older file has fewer
+            marks = ", ".join("?" * len(row))
+            copy_to.execute(f"INSERT INTO stream({', '.join(columns)}) VALUES({marks})", row)
         for good in _good_rows(connection, row[0], row[1], problems):
             items += len(good)
             size += sum(len(data) for _, _, _, data in good)

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
@@ -38,12 +39,12 @@ from turnbuckle.journal.port import (
     Item,
     JournalError,
     Merge,
-    SearchHit,
+    SearchPage,
+    SearchPlace,
     StorageError,
     StreamQuery,
     StreamRow,
     Trouble,
-    TroubleBook,
     check_distinct,
     check_size,
     merge_fault,
@@ -54,6 +55,7 @@ from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_wr
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
 from turnbuckle.journal.sqlite.looking import look_at
 from turnbuckle.journal.sqlite.search import Search
+from turnbuckle.journal.trouble import TroubleBook
 
 _SWEEP_ROWS = 2000
 _SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
@@ -97,7 +99,7 @@ class SqliteJournal(LiveClaims):
             writing = open_to_write(folder / DATABASE, connect)
             try:
                 with storage_errors():
-                    _finish_drops(writing)
+                    rows.finish_drops(writing)
                     self._last_key = rows.highest_key(writing)
                 self._reading = open_to_read(folder / DATABASE, connect)
                 with storage_errors():
@@ -160,13 +162,17 @@ class SqliteJournal(LiveClaims):
         return found[:limit]
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
         self._check_open()
-        found = await self._search.find(words, wanted, limit)
+        page = await self._search.find(words, wanted, limit, after)
         if wanted.orphaned:
-            found = [each for each in found if self._is_orphaned(each.row)][: max(limit, 1)]
-        return found
+            return replace(page, hits=[hit for hit in page.hits if self._is_orphaned(hit.row)])
+        return page
 
     def _exists(self, stream: str) -> bool:
         if stream in self._live:
@@ -469,12 +475,3 @@ def _size_of(note: IndexUpdate | None) -> int:
     """Words are put in order in the index, which at times takes long: never on the loop."""
     changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
     return IN_THREAD if changes else 0
-
-
-def _finish_drops(connection: database.SqlConnection) -> None:
-    """Delete what a process that died left half deleted."""
-    for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
-        with database.transaction(connection):
-            connection.execute("DELETE FROM item WHERE stream = ?", (key,))
-            connection.execute("DELETE FROM word WHERE stream = ?", (key,))
-            connection.execute("DELETE FROM dropped WHERE stream = ?", (key,))

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 CHILDREN_IN_ORDER = (
     "CREATE INDEX IF NOT EXISTS stream_born ON stream(parent, kind, created, name) WHERE parent != ''"
 )
+LISTS_IN_ORDER = (
+    "CREATE INDEX IF NOT EXISTS list_state ON stream(kind, status, updated, name)",
+    "CREATE INDEX IF NOT EXISTS kin_state ON stream(parent, kind, status, updated, name) WHERE parent != ''",
+    "CREATE INDEX IF NOT EXISTS user_state ON stream(user, kind, status, updated, name) WHERE user != ''",
+    "CREATE INDEX IF NOT EXISTS list_born ON stream(kind, created, name)",
+    "CREATE INDEX IF NOT EXISTS user_born ON stream(user, kind, created, name) WHERE user != ''",
+)
+"""For every list that can be asked for, so that a page of it costs what it shows."""
 _NAMES = {"wishes": "options", "asked": "origin"}
 _RENAMED = ("run_started", "message_accepted", "user_spoke")
 _BODIES = """
@@ -42,6 +50,23 @@ def _name_options_and_origin(connection: "SqlConnection") -> None:
         )
 
 
+_UNDONE = """
+SELECT item.data FROM item JOIN stream ON stream.id = item.stream
+WHERE stream.kind = 'session' AND CAST(substr(item.data, 1, 16) AS TEXT) = '{"type":"undone"'"""
+
+
+def _mark_what_was_undone(connection: "SqlConnection") -> None:
+    """From 2 to 3: a row has a mark, and that of a run says that it was taken back. Every list has an
+    index."""
+    if not any(row[1] == "mark" for row in connection.execute("PRAGMA table_info(stream)")):
+        connection.execute("ALTER TABLE stream ADD COLUMN mark TEXT NOT NULL DEFAULT ''")
+    for statement in LISTS_IN_ORDER:
+        connection.execute(statement)
+    for (data,) in connection.execute(_UNDONE).fetchall():
+        run = msgspec.json.decode(_fields.decode(data)["run"])
+        connection.execute("UPDATE stream SET mark = 'undone' WHERE name = ? AND kind = 'run'", (run,))
+
+
 def _bodies(connection: "SqlConnection") -> Iterator[tuple[int, int, int, bytes]]:
     place = (0, 0)
     while page := connection.execute(_BODIES, place).fetchall():
@@ -49,5 +74,8 @@ def _bodies(connection: "SqlConnection") -> Iterator[tuple[int, int, int, bytes]
         place = page[-1][:2]
 
 
-MIGRATIONS: Mapping[int, "Callable[[SqlConnection], None]"] = {1: _name_options_and_origin}
+MIGRATIONS: Mapping[int, "Callable[[SqlConnection], None]"] = {
+    1: _name_options_and_origin,
+    2: _mark_what_was_undone,
+}
 """From each version to the next."""

@@ -18,7 +18,8 @@ from turnbuckle.journal.port import (
     Gone,
     Item,
     JournalError,
-    SearchHit,
+    SearchPage,
+    SearchPlace,
     StreamQuery,
     StreamRow,
 )
@@ -79,12 +80,16 @@ class SqliteReader:
             return rows.list_streams(self._reading, wanted, after, limit)
 
     async def search(
-        self, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = SEARCH_LIMIT
-    ) -> list[SearchHit]:
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
         self._check_open()
         if wanted.orphaned and has_writer(self._folder):
-            return []
-        return (await self._search.find(words, wanted, limit))[: max(limit, 1)]
+            return SearchPage([])
+        return await self._search.find(words, wanted, limit, after)
 
     @property
     def has_writer(self) -> bool:

@@ -18,12 +18,13 @@ from turnbuckle.journal.port import (
     IndexUpdate,
     Item,
     Merge,
+    StreamOrder,
     StreamQuery,
     StreamRow,
     next_seq,
 )
 from turnbuckle.journal.sqlite.checksums import SUM_BITS, SUM_MASK, checksum
-from turnbuckle.journal.sqlite.database import SqlConnection
+from turnbuckle.journal.sqlite.database import SqlConnection, transaction
 from turnbuckle.journal.words import kept, kept_words
 
 ItemRow = tuple[int, int, int, bytes]
@@ -31,7 +32,13 @@ Statement = tuple[str, tuple[Any, ...]]
 
 INSERT_ITEM = "INSERT INTO item(stream, seq, sum, data) VALUES(?, ?, ?, ?)"
 SELECT_ITEMS = "SELECT seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
-COLUMNS = "name, kind, parent, title, status, user, created, updated, epoch, holder"
+COLUMNS = tuple("name kind parent title status user created updated epoch holder mark".split())
+"""Of a stream's row, behind its key. A file that was not yet brought up to date ends earlier."""
+_ORDERS: dict[StreamOrder, tuple[str, str]] = {
+    "touched": ("updated", "DESC"),
+    "newest": ("created", "DESC"),
+    "oldest": ("created", "ASC"),
+}
 _EPOCH_MASK = (1 << 32) - 1
 
 
@@ -111,12 +118,13 @@ def list_streams(
     connection: SqlConnection, wanted: StreamQuery, after: tuple[float, str] | None, limit: int
 ) -> list[StreamRow]:
     conditions = conditions_of(wanted)
+    column, way = _ORDERS[wanted.order]
     if after is not None:
-        conditions.append(("(updated, name) < (?, ?)", after))
+        conditions.append((f"({column}, name) {'<' if way == 'DESC' else '>'} (?, ?)", after))
     where = " AND ".join(text for text, _ in conditions) or "1"
     values = [value for _, some in conditions for value in some]
-    sql = f"SELECT {COLUMNS} FROM stream WHERE {where} ORDER BY updated DESC, name DESC LIMIT ?"
-    return [StreamRow(*row) for row in connection.execute(sql, (*values, limit))]
+    sql = f"SELECT * FROM stream WHERE {where} ORDER BY {column} {way}, name {way} LIMIT ?"
+    return [StreamRow(*row[1:]) for row in connection.execute(sql, (*values, limit))]
 
 
 def conditions_of(wanted: StreamQuery) -> list[Statement]:
@@ -135,7 +143,7 @@ def conditions_of(wanted: StreamQuery) -> list[Statement]:
 
 def make_stream(key: int, name: str, epoch: int, now: float) -> Statement:
     return (
-        f"INSERT INTO stream(id, {COLUMNS}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, '')",
+        f"INSERT INTO stream(id, {', '.join(COLUMNS)}) VALUES(?, ?, '', '', '', '', '', ?, ?, ?, '', '')",
         (key, name, now, now, epoch),
     )
 
@@ -186,3 +194,12 @@ def set_merged(key: int, first: int, item: Item) -> list[Statement]:
 def set_dropped(key: int) -> list[Statement]:
     """From here on the stream does not exist; its items and words are deleted little by little."""
     return [("INSERT INTO dropped(stream) VALUES(?)", (key,)), ("DELETE FROM stream WHERE id = ?", (key,))]
+
+
+def finish_drops(connection: SqlConnection) -> None:
+    """Delete what a process that died left half deleted."""
+    for (key,) in connection.execute("SELECT stream FROM dropped").fetchall():
+        with transaction(connection):
+            connection.execute("DELETE FROM item WHERE stream = ?", (key,))
+            connection.execute("DELETE FROM word WHERE stream = ?", (key,))
+            connection.execute("DELETE FROM dropped WHERE stream = ?", (key,))

@@ -1,15 +1,18 @@
 """Finding streams by words, in a thread and over a connection of its own: nobody else may wait for it. A
 search that nobody waits for any more is broken off.
 
-Theory of operation. One word of the question leads: places where it stands are looked at from the newest on,
-until enough streams are found or the most were looked at. So a search costs what it shows, and a word that
-stands everywhere costs no more than a rare one. Whether a stream has all the words is found out from its
-texts, by the same rules as everywhere (`words`); the index only says where to look. Every word goes to it in
-quotes, so that no sign in it has a meaning there.
+Theory of operation. One word of the question leads: texts in which it stands are looked at from the newest
+on, until enough streams are found or the most were looked at; the number of the last text is where the next
+page begins. So a page costs what it shows, and a word that stands everywhere costs no more than a rare one. A
+stream belongs to the newest text in which the leading word stands, among those that were there when the first
+page was asked for: so it is on one page, whatever is noted meanwhile. Whether it has all the words is found
+out from its texts, by the same rules as everywhere (`words`); the index only says where to look. Every word
+goes to it in quotes, so that no sign in it has a meaning there.
 
 Where the only word may be the beginning of one, the index would first collect all places of all words that
 begin so. So the newest texts are looked through before it is asked. Scripts without spaces have no words in
-the index; there the texts themselves are looked through, as many of the newest as is affordable.
+the index; there the texts themselves are looked through. Of a family, which is one stream or the children of
+one, the texts are few, and looked at without the index.
 """
 
 import asyncio
@@ -18,26 +21,40 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turnbuckle.journal.port import Closed, SearchHit, StorageError, StreamQuery, StreamRow
+from turnbuckle.journal.port import (
+    Closed,
+    SearchHit,
+    SearchPage,
+    SearchPlace,
+    StorageError,
+    StreamQuery,
+    StreamRow,
+)
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import Connect, SqlConnection, open_to_read, storage_errors
-from turnbuckle.journal.words import Question, questions, snippet
+from turnbuckle.journal.words import Question, leading, plain_text, questions, snippet
 
 MOST_LOOKED = 2000
-"""Streams that one search looks at. What stands only in older ones is not found by words that stand
-everywhere."""
+"""Streams whose texts one page looks through."""
+MOST_PLACES = 50_000
+"""Texts that one page comes by, also those of other people's streams."""
 MOST_NEWEST = 4000
-"""Texts that are looked through where a word may be the beginning of one."""
+"""Texts that are looked through before the index is asked for the beginning of a word."""
 MOST_TEXTS = 50_000
-"""The same for scripts without spaces: some 50 MB, a tenth of a second."""
+"""Texts that one page looks through for scripts without spaces: some 50 MB, a tenth of a second."""
+_NEWEST = "SELECT coalesce(max(id), 0) FROM word"
 _INDEXED = """
 SELECT word.id, word.stream FROM word_index CROSS JOIN word ON word.id = word_index.rowid
-WHERE word_index MATCH ? ORDER BY word_index.rowid DESC"""
+WHERE word_index MATCH ? AND word_index.rowid < ? ORDER BY word_index.rowid DESC"""
 _LOOKED_THROUGH = """
-SELECT id, stream FROM (SELECT id, stream, text FROM word ORDER BY id DESC LIMIT ?)
-WHERE text LIKE ? ESCAPE '\\'"""
-_TEXTS = "SELECT id, text FROM word WHERE stream = ? ORDER BY id DESC"
-_NO_LIMIT = -1
+SELECT id, stream FROM word WHERE id >= ? AND id < ? AND text LIKE ? ESCAPE '\\' ORDER BY id DESC"""
+_NEWEST_TEXTS = """
+SELECT id, stream, text FROM word WHERE id >= ? AND id < ?
+AND (text LIKE ? ESCAPE '\\' OR length(text) <> length(CAST(text AS BLOB))) ORDER BY id DESC"""
+_FAMILY = """
+SELECT word.id, word.stream FROM stream CROSS JOIN word ON word.stream = stream.id
+WHERE {where} AND word.id < ? ORDER BY word.id DESC"""
+_TEXTS = "SELECT id, text FROM word WHERE stream = ? AND id <= ? ORDER BY id DESC"
 
 
 class Search:
@@ -50,15 +67,17 @@ class Search:
         self._turn = asyncio.Lock()
         self._closed = False
 
-    async def find(self, words: str, wanted: StreamQuery, limit: int) -> list[SearchHit]:
+    async def find(
+        self, words: str, wanted: StreamQuery, limit: int, after: SearchPlace | None
+    ) -> SearchPage:
         """As the port says, but `orphaned` means only that somebody claimed the stream and never released
         it."""
         asked = questions(words)
         if not asked:
-            return []
+            return SearchPage([])
         async with self._turn:
             self._check_open()
-            job = asyncio.get_running_loop().run_in_executor(None, self._find, asked, wanted, limit)
+            job = asyncio.get_running_loop().run_in_executor(None, self._find, asked, wanted, limit, after)
             try:
                 return await asyncio.shield(job)
             except asyncio.CancelledError:
@@ -76,11 +95,13 @@ class Search:
                 self._connection.close()
                 self._connection = None
 
-    def _find(self, asked: list[Question], wanted: StreamQuery, limit: int) -> list[SearchHit]:
+    def _find(
+        self, asked: list[Question], wanted: StreamQuery, limit: int, after: SearchPlace | None
+    ) -> SearchPage:
         if self._connection is None:
             self._connection = open_to_read(self._file, self._connect)
         with storage_errors():
-            return find(self._connection, asked, wanted, _NO_LIMIT if wanted.orphaned else max(limit, 1))
+            return find(self._connection, asked, wanted, max(limit, 1), after)
 
     async def _break_off(self, job: "asyncio.Future[Any]") -> None:
         self._interrupt()
@@ -101,75 +122,106 @@ class Search:
 
 
 def find(
-    connection: SqlConnection, asked: list[Question], wanted: StreamQuery, limit: int
-) -> list[SearchHit]:
+    connection: SqlConnection,
+    asked: list[Question],
+    wanted: StreamQuery,
+    limit: int,
+    after: SearchPlace | None = None,
+) -> SearchPage:
     """The streams that have every word."""
-    hits: dict[int, tuple[int, SearchHit]] = {}
-    looking = _Looking(connection, asked, wanted)
-    for places in _places(connection, asked):
-        for stream in places:
-            if 0 <= limit <= len(hits) or looking.count >= MOST_LOOKED:
-                break
-            if (hit := looking.at(stream)) is not None:
-                hits[stream] = hit
-    return [found for _, found in sorted(hits.values(), key=lambda hit: hit[0], reverse=True)]
+    if after is None:
+        newest = int(connection.execute(_NEWEST).fetchone()[0])
+        after = SearchPlace(newest + 1, newest)
+    looking = _Looking(connection, asked, wanted, after)
+    hits: list[SearchHit] = []
+    for count, (place, stream) in enumerate(looking.places(), 1):
+        if (hit := looking.at(place, stream)) is not None:
+            hits.append(hit)
+        if len(hits) >= limit or looking.count >= MOST_LOOKED or count >= MOST_PLACES:
+            return SearchPage(hits, SearchPlace(place, after.newest))
+    return SearchPage(hits, looking.rest)
 
 
 class _Looking:
     """Looks at streams, each once."""
 
-    def __init__(self, connection: SqlConnection, asked: list[Question], wanted: StreamQuery) -> None:
+    def __init__(
+        self, connection: SqlConnection, asked: list[Question], wanted: StreamQuery, after: SearchPlace
+    ) -> None:
         self.count = 0
+        self.rest: SearchPlace | None = None
+        """Where the next page begins although all places were looked at that one page looks at."""
         self._seen: set[int] = set()
         self._connection = connection
         self._asked = asked
+        self._lead = leading(asked)
+        self._after = after
+        self._is_family = bool(wanted.name or wanted.parent)
         conditions = rows.conditions_of(wanted)
-        where = " AND ".join(text for text, _ in conditions) or "1"
-        self._sql = f"SELECT {rows.COLUMNS} FROM stream WHERE id = ? AND {where}"
+        self._where = " AND ".join(text for text, _ in conditions) or "1"
         self._values = [value for _, some in conditions for value in some]
+        self._sql = f"SELECT * FROM stream WHERE id = ? AND {self._where}"
 
-    def at(self, stream: int) -> tuple[int, SearchHit] | None:
-        """The newest place of a word in it, and what is shown; None if it does not fit."""
+    def at(self, place: int, stream: int) -> SearchHit | None:
+        """What is shown, if this is where the stream belongs and it has all the words."""
         if stream in self._seen:
             return None
-        self._seen.add(stream)
         row = self._connection.execute(self._sql, (stream, *self._values)).fetchone()
         if row is None:
+            self._seen.add(stream)
             return None
         self.count += 1
-        texts = self._connection.execute(_TEXTS, (stream,)).fetchall()
-        places = [next(((at, text) for at, text in texts if one.fits(text)), None) for one in self._asked]
-        there = [place for place in places if place is not None]
-        if len(there) < len(places):
+        texts = self._connection.execute(_TEXTS, (stream, self._after.newest)).fetchall()
+        belongs = next(((at, text) for at, text in texts if self._lead.fits(text)), None)
+        if belongs is not None and belongs[0] < place:
+            return None  # it only looked so: its own place comes later
+        self._seen.add(stream)
+        if belongs is None or belongs[0] >= self._after.below:
             return None
-        at, text = max(there)
-        return at, SearchHit(StreamRow(*row), snippet(text, self._asked))
+        if not all(any(one.fits(text) for _, text in texts) for one in self._asked):
+            return None
+        hit = SearchPlace(place, self._after.newest)
+        return SearchHit(StreamRow(*row[1:]), snippet(belongs[1], self._asked), hit)
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Texts in which the leading word may stand and their streams, from the newest on; the cheap ways to
+        look come first."""
+        lead, below = self._lead, self._after.below
+        if self._is_family:
+            yield from self._rows(_FAMILY.format(where=self._where), (*self._values, below))
+            return
+        if lead.is_unspaced:
+            lowest = max(below - MOST_TEXTS, 0)
+            yield from self._rows(_LOOKED_THROUGH, (lowest, below, _pattern(lead.word)))
+            self.rest = SearchPlace(lowest, self._after.newest) if lowest else None
+            return
+        if lead.may_begin and lead.word.isascii():
+            lowest = max(below - MOST_NEWEST, 0)
+            yield from self._newest(lead.phrase[-1], lowest, below)
+            below = lowest
+        match = '"' + lead.word.replace('"', '""') + '"'
+        if below:
+            yield from self._rows(_INDEXED, (f"{match}*" if lead.may_begin else match, below))
+
+    def _newest(self, word: str, lowest: int, below: int) -> Iterator[tuple[int, int]]:
+        """What the store calls equal has the same accents: where there are any it is looked at here."""
+        cursor = self._connection.execute(_NEWEST_TEXTS, (lowest, below, _pattern(word)))
+        try:
+            for place, stream, text in cursor:
+                if text.isascii() or word in plain_text(text):
+                    yield int(place), int(stream)
+        finally:
+            cursor.close()
+
+    def _rows(self, sql: str, values: tuple[Any, ...]) -> Iterator[tuple[int, int]]:
+        cursor = self._connection.execute(sql, values)
+        try:
+            for place, stream in cursor:
+                yield int(place), int(stream)
+        finally:
+            cursor.close()
 
 
-def _places(connection: SqlConnection, asked: list[Question]) -> Iterator[Iterator[int]]:
-    """Streams in which the leading word may stand, from the newest place on; the cheap ways to look come
-    first."""
-    spaced = [one for one in asked if not one.is_unspaced]
-    whole = [one for one in spaced if not one.may_begin]
-    lead = max(whole or spaced or asked, key=lambda one: len(one.word))
-    if lead.is_unspaced:
-        yield _looked_through(connection, lead.word, MOST_TEXTS)
-        return
-    if lead.may_begin and lead.word.isascii():
-        yield _looked_through(connection, lead.phrase[-1], MOST_NEWEST)
-    match = '"' + lead.word.replace('"', '""') + '"'
-    yield _streams(connection, _INDEXED, (f"{match}*" if lead.may_begin else match,))
-
-
-def _looked_through(connection: SqlConnection, word: str, most: int) -> Iterator[int]:
-    pattern = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return _streams(connection, _LOOKED_THROUGH, (most, f"%{pattern}%"))
-
-
-def _streams(connection: SqlConnection, sql: str, values: tuple[Any, ...]) -> Iterator[int]:
-    cursor = connection.execute(sql, values)
-    try:
-        for _, stream in cursor:
-            yield int(stream)
-    finally:
-        cursor.close()
+def _pattern(word: str) -> str:
+    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

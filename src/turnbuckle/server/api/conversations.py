@@ -6,15 +6,18 @@ from msgspec import Meta, Struct
 
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.port import StreamRow
-from turnbuckle.server.faces.responses.handler import item_page
+from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.server.http.begin import request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, json_answer
+from turnbuckle.server.http.pages import limit_of
 from turnbuckle.server.http.problems import unknown
+from turnbuckle.service.cursors import cursor, place_at
 from turnbuckle.service.owners import public_session
 from turnbuckle.service.sessions import SessionService
-from turnbuckle.vocab.messages import Message, text_of
+from turnbuckle.vocab.messages import text_of
 
 PREFIX = "conv_"
+ITEM = "msg_"
 
 
 Label = Annotated[str, Meta(max_length=512)]
@@ -61,9 +64,20 @@ class ConversationsApi:
         return json_answer({"id": public, "object": "conversation.deleted", "deleted": True})
 
     async def items(self, exchange: Exchange) -> Answer:
-        told = await self._sessions.messages(await self._named(exchange))
-        made = [_item(place, one.message) for place, one in enumerate(told) if text_of(one.message.parts)]
-        return json_answer(item_page(made, exchange.query))
+        row, query = await self._named(exchange), exchange.query
+        limit, newest_first = limit_of(query), query.word("order", ("asc", "desc"), "desc") == "desc"
+        after = place_at(query.get("after", "").removeprefix(ITEM), MessagePlace)
+        items: list[dict[str, Any]] = []
+        while len(items) <= limit:
+            told = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
+            items += [_item(one) for one in told if text_of(one.message.parts)]
+            if len(told) <= limit:
+                break
+            after = told[-1].place
+        shown = items[:limit]
+        ends = {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {}
+        page = {"object": "list", "data": shown, "first_id": None, "last_id": None, **ends}
+        return json_answer({**page, "has_more": len(items) > limit})
 
     async def _shown(self, row: StreamRow, owner: str) -> Answer:
         labels = await self._sessions.metadata(row)
@@ -79,10 +93,12 @@ class ConversationsApi:
             raise unknown("conversation", public) from None
 
 
-def _item(place: int, message: Message) -> dict[str, Any]:
+def _item(told: SessionMessage) -> dict[str, Any]:
+    message = told.message
     kind = "output_text" if message.role == "assistant" else "input_text"
     part: dict[str, Any] = {"type": kind, "text": text_of(message.parts)}
     if kind == "output_text":
         part["annotations"] = []
     role = message.role if message.role != "tool" else "user"
-    return {"type": "message", "id": f"msg_{place}", "role": role, "status": "completed", "content": [part]}
+    name = f"{ITEM}{cursor(told.place)}"
+    return {"type": "message", "id": name, "role": role, "status": "completed", "content": [part]}

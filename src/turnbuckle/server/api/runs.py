@@ -15,10 +15,11 @@ from turnbuckle.server.faces.chat.handler import divided
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
-from turnbuckle.server.http.pages import Page, limit_of, page, place_of
+from turnbuckle.server.http.pages import Page, limit_of, order_of, page
 from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
+from turnbuckle.service.cursors import row_place_at
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.run_view import RunFold, draft_of
 from turnbuckle.service.runs import Decision, RunHandle, RunService
@@ -99,9 +100,12 @@ class RunsApi:
             wanted = replace(wanted, parent=session_id(owner, query["session"], param="session"))
         if query.get("status"):
             wanted = replace(wanted, status=query.word("status", _STATUSES, "running"))
-        limit = limit_of(query)
-        rows, lines = await self._runs.page(wanted, owner, place_of(query), limit)
-        return json_answer(page(rows, lines, limit))
+        limit, order = limit_of(query), order_of(query)
+        if order != "touched" and query.get("status"):
+            raise Problem(400, "order=created is for all runs: leave status out", param="order")
+        wanted = replace(wanted, order=order)
+        rows, lines = await self._runs.page(wanted, owner, row_place_at(query.get("after", "")), limit)
+        return json_answer(page(rows, lines, limit, order))
 
     async def resume(self, exchange: Exchange) -> Answer:
         """Take up a run that nobody drives. One that is under way, waits for its turn, or has ended, stays as

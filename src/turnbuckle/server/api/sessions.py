@@ -5,11 +5,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from turnbuckle.journal.port import StreamRow
-from turnbuckle.runtime.sessions import SessionMessage
+from turnbuckle.journal.port import SearchPlace, StreamRow
+from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.server.http.begin import request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, json_answer
-from turnbuckle.server.http.pages import Page, limit_of, page, place_of
+from turnbuckle.server.http.pages import Page, limit_of, order_of, page
+from turnbuckle.service.cursors import cursor, place_at, row_place_at
 from turnbuckle.service.sessions import Did, Made, SessionLine, SessionService, Verb
 from turnbuckle.session.facts import MessageAccepted
 from turnbuckle.session.state import MessageState
@@ -24,6 +25,7 @@ from turnbuckle.vocab.messages import (
     text_of,
 )
 
+MESSAGE_ORDERS = ("asc", "desc")
 _SHOWN_OF_MESSAGE = 2000  # characters; the run has all of them when its turn comes
 
 
@@ -60,9 +62,10 @@ class SessionView(Struct, frozen=True):
 
 
 class MessageView(Struct, frozen=True):
-    """One message as people see it. The last one of a run carries its outcome."""
+    """One message as people see it. Its id is where it stands, which `after` takes. The last one of a run
+    carries its outcome. `shared`: it was said in the session from which this one was forked."""
 
-    index: int
+    id: str
     run: str
     role: str
     text: str
@@ -71,6 +74,7 @@ class MessageView(Struct, frozen=True):
     parts: tuple[dict[str, Any], ...] = ()
     outcome: str | None = None
     why: str | None = None
+    shared: bool = False
     object: Literal["message"] = "message"
 
 
@@ -135,24 +139,27 @@ class SessionsApi:
 
     async def list(self, exchange: Exchange) -> Answer:
         owner, limit = exchange.caller.owner, limit_of(exchange.query)
+        after = exchange.query.get("after", "")
         if words := exchange.query.get("q", "").strip():
-            found = await self._sessions.search(words, owner, limit)
-            return json_answer(Page([session_view(line) for line in found]))
-        rows = await self._sessions.rows(owner, place_of(exchange.query), limit)
-        return json_answer(page(rows, [await self._view(row, owner) for row in rows], limit))
+            found = await self._sessions.search(words, owner, limit, place_at(after, SearchPlace))
+            shown = [session_view(line) for line in found.lines]
+            return json_answer(Page(shown, True, cursor(found.next)) if found.next else Page(shown))
+        order = order_of(exchange.query)
+        rows = await self._sessions.rows(owner, row_place_at(after), limit, order)
+        return json_answer(page(rows, [await self._view(row, owner) for row in rows], limit, order))
 
     async def get(self, exchange: Exchange) -> Answer:
         return json_answer(await self._view(await self._row(exchange), exchange.caller.owner))
 
     async def messages(self, exchange: Exchange) -> Answer:
-        """Oldest first; `after` is the index of the last one that was seen."""
-        row = await self._row(exchange)
-        limit, after = limit_of(exchange.query), exchange.query.integer("after", -1)
-        told = list(await self._sessions.messages(row))
-        shown = [message_view(index, one) for index, one in enumerate(told)][after + 1 : after + 1 + limit]
-        more = after + 1 + limit < len(told)
-        following = shown[-1].index if shown and more else None
-        return json_answer(Page(shown, more, following))
+        """From either end; `after` is the id of the last one that was seen."""
+        row, limit = await self._row(exchange), limit_of(exchange.query)
+        newest_first = exchange.query.word("order", MESSAGE_ORDERS, "asc") == "desc"
+        after = place_at(exchange.query.get("after", ""), MessagePlace)
+        told = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
+        shown = [message_view(one) for one in told[:limit]]
+        more = len(told) > limit
+        return json_answer(Page(shown, more, shown[-1].id if more else None))
 
     async def rename(self, exchange: Exchange) -> Answer:
         body, row = await exchange.read(RenameBody), await self._row(exchange)
@@ -262,10 +269,10 @@ def process_view(process: BackgroundProcess) -> ProcessView:
     )
 
 
-def message_view(index: int, told: SessionMessage) -> MessageView:
+def message_view(told: SessionMessage) -> MessageView:
     message, outcome = told.message, told.outcome
     return MessageView(
-        index,
+        cursor(told.place),
         told.run,
         message.role,
         text_of(message.parts),
@@ -274,6 +281,7 @@ def message_view(index: int, told: SessionMessage) -> MessageView:
         tuple(shown for part in message.parts if (shown := part_view(part)) is not None),
         outcome.kind if outcome is not None else None,
         outcome.why or None if outcome is not None else None,
+        told.place.is_shared,
     )
 
 

@@ -47,7 +47,7 @@ from turnbuckle.server.faces.responses.shapes import (
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
-from turnbuckle.server.http.pages import AFTER, LIMIT, Page
+from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, Page
 from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 
@@ -62,6 +62,12 @@ _DELETED = {
 _NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**53}
 _ORDER = Parameter("order", "asc or desc.", schema={"enum": ["asc", "desc"], "default": "desc"})
 _AFTER_ITEM = Parameter("after", "The id of the last item that was seen.")
+_AFTER_MESSAGE = Parameter("after", "The id of the last message that was seen, or the `next` of a page.")
+_EITHER_END = Parameter(
+    "order",
+    "`asc`: the oldest come first. `desc`: the newest do, so the first page is the end of a session.",
+    schema={"type": "string", "enum": ["asc", "desc"], "default": "asc"},
+)
 _ENDS_BADLY = (404, 409, 422, 502, 504)
 
 
@@ -236,7 +242,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             "Runs, last touched first",
             tag,
             RunLine,
-            (status, session, AFTER),
+            (status, session, AFTER, ORDER),
         ),
         _plain("GET", one, api.get, "getRun", "A run as it stands", tag, RunView),
         _plain("DELETE", one, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
@@ -293,7 +299,6 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     one, tag = "/v1/sessions/{session}", "sessions"
     made = {201: (Given("The session.", SessionView, headers=("location",)),)}
     words = Parameter("q", "Only sessions in which these words stand.")
-    index = Parameter("after", "The index of the last message that was seen.", schema=_NUMBER)
     return (
         Endpoint(
             "POST",
@@ -308,7 +313,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             "Sessions, newest first",
             tag,
             SessionView,
-            (words, AFTER),
+            (words, AFTER, ORDER),
         ),
         _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
         Endpoint(
@@ -338,10 +343,10 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             f"{one}/messages",
             api.messages,
             "listMessages",
-            "What was said, in order",
+            "What was said, from either end",
             tag,
             MessageView,
-            (index,),
+            (_AFTER_MESSAGE, _EITHER_END),
         ),
         Endpoint(
             "POST",

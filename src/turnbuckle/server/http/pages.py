@@ -1,29 +1,32 @@
-"""Lists that are too long for one answer. A cursor is the place of the last row that was shown, as text that
-clients hand back without looking inside. What is touched while somebody turns pages moves to the front of the
-list."""
+"""Lists that are too long for one answer.
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+What comes while somebody turns pages moves nothing that is still to come. In the order of the last touch,
+what is touched meanwhile moves to the front, past whoever reads; in the order of creation everything that was
+there comes once, and so it does in a search, which shows what was there when its first page was asked for.
+"""
+
 from collections.abc import Sequence
 from typing import Generic, Literal, TypeVar
 
-import msgspec
 from msgspec import Struct
 
-from turnbuckle.journal.port import StreamRow
-from turnbuckle.server.http.exchange import Problem, Query
+from turnbuckle.journal.port import StreamOrder, StreamRow
+from turnbuckle.server.http.exchange import Query
 from turnbuckle.server.http.openapi import Parameter
+from turnbuckle.service.cursors import cursor
 
 USUAL, MOST = 20, 100
+LIST_ORDERS = ("updated", "created")
 T = TypeVar("T")
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """One page. `next` is what the next one is asked for with."""
+    """One page. `next` is what the next one is asked for with. A page of a search may hold fewer than were
+    asked for, even none, and have a `next`: it looked at as much as one page looks at."""
 
     data: Sequence[T]
     has_more: bool = False
-    next: str | int | None = None
+    next: str | None = None
     object: Literal["list"] = "list"
 
 
@@ -31,31 +34,26 @@ LIMIT = Parameter(
     "limit", "How many at most.", schema={"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
 )
 AFTER = Parameter("after", "Where the page before ended: its `next`.")
+ORDER = Parameter(
+    "order",
+    "`updated`: what was touched last comes first. `created`: the newest come first, and whoever reads all "
+    "pages gets everything once, whatever is touched meanwhile.",
+    schema={"type": "string", "enum": list(LIST_ORDERS), "default": "updated"},
+)
 
 
 def limit_of(query: Query) -> int:
     return query.integer("limit", USUAL, least=1, most=MOST)
 
 
-def place_of(query: Query) -> tuple[float, str] | None:
-    """The place behind which the page begins. Raises Problem."""
-    text = query.get("after", "")
-    if not text:
-        return None
-    try:
-        updated, name = msgspec.json.decode(
-            urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=tuple[float, str]
-        )
-    except (msgspec.DecodeError, binascii.Error, ValueError):
-        raise Problem(400, "after must be what an earlier page gave as next", param="after") from None
-    return updated, name
+def order_of(query: Query) -> StreamOrder:
+    return "newest" if query.word("order", LIST_ORDERS, "updated") == "created" else "touched"
 
 
-def page(rows: Sequence[StreamRow], shown: Sequence[T], limit: int) -> Page[T]:
+def page(
+    rows: Sequence[StreamRow], shown: Sequence[T], limit: int, order: StreamOrder = "touched"
+) -> Page[T]:
     """A page of the index. A full one may have another behind it."""
-    more = len(rows) >= limit
-    return Page(shown, more, _cursor(rows[-1]) if more else None)
-
-
-def _cursor(row: StreamRow) -> str:
-    return urlsafe_b64encode(msgspec.json.encode(row.place)).decode().rstrip("=")
+    if len(rows) < limit:
+        return Page(shown)
+    return Page(shown, True, cursor(rows[-1].place if order == "touched" else rows[-1].born))

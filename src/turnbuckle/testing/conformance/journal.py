@@ -24,6 +24,7 @@ from turnbuckle.journal.port import (
     Journal,
     JournalError,
     StorageFull,
+    StreamOrder,
     StreamQuery,
     first_seq,
     head_after,
@@ -267,6 +268,27 @@ async def notes_make_a_list(bench: Bench) -> None:
     assert paged == rows
 
 
+async def a_list_in_the_order_of_creation_shows_every_row_once(bench: Bench) -> None:
+    journal = bench.journal
+    for number in range(6):
+        await journal.note(f"r{number}", IndexUpdate(kind="run", parent="s", user="ann"))
+        bench.pass_time(number % 2)  # two at the same moment
+    shown: dict[StreamOrder, list[str]] = {"oldest": [], "newest": []}
+    for order, names in shown.items():
+        place = None
+        while page := await journal.streams(StreamQuery(kind="run", parent="s", order=order), place, 2):
+            names += [row.name for row in page]
+            place = page[-1].born
+            await journal.note("r0", IndexUpdate(mark="touched"))
+            await journal.note("r5", IndexUpdate(status="touched"))
+            await journal.note(f"late-{order}-{len(names)}", IndexUpdate(kind="run", parent="other"))
+    assert shown["oldest"] == [f"r{number}" for number in range(6)]
+    assert shown["newest"] == shown["oldest"][::-1]
+    rows = await journal.streams(StreamQuery(user="ann", kind="run", order="newest"), limit=6)
+    assert [row.name for row in rows] == shown["newest"]
+    assert [row.mark for row in rows] == ["", "", "", "", "", "touched"]
+
+
 async def a_note_is_stored_with_its_items_or_not_at_all(bench: Bench) -> None:
     claim = await claimed(bench)
     end = IndexUpdate(kind="run", status="completed")
@@ -386,6 +408,7 @@ CASES: tuple[Case, ...] = (
     of_many_claims_at_once_one_is_given,
     a_released_claim_can_not_be_used,
     notes_make_a_list,
+    a_list_in_the_order_of_creation_shows_every_row_once,
     a_note_is_stored_with_its_items_or_not_at_all,
     what_a_dead_owner_held_is_listed_as_orphaned,
     a_dropped_stream_is_gone_and_tells_who_waits,

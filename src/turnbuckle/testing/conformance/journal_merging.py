@@ -89,7 +89,7 @@ async def a_merge_leaves_the_index_and_the_claims_as_they_are(bench: Bench) -> N
     bench.pass_time(5)
     assert await bench.journal.merge("run", [Merge(2, Item(8, b"2-8"))])
     assert (await bench.journal.streams())[0] == before
-    assert [found.row.name for found in await bench.journal.search("word")] == ["run"]
+    assert [found.row.name for found in (await bench.journal.search("word")).hits] == ["run"]
     assert (await claimed(bench, owner="two")).epoch == before.epoch + 1
 
 

@@ -25,7 +25,18 @@ ODD_QUESTIONS = (
 
 
 async def names(bench: Bench, words: str, wanted: StreamQuery = EVERY_STREAM, limit: int = 20) -> list[str]:
-    return [found.row.name for found in await bench.journal.search(words, wanted, limit)]
+    return [found.row.name for found in (await bench.journal.search(words, wanted, limit)).hits]
+
+
+async def walked(bench: Bench, words: str, limit: int, wanted: StreamQuery = EVERY_STREAM) -> list[str]:
+    """All that is found, page by page."""
+    page = await bench.journal.search(words, wanted, limit)
+    shown = [hit.row.name for hit in page.hits]
+    while page.next is not None:
+        page = await bench.journal.search(words, wanted, limit, page.next)
+        assert len(page.hits) <= limit
+        shown += [hit.row.name for hit in page.hits]
+    return shown
 
 
 async def say(bench: Bench, stream: str, words: str) -> None:
@@ -91,7 +102,7 @@ async def scripts_without_spaces_are_found_by_any_part(bench: Bench) -> None:
     assert await names(bench, "ファイル open") == ["mixed"]
     assert await names(bench, "open 定ファ") == ["mixed"]
     assert await names(bench, "京北") == []
-    (found,) = await bench.journal.search("北京")
+    (found,) = (await bench.journal.search("北京")).hits
     assert "北京" in found.snippet
 
 
@@ -125,11 +136,11 @@ async def the_snippet_is_a_line_with_the_word(bench: Bench) -> None:
     around = "one two three four five six seven eight nine ten " * 20
     await say(bench, "a", f"{around}\n\nthe  needle\tis here\n{around}")
     for words in ("needle", "need", "NEEDLE ten"):
-        (found,) = await bench.journal.search(words)
+        (found,) = (await bench.journal.search(words)).hits
         assert isinstance(found, SearchHit)
         assert "\n" not in found.snippet
         assert len(found.snippet) < 200
-    (found,) = await bench.journal.search("needle")
+    (found,) = (await bench.journal.search("needle")).hits
     assert "the needle is here" in found.snippet
     assert found.row == (await bench.journal.streams())[0]
 
@@ -160,13 +171,13 @@ async def what_a_dead_owner_held_can_be_searched(bench: Bench) -> None:
     bench.pass_time(TTL + 1)
     await claimed(bench, "held")
     await bench.journal.release(await claimed(bench, "free"))
-    assert await names(bench, "sun", StreamQuery(orphaned=True), limit=1) == ["lapsed"]
+    assert await walked(bench, "sun", 1, StreamQuery(orphaned=True)) == ["lapsed"]
 
 
 async def any_text_may_be_searched_for(bench: Bench) -> None:
     await say(bench, "a", "green blue NEAR text NOT")
     for question in ODD_QUESTIONS:
-        assert len(await bench.journal.search(question)) <= 1, question
+        assert len((await bench.journal.search(question)).hits) <= 1, question
     assert await names(bench, "NOT NEAR") == ["a"]
     assert await names(bench, '"green blue"') == ["a"]
     for empty in ("", "   ", "!?", "_", "\0"):
@@ -221,6 +232,53 @@ async def words_go_with_their_stream_and_survive_the_process(bench: Bench) -> No
     assert await names(bench, "sun") == ["c", "a"]
 
 
+async def pages_show_every_stream_once(bench: Bench) -> None:
+    for number in range(7):
+        await say(bench, f"s{number}", "green sea, 我们明天在北京见面")
+        await say(bench, f"s{number % 3}", "a boat")
+    newest = [f"s{number}" for number in reversed(range(7))]
+    for words in ("green", "gre", "sea green", "明天", "green 明天"):
+        for limit in (1, 2, 3, 7, 8):
+            assert await walked(bench, words, limit) == newest, (words, limit)
+    assert await walked(bench, "boat", 2) == ["s0", "s2", "s1"]
+    assert await walked(bench, "boat green", 1) == ["s0", "s2", "s1"]  # the whole word leads
+    assert await walked(bench, "green boat", 1) == ["s2", "s1", "s0"]
+    one = await bench.journal.search("green", limit=3)
+    assert (await bench.journal.search("green", limit=3, after=one.hits[0].place)).hits[0] == one.hits[1]
+
+
+async def pages_are_of_one_moment(bench: Bench) -> None:
+    for name in "abcd":
+        await say(bench, name, "green")
+    first = await bench.journal.search("green", limit=2)
+    assert [hit.row.name for hit in first.hits] == ["d", "c"]
+    await say(bench, "new", "green")
+    await say(bench, "a", "green again")  # was not shown yet
+    await say(bench, "d", "green again")  # was shown
+    assert first.next is not None
+    second = await bench.journal.search("green", limit=2, after=first.next)
+    assert [hit.row.name for hit in second.hits] == ["b", "a"]
+    assert second.next is None or (await bench.journal.search("green", after=second.next)).hits == []
+    assert await walked(bench, "green", 2) == ["d", "a", "new", "c", "b"]
+    await bench.journal.drop("b")
+    second = await bench.journal.search("green", limit=2, after=first.next)
+    assert [hit.row.name for hit in second.hits] == ["a"]
+
+
+async def a_family_is_searched_page_by_page(bench: Bench) -> None:
+    for number in range(5):
+        child = IndexUpdate(kind="run", parent=f"s{number % 2}", user="ann", words="green tea")
+        await bench.journal.note(f"r{number}", child)
+    assert await walked(bench, "green", 1, StreamQuery(parent="s0")) == ["r4", "r2", "r0"]
+    assert await walked(bench, "te", 2, StreamQuery(parent="s0", kind="run", user="ann")) == [
+        "r4",
+        "r2",
+        "r0",
+    ]
+    assert await walked(bench, "green", 1, StreamQuery(name="r3")) == ["r3"]
+    assert await walked(bench, "green", 1, StreamQuery(name="r3", kind="session")) == []
+
+
 async def a_closed_journal_is_not_searched(bench: Bench) -> None:
     await say(bench, "a", "sun")
     await bench.journal.close()
@@ -243,5 +301,8 @@ CASES: tuple[Case, ...] = (
     any_text_may_be_noted,
     words_are_stored_with_their_items_or_not_at_all,
     words_go_with_their_stream_and_survive_the_process,
+    pages_show_every_stream_once,
+    pages_are_of_one_moment,
+    a_family_is_searched_page_by_page,
     a_closed_journal_is_not_searched,
 )

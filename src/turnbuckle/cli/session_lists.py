@@ -1,0 +1,120 @@
+"""Sessions as `turnbuckle sessions` lists and shows them. These commands only look."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from turnbuckle.app import open_reader, writer_of
+from turnbuckle.cli.echo import echo, echo_json, echo_text
+from turnbuckle.cli.exits import OK
+from turnbuckle.config import Loaded
+from turnbuckle.errors import SessionUnknown
+from turnbuckle.journal.port import SearchPlace, StreamRow
+from turnbuckle.runtime.transcript import SessionMessage
+from turnbuckle.server.api.sessions import message_view
+from turnbuckle.service.cursors import cursor, place_at, row_place_at
+from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.sessions import SessionLine, SessionReader
+from turnbuckle.session.commands import words_for
+from turnbuckle.session.state import SessionState
+from turnbuckle.turn.labels import shortened
+from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
+
+
+@asynccontextmanager
+async def looking(loaded: Loaded) -> AsyncIterator[SessionReader]:
+    """The sessions to look at, also beside a living process. Raises SessionUnknown if there are none yet."""
+    async with open_reader(loaded) as reader:
+        if reader is None:
+            raise SessionUnknown("no sessions yet")
+        writer = writer_of(Path(loaded.settings.data)) if reader.has_writer else ""
+        yield SessionReader(reader, writer=writer)
+
+
+async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str, as_json: bool) -> int:
+    lines: list[SessionLine] = []
+    more: object = None
+    with contextlib.suppress(SessionUnknown):  # there is no journal yet
+        async with looking(loaded) as sessions:
+            if words:
+                found = await sessions.search(words, owner or None, limit, place_at(after, SearchPlace))
+                lines, more = found.lines, found.next
+            else:
+                lines = await sessions.lines(owner or None, limit, row_place_at(after))
+                more = (lines[-1].updated, lines[-1].name) if len(lines) == limit else None
+    if more is not None:
+        echo(f"there may be more: --after {cursor(more)}", err=True)
+    if as_json:
+        echo_json([_row(line) for line in lines], indented=True)
+        return OK
+    wide = max((len(line.name) for line in lines), default=0)
+    for line in lines:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
+        echo(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
+        if line.snippet:
+            echo(f"    {shortened(line.snippet, 100)}")
+    if not lines and more is None:
+        echo("no sessions", err=True)
+    return OK
+
+
+def _row(line: SessionLine) -> dict[str, Any]:
+    row = {
+        "session": line.name,
+        "owner": line.owner,
+        "title": line.title,
+        "status": line.status,
+        "created": line.created,
+        "updated": line.updated,
+    }
+    found = {"run": line.running, "snippet": line.snippet}
+    return {**row, **{key: value for key, value in found.items() if value}}
+
+
+async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
+    async with looking(loaded) as sessions:
+        row = await sessions.guess(text)
+        line, state = await sessions.line(row, None), await sessions.state(row)
+        runs, said = await sessions.runs(row), await sessions.all_messages(row)
+    if as_json:
+        echo_json(_whole(line, state, runs, said), indented=True)
+        return OK
+    echo(f"{line.name}  {line.title}".rstrip(), err=True)
+    facts = [f"owner {line.owner or LOCAL}", f"{len(runs)} runs", f"{line.status} {line.running}".rstrip()]
+    if state.waiting or state.steering:
+        facts.append(f"{len(state.waiting) + len(state.steering)} messages wait")
+    if state.suspended is not None:
+        facts.append(f"the next message starts fresh ({words_for(state.suspended.why)})")
+    echo(", ".join(facts), err=True)
+    for told in said:
+        for part in told.message.parts:
+            if isinstance(part, CallPart):
+                echo(f"→ {part.name} {shortened(part.arguments, 100)}")
+            elif isinstance(part, ResultPart):
+                echo(f"  {'✗' if part.failed else '✓'} {shortened(text_of(part.content), 100)}")
+        if words := text_of(told.message.parts):
+            echo_text(f"{told.message.role}: {words}")
+        if told.outcome is not None and told.outcome.kind != "completed":
+            echo(f"[{told.outcome.kind}{f': {told.outcome.why}' if told.outcome.why else ''}]")
+    return OK
+
+
+def _whole(
+    line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[SessionMessage]
+) -> dict[str, Any]:
+    return {
+        **_row(line),
+        "waiting": [message.id for message in (*state.waiting, *state.steering)],
+        "suspended": None if state.suspended is None else state.suspended.why,
+        "counted": list(state.runs),
+        "runs": [
+            {"run": row.name, "status": row.status, "title": row.title, "created": row.created}
+            for row in runs
+        ],
+        "messages": [msgspec.to_builtins(message_view(told)) for told in said],
+    }

@@ -1,0 +1,106 @@
+"""Lists and searches over HTTP, page by page: everything once, whatever comes meanwhile."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from support.server.live_server import LiveServer, run_scenario
+
+from turnbuckle.lab.received import last_user_text
+from turnbuckle.lab.script import Finish, LabRequest, Say
+
+UNLIMITED = "drain = 0\nrequests_per_minute = 0"
+
+
+def echo(request: LabRequest) -> tuple[Any, ...]:
+    return (Say(f"answer to {last_user_text(request)}"), Finish())
+
+
+async def say(server: LiveServer, text: str, session: str) -> str:
+    reply = await server.post(f"/v1/sessions/{session}/messages", {"input": text})
+    assert reply.status == 202, reply.body
+    await server.events(reply.json["id"])
+    return reply.json["id"]
+
+
+async def walked(server: LiveServer, path: str, limit: int, meanwhile: Any = None) -> list[dict[str, Any]]:
+    rows, after = [], ""
+    while True:
+        page = (await server.get(f"{path}limit={limit}{after}")).json
+        assert len(page["data"]) <= limit
+        rows += page["data"]
+        if not page["has_more"]:
+            assert page["next"] is None
+            return rows
+        after = f"&after={quote(page['next'])}"
+        if meanwhile is not None:
+            await meanwhile(len(rows))
+
+
+@pytest.mark.requirement("E11", "G7")
+def test_a_search_shows_every_session_once_whatever_is_said_meanwhile(tmp_path: Path):
+    async def scene(server: LiveServer) -> None:
+        for turn in range(3):
+            for number in range(4):
+                await say(server, f"marmalade {turn}", f"s{number}")
+        await say(server, "nothing", "other")
+
+        async def speak(count: int) -> None:
+            await say(server, "marmalade again", f"s{count % 4}")
+            await say(server, "marmalade too", f"late{count}")
+
+        newest = ["s3", "s2", "s1", "s0"]
+        for limit in (1, 2, 3, 50):
+            found = await walked(server, "/v1/sessions?q=marmalade&", limit)
+            assert [one["id"] for one in found] == newest
+        found = await walked(server, "/v1/sessions?q=marmal&", 1, speak)
+        assert [one["id"] for one in found] == newest
+        assert all("marmalade" in one["snippet"] for one in found)
+        refused = await server.get("/v1/sessions?q=marmalade&after=nonsense")
+        assert (refused.status, refused.json["error"]["param"]) == (400, "after")
+
+    run_scenario(scene, tmp_path, echo, server=UNLIMITED)
+
+
+@pytest.mark.requirement("E11")
+def test_lists_in_the_order_of_creation_show_everything_once(tmp_path: Path):
+    async def scene(server: LiveServer) -> None:
+        runs = [await say(server, f"say {number}", f"s{number % 3}") for number in range(6)]
+
+        async def touch(count: int) -> None:
+            await say(server, "touched", f"s{count % 3}")
+
+        found = await walked(server, "/v1/sessions?order=created&", 1, touch)
+        assert [one["id"] for one in found] == ["s2", "s1", "s0"]
+        found = await walked(server, "/v1/runs?order=created&", 4, touch)
+        assert [one["id"] for one in found][-6:] == runs[::-1]
+        own = await walked(server, "/v1/runs?order=created&session=s1&", 1)
+        assert [one["id"] for one in own if one["id"] in runs] == [runs[4], runs[1]]
+        assert (await server.get("/v1/runs?order=created&status=failed")).status == 400
+
+    run_scenario(scene, tmp_path, echo, server=UNLIMITED)
+
+
+@pytest.mark.requirement("E11")
+def test_messages_are_read_from_either_end(tmp_path: Path):
+    async def scene(server: LiveServer) -> None:
+        for number in range(3):
+            await say(server, f"say {number}", "s")
+        path = "/v1/sessions/s/messages?"
+        whole = (await server.get(path)).json["data"]
+        assert [one["text"] for one in whole[::2]] == ["say 0", "say 1", "say 2"]
+        for limit in (1, 4, 6):
+            assert await walked(server, path, limit) == whole
+            assert await walked(server, f"{path}order=desc&", limit) == whole[::-1]
+        rest = (await server.get(f"{path}after={whole[3]['id']}")).json["data"]
+        assert rest == whole[4:]
+        assert (await server.get(f"{path}after=7")).status == 400
+        made = await server.post("/v1/sessions/s/fork", {"id": "fork"})
+        assert made.status == 201
+        shared = (await server.get("/v1/sessions/fork/messages")).json["data"]
+        assert [one["text"] for one in shared] == [one["text"] for one in whole]
+        assert all(one["shared"] for one in shared)
+        assert not any(one["shared"] for one in whole)
+
+    run_scenario(scene, tmp_path, echo, server=UNLIMITED)
