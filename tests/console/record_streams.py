@@ -188,8 +188,8 @@ def killed_every_700(request: LabRequest) -> Any:
             Finish(),
         ]
     rest = LONG.partition(asked.tail)[2]
-    arguments = {"draft": asked.id, "after": asked.tail[-30:], "rest": rest[:400], "more": True}
-    return [killed, Call("finish_call", arguments, 40), Finish()]
+    piece = {"draft": asked.id, "after": asked.tail[-30:], "rest": rest[:400]}
+    return [killed, Call("finish_call", {**piece, "more": True}, 40), Finish()]
 
 
 def never_ends(request: LabRequest) -> Any:

@@ -15,6 +15,7 @@ from turnbuckle.vocab.events import (
     CallStarted,
     Cut,
     Ended,
+    Event,
     FinishNoted,
     OpaqueBlock,
     ReasoningDelta,
@@ -37,7 +38,7 @@ from turnbuckle.vocab.reply import (
 )
 
 CUT = Cut(failure("reset", "the connection was reset"))
-EVENTS = [
+EVENTS: list[Event] = [
     Started("r1", ""),
     Alive("comment"),
     BlockStarted(0, "reasoning"),

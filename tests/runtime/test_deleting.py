@@ -16,6 +16,7 @@ from turnbuckle.session.facts import (
     MessageInjected,
     MessageRefused,
     RunDeleted,
+    SessionFact,
     SessionMade,
     Undone,
 )
@@ -48,7 +49,7 @@ async def say(world, text):
 
 
 def three_runs():
-    made = [SessionMade(0.0)]
+    made: list[SessionFact] = [SessionMade(0.0)]
     for number, run in enumerate((A, B, C)):
         made += [MessageAccepted(1.0, f"m{number}", run, ()), MessageInjected(2.0, f"m{number}", run, "task")]
     return tuple(made)

@@ -168,7 +168,7 @@ def test_no_sign_of_life_comes_between_the_parts_of_a_send():
 
 @pytest.mark.requirement("E10", "F8")
 def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often_as_of_anything():
-    troubles = [None]
+    troubles: list[Trouble | None] = [None]
 
     async def scenario(wire, reader):
         reader.dialect.take([Item(1, b'{"type":"run_started","at":0,"run":"r","session":"s","messages":[]}')])

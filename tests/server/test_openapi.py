@@ -1,6 +1,7 @@
 """The OpenAPI document is a good one, tells of every endpoint, and real answers are what it says."""
 
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -91,7 +92,10 @@ def test_people_are_told_what_each_thing_is():
 
 WRONG = [[1]]
 """A list in a list: no field of any request takes it."""
-BODIES = {"ChatBody": (read_chat, {"messages": HELLO}), "ResponseBody": (read_response, {"input": "hello"})}
+BODIES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "ChatBody": (read_chat, {"messages": HELLO}),
+    "ResponseBody": (read_response, {"input": "hello"}),
+}
 
 
 @pytest.mark.requirement("F1")

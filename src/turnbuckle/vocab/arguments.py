@@ -62,13 +62,15 @@ def judge(text: str) -> Judged:
         return Judged("malformed", _fault(text, scan, error))
     if not isinstance(value, dict):
         return Judged("malformed", f"a JSON object was expected, not {type(value).__name__}")
-    if twice := _given_twice(text):
+    if twice := _given_twice(text, value):
         return Judged("malformed", f"{twice[:100]!r} is given twice, with different values")
     return Judged("whole", value=value)
 
 
-def _given_twice(text: str) -> str:
+def _given_twice(text: str, value: dict[str, Any]) -> str:
     """A key that has two values: which of them counts would be a guess."""
+    if text.count(":") == _count_keys(value):
+        return ""  # every key has a colon, and none is left for a second one
     found: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -82,6 +84,20 @@ def _given_twice(text: str) -> str:
     except (ValueError, RecursionError):
         return ""  # the strict decoder has read it; what the other cannot read has no say here
     return found[0] if found else ""
+
+
+def _count_keys(value: dict[str, Any]) -> int:
+    """The keys of an object and of all objects in it."""
+    count = 0
+    left: list[Any] = [value]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, dict):
+            count += len(inner)
+            left += inner.values()
+        elif isinstance(inner, list):
+            left += inner
+    return count
 
 
 def _fault(text: str, scan: ObjectScan, error: Exception) -> str:

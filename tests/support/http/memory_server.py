@@ -322,7 +322,8 @@ async def memory_server(
     service, made = memory_service(settings, **parts)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(serve(service, made.stopper, address.set_result, signals=False))
-    await asyncio.wait({serving, address}, return_when=asyncio.FIRST_COMPLETED)
+    waits: set[asyncio.Future[Any]] = {serving, address}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     if serving.done():
         await serving
     made.port = int(address.result().rpartition(":")[2])

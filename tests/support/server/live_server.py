@@ -326,7 +326,8 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with open_server(load(file, environment={}), {}) as service:
         serving = asyncio.create_task(serve(service, stopper, address.set_result, signals=False))
-        await asyncio.wait({serving, address}, return_when=asyncio.FIRST_COMPLETED)
+        waits: set[asyncio.Future[Any]] = {serving, address}
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             await serving
         try:

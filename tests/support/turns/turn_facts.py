@@ -16,6 +16,7 @@ from turnbuckle.vocab.events import (
     CallStarted,
     Cut,
     Ended,
+    Event,
     FinishNoted,
     TextDelta,
 )
@@ -50,7 +51,7 @@ def said(text, number=1):
 
 
 def called(*calls, number=1, text=""):
-    events = [TextDelta(0, text)] if text else []
+    events: list[Event] = [TextDelta(0, text)] if text else []
     for block, (call_id, name, arguments) in enumerate(calls, 1):
         events += [CallStarted(block, call_id, name), CallArgs(block, arguments), CallClosed(block)]
     return burst(*events, FinishNoted("calls", "tool_calls"), Ended("end"), number=number)

@@ -96,6 +96,7 @@ def never_anchors(request, number):
 
 def _misquoted(step, number=0):
     if isinstance(step, Call) and step.name == "finish_call":
+        assert isinstance(step.arguments, dict)
         return Call(
             step.name, {**step.arguments, "after": f"something that was never there {number}"}, step.pieces
         )
