@@ -218,3 +218,17 @@ def test_long_text_is_scanned_to_the_end() -> None:
     assert scan_object(text).status == "cut"
     assert scan_object(text + '"}').status == "whole"
     assert judge(text + '"}').value == msgspec.json.decode(text + '"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ('{"a":1,"a":2}', "malformed"),
+        ('{"a":{"b":1,"b":2}}', "malformed"),
+        ('{"a":[{"b":":"},{"b":1,"b":2}]}', "malformed"),
+        ('{"a":1,"a":1}', "whole"),
+        ('{"a":":","b":[{"c":"::"}]}', "whole"),
+    ],
+)
+def test_a_key_with_two_values_is_found_wherever_it_stands(text, status):
+    assert judge(text).status == status

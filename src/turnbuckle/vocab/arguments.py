@@ -89,7 +89,7 @@ def _given_twice(text: str, value: dict[str, Any]) -> str:
 def _count_keys(value: dict[str, Any]) -> int:
     """The keys of an object and of all objects in it."""
     count = 0
-    left: list[Any] = [value]
+    left: list[object] = [value]
     while left:
         inner = left.pop()
         if isinstance(inner, dict):
