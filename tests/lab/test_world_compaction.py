@@ -174,6 +174,17 @@ def test_what_cannot_be_made_smaller_ends_with_words_that_say_what_to_do():
     assert len(story.asked) <= 2
 
 
+@pytest.mark.requirement("I4")
+def test_a_refusal_that_nothing_helps_against_is_told_in_the_providers_words():
+    task = replace(long_work(window=400, prompt="Do this: " + "a very long wish " * 200), window=10**6)
+    story = play(task)
+
+    assert story.outcome.kind == "failed"
+    assert "prompt is too long" in story.outcome.why
+    assert story.outcome.failure.kind == "context"
+    assert story.outcome.failure.status == 400
+
+
 @pytest.mark.requirement("I9")
 def test_in_a_relay_nothing_is_made_smaller():
     task = long_work()

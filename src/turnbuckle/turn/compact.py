@@ -79,7 +79,7 @@ def refused(turn: Turn, why: Failure | None, reply: Reply) -> Turn:
         smallest = max(smallest, why.taken)
         measure = Measure(why.taken, 0, ratio, turn.model)
         turn = replace(turn, measure=measure, measured=turn.before_notes)
-    return replace(turn, refused=smallest)
+    return replace(turn, refused=smallest, refusal=why or turn.refusal)
 
 
 def next_step(

@@ -70,6 +70,9 @@ from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import result_part
 from turnbuckle.wire.registry import rules_of
 
+_SAID = 300
+"""Characters of a provider's refusal that are worth telling."""
+
 
 class AttemptOver(Struct, frozen=True):
     """A model call had its last word. Made from the `Streamed` facts of the attempt, live and in replay
@@ -217,7 +220,10 @@ def nothing_left_out(turn: Turn) -> Record:
 
 def given_up(turn: Turn, choice: GiveUp, policy: Policy) -> Record:
     """The end of a turn whose history does not fit whoever is asked."""
-    turn = replace(turn, giving_up=choice, failure=turn.failure or failure("context", choice.why))
+    said = turn.refusal
+    if said is not None:
+        choice = replace(choice, why=f"{choice.why}. The provider said: {said.message[:_SAID]}")
+    turn = replace(turn, giving_up=choice, failure=said or failure("context", choice.why))
     return Record((RunEnded(turn.now, _outcome(turn, policy)),))
 
 

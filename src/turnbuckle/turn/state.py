@@ -156,6 +156,8 @@ class Turn(Struct, frozen=True):
     asked_for: int = 0
     refused: int = 0
     """The tokens of the smallest request that was refused as too large; 0: none was."""
+    refusal: Failure | None = None
+    """How its provider said so."""
     open_text: tuple[str, ...] = ()
     """Text of the answer that was shown and whose reply was cut; the next reply goes on behind it."""
     ask: Ask | None = None
