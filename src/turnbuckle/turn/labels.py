@@ -9,7 +9,7 @@ SHORT = 72
 _LOOKED_AT = (
     2_000  # characters of an argument; a credential that begins behind them cannot get into a short line
 )
-_TELLING = ("path", "command", "url", "pattern", "question", "draft")
+_TELLING = ("path", "command", "url", "pattern", "question", "query", "draft")
 _SIGNS = {
     "read_file": "📖",
     "write_file": "📝",
@@ -22,6 +22,7 @@ _SIGNS = {
     "stop_process": "🛑",
     "fetch_url": "🌐",
     "ask_user": "❓",
+    "recall": "🧠",
     "recall": "🗂️",
 }
 _ANY_TOOL = "🔧"
