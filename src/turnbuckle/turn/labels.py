@@ -22,7 +22,6 @@ _SIGNS = {
     "stop_process": "🛑",
     "fetch_url": "🌐",
     "ask_user": "❓",
-    "recall": "🧠",
     "recall": "🗂️",
 }
 _ANY_TOOL = "🔧"
