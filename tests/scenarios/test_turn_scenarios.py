@@ -149,7 +149,8 @@ def test_L4_a_history_that_is_refused_in_spite_of_everything_is_retold_once(
         asked = record.asked[1]
         history = repair(fold.turn.messages, rules_of(protocol), model=asked.model, to_ask=True)
         tools = offered(harness.specs, RunOptions(), finishing=protocol == "anthropic")
-        request = ModelRequest(asked.model, history.messages, tools, stream=True)
+        key = "of its session" if protocol == "anthropic" else ""  # which has marks for the host's cache
+        request = ModelRequest(asked.model, history.messages, tools, stream=True, cache_key=key)
         return record, PROTOCOLS[protocol].build(request, harness.policy.routes[0].quirks)
 
     record, rebuilt = run_scenario(tmp_path, "pairing-refused", scenario, protocol=protocol)
