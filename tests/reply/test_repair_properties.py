@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnbuckle.reply.repair import Repaired, repair
+from turnbuckle.reply.repair import repair
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.stand_in import NO_RESULT, is_stand_in, stand_in
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
@@ -149,7 +149,7 @@ def test_repairing_twice_changes_nothing_and_notes_nothing(
     twice = repair(
         once.messages, rules_of(protocol), model=model, sealed=sealed, quirks=quirks, to_ask=to_ask
     )
-    assert twice == Repaired(once.messages, (), once.left)
+    assert (twice.messages, twice.notes, twice.left) == (once.messages, (), once.left)
 
 
 @pytest.mark.requirement("C5")

@@ -32,7 +32,7 @@ def test_the_built_in_tools_are_these_with_these_arguments():
         "edit_file": ["path", "old", "new"],
         "list_files": ["path", "pattern"],
         "search_files": ["pattern", "path"],
-        "shell": ["command", "cwd", "timeout", "background"],
+        "shell": ["command", "cwd", "timeout", "background", "network"],
         "read_process": ["id", "after", "wait"],
         "stop_process": ["id"],
         "fetch_url": ["url"],

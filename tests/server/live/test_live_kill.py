@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.live_server import Listener, encoded, eventually, said_in
-from support.server.scripted_models import LAST, NOTE, is_alive, model_by_phase
+from support.server.scripted_models import LAST, NOTE, OUTSIDE, is_alive, model_by_phase
 
 pytestmark = pytest.mark.process
 
@@ -68,7 +68,9 @@ def test_a_killed_server_loses_no_event_that_was_seen_and_its_runs_go_on_by_them
             else:
                 await broken(reader)
 
-    seen, rest, whole, views, work, code = run_process_scenario(scenario, tmp_path, model_by_phase())
+    seen, rest, whole, views, work, code = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), tools=OUTSIDE
+    )
     assert code == 0
     for live in STAGES:
         before, after, all_of_it = seen[live].frames, rest[live], whole[live]

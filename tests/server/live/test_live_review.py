@@ -84,9 +84,14 @@ def test_a_fork_behind_an_event_that_there_is_not_is_refused(tmp_path: Path):
     ("body", "param", "code", "words"),
     [
         ({}, "input", "missing_required_parameter", "input is missing"),
-        ({"input": "a", "busy": "x"}, "busy", "invalid_value", "busy cannot be 'x'"),
-        ({"input": "a", "session": 1}, "session", "invalid_type", "session must be str or null, not int"),
-        ([], None, "invalid_type", "the body must be object, not array"),
+        (
+            {"input": "a", "busy": "x"},
+            "busy",
+            "invalid_value",
+            "busy must be queue, steer, interrupt or refuse",
+        ),
+        ({"input": "a", "session": 1}, "session", "invalid_type", "session must be a string, not a number"),
+        ([], None, "invalid_type", "The body must be a JSON object, not an array"),
     ],
 )
 def test_a_body_that_does_not_fit_is_told_in_plain_words_with_its_field_and_a_code(

@@ -6,6 +6,7 @@ import signal
 import pytest
 from support.processes.server_process import run_process_scenario
 from support.server.live_server import PATIENCE, eventually
+from support.server.scripted_models import OUTSIDE
 
 from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, Say
@@ -55,5 +56,5 @@ def test_it_is_asked_about_after_each_start_until_somebody_answers_and_never_don
         await eventually(lambda: len(server.behind.lab.requests) >= asks)
         return view, (server.work / "count").read_text(), len(server.behind.lab.requests)
 
-    view, count, asked = run_process_scenario(scenario, tmp_path, does_it)
+    view, count, asked = run_process_scenario(scenario, tmp_path, does_it, tools=OUTSIDE)
     assert (view["status"], count, asked) == (ends, "once\n", asks)

@@ -15,7 +15,7 @@ from support.server.live_server import (
     run_scenario,
     serve_live,
 )
-from support.server.scripted_models import CUT_AT, LAST, is_alive, model_by_phase
+from support.server.scripted_models import CUT_AT, LAST, OUTSIDE, is_alive, model_by_phase
 
 SOON = 5.0
 """Everything ends within a second; a machine with much to do may need more to say so."""
@@ -103,7 +103,7 @@ def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
         await eventually(lambda: not is_alive(pid))
         return receipt, reader.frames
 
-    receipt, events = run_scenario(scenario, tmp_path, model_by_phase())
+    receipt, events = run_scenario(scenario, tmp_path, model_by_phase(), tools=OUTSIDE)
     [tool] = receipt["tools"]
     assert (tool["name"], tool["status"], tool["survivors"]) == ("shell", "killed", [])
     assert tool["killed"]
@@ -116,7 +116,7 @@ def test_a_tool_that_is_stopped_is_gone_with_all_its_processes(tmp_path: Path):
 def test_a_tool_that_is_being_stopped_as_the_server_leaves_is_gone_too(tmp_path: Path):
     async def main():
         async with lab_provider(model_by_phase()) as behind:
-            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+            async with serve_live(tmp_path, behind, server="drain = 0", tools=OUTSIDE) as server:
                 run_id = await server.begin("tool")
                 async with server.listen(f"/v1/runs/{run_id}/events") as reader:
                     await reader.until(SIGNS["tool"])
@@ -125,7 +125,7 @@ def test_a_tool_that_is_being_stopped_as_the_server_leaves_is_gone_too(tmp_path:
             stopping.cancel()
             pid = int((tmp_path / "work" / "tool.pid").read_text())
             await eventually(lambda: not is_alive(pid))
-            async with serve_live(tmp_path, behind, server="drain = 0") as server:
+            async with serve_live(tmp_path, behind, server="drain = 0", tools=OUTSIDE) as server:
                 return await server.ended(run_id)
 
     assert run(main())["status"] == "cancelled"

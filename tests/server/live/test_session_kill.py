@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
 from support.server.live_server import eventually, gate
-from support.server.scripted_models import CUT_AT, LAST, is_alive, model_by_phase
+from support.server.scripted_models import CUT_AT, LAST, OUTSIDE, is_alive, model_by_phase
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
 from turnbuckle.runtime.lease import LEASE
@@ -72,7 +72,9 @@ def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_
             await server.stop(),
         )
 
-    views, inbox, asked, found, code = run_process_scenario(scenario, tmp_path, model_by_phase(), gap=PATIENT)
+    views, inbox, asked, found, code = run_process_scenario(
+        scenario, tmp_path, model_by_phase(), gap=PATIENT, tools=OUTSIDE
+    )
     assert [view["status"] for view in views] == ["completed"] * 3
     assert views[-1]["output"] == LAST
     assert inbox == ["injected"] * 3

@@ -47,6 +47,9 @@ def went_on(request: LabRequest) -> bool:
 
 
 CONSENT = "echo done >> consent.txt"
+OUTSIDE = 'sandbox = "off"'
+"""Settings of tools for scenarios that look at a command's process, or let it reach the server: in a sandbox it could not,
+and its number would be one of its own world."""
 TOOL = "echo $$ > tool.pid; echo begun; sleep 1000"
 
 
