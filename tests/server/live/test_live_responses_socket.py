@@ -15,6 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem, Status
+from turnbuckle.server.http import websocket_cycle
+from turnbuckle.server.http.sockets import MOST_WAITING
 
 TERMINAL = ("response.completed", "response.incomplete", "response.failed", "error")
 
@@ -267,3 +269,62 @@ def test_the_official_client_talks_over_it(tmp_path: Path):
     kinds, text = run_scenario(scenario, tmp_path, words)
     assert kinds[0] == "response.created"
     assert text == "hello after 0"
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3")
+def test_a_client_that_asks_faster_than_it_is_answered_is_answered_in_order(tmp_path: Path):
+    count = 3 * MOST_WAITING
+
+    async def scenario(server: LiveServer):
+        async with socket(server) as line:
+            for number in range(count):
+                await line.send(
+                    json.dumps({"type": "response.create", "model": "lab", "input": f"no {number}"})
+                )
+            return [text_of(await events(line)) for _ in range(count)]
+
+    told = run_scenario(scenario, tmp_path, words)
+    assert told == [f"no {number} after 0" for number in range(count)]
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3", "E5")
+def test_a_client_that_answers_no_ping_is_taken_for_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(websocket_cycle, "PING_SECONDS", 0.05)
+    head = (
+        "GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+    async def scenario(server: LiveServer):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head.encode())
+        async with asyncio.timeout(PATIENCE):
+            got = b""
+            try:
+                while piece := await reader.read(1024):
+                    got += piece
+            except ConnectionResetError:
+                pass
+        writer.close()
+        return got
+
+    got = run_scenario(scenario, tmp_path, words)
+    assert got.startswith(b"HTTP/1.1 101 ")
+    assert got.partition(b"\r\n\r\n")[2] == b"\x89\x00" * websocket_cycle.UNANSWERED
+
+
+@pytest.mark.realtime
+@pytest.mark.requirement("J3", "R12")
+def test_a_message_that_is_too_large_ends_the_connection_and_nobody_elses(tmp_path: Path):
+    async def scenario(server: LiveServer):
+        async with socket(server) as other, socket(server) as line:
+            await line.send("x" * 300_000)
+            with pytest.raises(ConnectionClosed) as closed:
+                await line.recv()
+            return closed.value.rcvd.code if closed.value.rcvd else 0, text_of(await turn(other, input="hi"))
+
+    code, told = run_scenario(scenario, tmp_path, words, server="max_body = 200000")
+    assert code == 1009
+    assert told == "hi after 0"
