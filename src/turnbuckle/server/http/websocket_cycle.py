@@ -60,6 +60,7 @@ class WebSocketCycle:
         self._leaving = False
         self._silent = 0
         self._pinging: asyncio.TimerHandle | None = None
+        self._parting: asyncio.Future[None] | None = None
 
     async def run(self, app: App) -> None:
         """Let the app speak. Whatever it raises ends the connection."""
@@ -80,16 +81,16 @@ class WebSocketCycle:
     async def _part(self) -> None:
         """Wait a moment for the client's own goodbye: a connection that is closed over unread bytes is reset,
         and the client might lose our last words by that."""
-        if self._protocol.state is not State.CLOSING or self.disconnected:
+        if self._protocol.state is not State.CLOSING:
             return
-        self._leaving = False
-        self._waiting.clear()
-        try:
-            async with asyncio.timeout(PARTING_SECONDS):
-                while not self.disconnected:
-                    await self.receive()
-        except TimeoutError:
-            log.debug("a client did not answer our goodbye")
+        self._wire.listen(True)
+        self._parting = self._loop.create_future()
+        if not self._has_parted():
+            await asyncio.wait({self._parting}, timeout=PARTING_SECONDS)
+
+    def _has_parted(self) -> bool:
+        said = self._protocol.state is State.CLOSED or self._protocol.close_rcvd is not None
+        return said or self._wire.transport.is_closing()
 
     # From the client
 
@@ -112,9 +113,11 @@ class WebSocketCycle:
             if isinstance(event, Frame):
                 self._take(event)
         self._flush()
-        if self._protocol.state is State.CLOSED or self._protocol.close_rcvd is not None:
+        if self._has_parted():
             self.disconnect()
             self._wire.transport.close()
+        elif self._protocol.state is not State.OPEN:
+            self.disconnect()  # it broke the rules, was told so, and is not listened to any more
         elif len(self._waiting) >= MOST_WAITING:
             self._wire.listen(False)
 
@@ -124,6 +127,8 @@ class WebSocketCycle:
     def disconnect(self) -> None:
         self.disconnected = True
         self._wake()
+        if self._parting is not None and not self._parting.done() and self._has_parted():
+            self._parting.set_result(None)
 
     def go_away(self) -> None:
         """The server leaves: what is under way comes to its end, and nothing more is taken."""
