@@ -103,10 +103,11 @@ def test_a_named_origin_may_ask_first_and_then_use_every_endpoint(alone):
 
 
 @pytest.mark.requirement("F2", "F9")
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
 def test_a_named_origin_may_read_streams_and_errors(alone, path):
     body = {
         "model": "agent",
+        "max_tokens": 100,
         "input": "hello",
         "messages": [{"role": "user", "content": "hello"}],
         "stream": True,
