@@ -62,9 +62,9 @@ def is_attended() -> bool:
 def says_yes(question: str) -> bool:
     """Whether somebody at the terminal agrees, once the question is shown: what was typed before is no answer
     to it."""
+    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(f"{visible_line(question)} [y/N] ")
     sys.stderr.flush()
-    termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
