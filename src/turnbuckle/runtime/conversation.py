@@ -17,15 +17,21 @@ on, so it finds the same after a crash.
 
 The histories of the runs that ended last are kept at hand, so the next run of a session costs what is
 new.
+
+Whatever a stored fact names as its base, a link is given only to whom it belongs: a run says in its own first
+fact which session it is of, and that must be the session that is read. The one way to another session is what
+a fork was made with, and only to the same owner. Nothing else in the journal, and no other part of the
+program, can lead a conversation into somebody else's.
 """
 
 from collections import OrderedDict
+from collections.abc import AsyncIterator
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.journal.port import Damaged, Reader
+from turnbuckle.journal.port import Damaged, Reader, StreamQuery
 from turnbuckle.runtime.idempotency import Turns
 from turnbuckle.session.facts import ConversationKept, SessionMade
 from turnbuckle.turn.base import NO_BASE, Base, Messages, joined, opening_of
@@ -37,7 +43,7 @@ from turnbuckle.turn.facts import SESSION, RunEnded, RunStarted, decode
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.ids import LOCAL, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 
 KIND = "conversation"
@@ -48,6 +54,10 @@ MOST_CHARACTERS = 64 << 20
 _links: "msgspec.json.Decoder[RunStarted | SessionMade | ConversationKept]" = msgspec.json.Decoder(
     RunStarted | SessionMade | ConversationKept
 )
+
+
+Place = tuple[SessionId, RunId]
+"""Where a link stands: a run, and the session that it is read for."""
 
 
 class Link(Struct, frozen=True):
@@ -143,11 +153,12 @@ class Conversations:
     async def told_by(self, run: RunId, session: SessionId, undone: frozenset[RunId] = frozenset()) -> RunId:
         """The run whose compaction counts for whoever goes on from this one; empty: none does. Those that
         were undone do not."""
+        seen: set[Place] = set()
         while run:
             known = self._told_by.get((session, run))
             if known is not None and known not in undone:
                 return known
-            link = await self.link(run, session)
+            link = await self._next(run, session, seen)
             if link.compaction is not None and link.stream not in undone:
                 return link.stream
             if link.stream and link.compacted not in undone:
@@ -158,13 +169,14 @@ class Conversations:
     async def _read(self, run: RunId, session: SessionId, told_by: RunId) -> Conversation:
         links: list[tuple[tuple[SessionId, RunId], Link]] = []
         changes, so_far, last, where = self.changes, NOTHING, run, session
+        seen: set[Place] = set()
         while run:
             key = (session, run, told_by)
             if (kept := self._kept.get(key)) is not None:
                 self._kept.move_to_end(key)
                 so_far = kept
                 break
-            link = await self.link(run, session)
+            link = await self._next(run, session, seen)
             if told_by and link.stream == told_by and (behind := await self._behind(link)) is not None:
                 so_far = behind
                 break
@@ -187,13 +199,15 @@ class Conversations:
         parts = [link.own[max(first - made.back, first) if made.back < 0 else first :]]
         if made.back > 0:
             parts = [link.own[first:], link.own[len(link.instructions) : first]]
-        missing, base, session = made.back - sum(map(len, parts[1:])), link.base, link.session
-        while missing > 0 and base:
-            before = await self.link(base, session)
-            if not before.stream and base != SESSION:
-                return None  # a run between was deleted
-            parts.append(before.own[len(before.instructions) :])
-            missing, base, session = missing - len(parts[-1]), before.base, before.session
+        missing = made.back - sum(map(len, parts[1:]))
+        if missing > 0:
+            async for (_, base), before in self.chain(link.base, link.session):
+                if not before.stream and base != SESSION:
+                    return None  # a run between was deleted
+                parts.append(before.own[len(before.instructions) :])
+                missing -= len(parts[-1])
+                if missing <= 0:
+                    break
         if missing > 0:
             return None
         behind = tuple(message for part in reversed(parts) for message in part)[-missing if missing else 0 :]
@@ -235,7 +249,8 @@ class Conversations:
             del self._told_by[place]
 
     async def link(self, run: RunId, session: SessionId) -> Link:
-        """What a run, or whatever took its place, adds. Raises Damaged if there is nothing."""
+        """What a run of a session, or whatever took its place, adds. Raises Damaged if there is nothing, or
+        if it is not of this session."""
         if run == SESSION:
             found = await self._kept_link(session) or await self._made_link(session)
         else:
@@ -243,14 +258,43 @@ class Conversations:
         if found is None:
             what = f"the session {session}" if run == SESSION else f"the run {run}"
             raise Damaged(run, None, f"{what} is gone, and a later part of its conversation stands on it")
+        if found.session != session and not await self._is_shared_with(run, session):
+            raise elsewhere(run, session)
         return found
+
+    async def _is_shared_with(self, run: RunId, fork: SessionId) -> bool:
+        """Whether a session was made to stand on this run of another one, by the owner of both."""
+        made = await self._made_link(fork)
+        if made is None or made.base != run:
+            return False
+        owners = [
+            row.user or LOCAL
+            for name in (run, fork)
+            for row in await self._journal.streams(StreamQuery(name=name), limit=1)
+        ]
+        return len(owners) == 2 and owners[0] == owners[1]
+
+    async def chain(self, run: RunId, session: SessionId) -> "AsyncIterator[tuple[Place, Link]]":
+        """A conversation's links, from its last to its first, each with its place. Raises Damaged."""
+        seen: set[Place] = set()
+        while run:
+            link = await self._next(run, session, seen)
+            yield (session, run), link
+            run, session = link.base, link.session
+
+    async def _next(self, run: RunId, session: SessionId, seen: "set[Place]") -> Link:
+        """The link at a place that was not seen on this way yet. Raises Damaged."""
+        if (session, run) in seen:
+            raise Damaged(run, None, "its conversation stands on itself")
+        seen.add((session, run))
+        return await self.link(run, session)
 
     async def stands_on(self, run: RunId, session: SessionId, gone: RunId) -> bool:
         """Whether a conversation that ends with a run holds another one."""
-        while run and run != gone:
-            link = await self.link(run, session)
-            run, session = link.base, link.session
-        return run == gone
+        async for (_, name), _ in self.chain(run, session):
+            if name == gone:
+                return True
+        return False
 
     async def _run_link(self, run: RunId) -> Link | None:
         first = await self._journal.read(run, 0, 1)
@@ -308,6 +352,11 @@ class Conversations:
         while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or size > MOST_CHARACTERS):
             _, oldest = self._kept.popitem(last=False)
             size -= oldest.characters
+
+
+def elsewhere(run: RunId, session: SessionId) -> Damaged:
+    """A stored fact leads to a run that is not of this session."""
+    return Damaged(run, None, f"it is not a run of the session {session}, where it is named")
 
 
 def kept_name(name: str) -> str:

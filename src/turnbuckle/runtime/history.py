@@ -29,7 +29,7 @@ async def new_run(
     """The run that a message begins. If the conversation starts over, model and user are told so by it."""
     last = await last_run(journal, session, state)
     base = last or (SESSION if state.inherits else RunId(""))
-    before = None if last is None else await fold_run(journal, last, runs.policy)
+    before = None if last is None else await fold_run(journal, last, runs.policy, session)
     left = () if before is None else left_drafts(before, runs.policy, message)
     history = message.first or rules.opening if not base else message.first if message.anew else ()
     opening = len(message.first) if base and message.anew else None

@@ -42,12 +42,11 @@ async def recall(journal: Reader, run: RunId, session: SessionId, query: str) ->
     conversations = Conversations(journal, READING)
     words = list(dict.fromkeys(query.casefold().split()))[:_MOST_WORDS]
     best: list[Passage] = []
-    newness, first, ended = 0, True, False
-    for _ in range(MOST_RUNS):
-        if not run:
-            ended = True
+    newness, looked_at = 0, 0
+    async for _, link in conversations.chain(run, session):
+        if looked_at == MOST_RUNS:
             break
-        link = await conversations.link(run, session)
+        first, looked_at = not looked_at, looked_at + 1
         asked = _recalls(link.own)
         for message in reversed(link.own):
             newness -= 1
@@ -60,9 +59,10 @@ async def recall(journal: Reader, run: RunId, session: SessionId, query: str) ->
                     heapq.heappush(best, found)
                     if len(best) > MOST_FOUND:
                         heapq.heappop(best)
-        run, session, first = link.base, link.session, False
         await asyncio.sleep(0)
-    more = "" if ended else "\n[The oldest part was not looked at.]"
+    else:
+        looked_at = 0
+    more = "" if not looked_at else "\n[The oldest part was not looked at.]"
     if not best:
         return f"Nothing was found. Try other words.{more}"
     return "\n\n".join(f"[{one.who}] {one.text}" for one in sorted(best, reverse=True)) + more

@@ -42,7 +42,7 @@ from turnbuckle.journal.port import (
     TooLarge,
 )
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations
+from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations, elsewhere
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.lease import LEASE, hold
@@ -459,13 +459,17 @@ async def listed(journal: Reader, wanted: StreamQuery) -> list[StreamRow]:
     return found
 
 
-async def fold_run(journal: Reader, run: RunId, policy: Policy = READING) -> Turn:
+async def fold_run(
+    journal: Reader, run: RunId, policy: Policy = READING, session: SessionId | None = None
+) -> Turn:
     """Where the stored facts of a run lead. Its messages are those that it added; `Conversations` knows what
-    they stand on."""
+    they stand on. Raises Damaged if it is to be a run of a session, and is not."""
     fold, after = TurnFold(policy), 0
     while items := await journal.read(run, after):
         for item in items:
             fold.take(decode(item.data))
+        if session is not None and fold.turn.session != session:
+            raise elsewhere(run, session)
         after = items[-1].seq
     return fold.turn
 

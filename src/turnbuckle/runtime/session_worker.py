@@ -464,7 +464,7 @@ class SessionWorker(HeldSession):
         async with self._changing():
             facts: list[SessionFact] = []
             for message in self.state.steering if self.running is None else ():
-                turn = await fold_run(self._journal, message.into, self._runs.policy)
+                turn = await fold_run(self._journal, message.into, self._runs.policy, self.session)
                 if message.id in turn.steered:
                     facts.append(MessageInjected(self._wall(), message.id, message.into, "steered"))
                 else:

@@ -184,6 +184,8 @@ class Sessions:
         async with self.runs.conversations.sharing.of(session):
             state = await self.state(session)
             chosen = run or await last_run(self.journal, session, state)
+            if chosen is not None:
+                await self.runs.conversations.link(chosen, session)  # it is not somebody else's
             link = await self._shared(session, state, chosen, at)
             forked_from = {"session": session, "run": chosen, "after": at}
             made = SessionMade(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import InvalidValue
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
-from turnbuckle.runtime.conversation import Conversations
+from turnbuckle.runtime.conversation import Conversations, Place, elsewhere
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.session.facts import SessionMade
 from turnbuckle.session.facts import decode as decode_session
@@ -33,7 +33,6 @@ UNDONE = "undone"
 _SHARED = -1.0
 _ROWS = 20
 _MOST_WAYS = 64
-_Link = tuple[RunId, SessionId]
 
 
 class MessagePlace(Struct, frozen=True, array_like=True):
@@ -67,7 +66,7 @@ class Transcript:
         self._journal = journal
         self._conversations = conversations
         self._policy = policy
-        self._ways: dict[SessionId, tuple[int, list[_Link]]] = {}
+        self._ways: dict[SessionId, tuple[int, list[Place]]] = {}
 
     async def page(
         self, session: SessionId, after: MessagePlace | None, limit: int, *, newest_first: bool
@@ -117,6 +116,8 @@ class Transcript:
         if read is None:
             return []
         started, messages, outcome = read
+        if started.session != row.parent:
+            raise elsewhere(run, SessionId(row.parent))
         shown = _shown(messages)
         last = len(shown) - 1
         return [
@@ -168,34 +169,27 @@ class Transcript:
     async def _back(
         self, session: SessionId, after: MessagePlace | None
     ) -> AsyncIterator[tuple[str, Sequence[Message]]]:
-        run, owner = SESSION, session
+        place = (session, SESSION)
         if after is not None:  # whoever hands it in may have made it up
             way = await self._way(session)
-            run, owner = way[_place_in(way, after)]
-        while run:
-            link = await self._conversations.link(run, owner)
-            yield _name_of((run, owner)), link.own
-            run, owner = link.base, link.session
+            place = way[_place_in(way, after)]
+        async for found, link in self._conversations.chain(place[1], place[0]):
+            yield _name_of(found), link.own
 
     async def _forth(
         self, session: SessionId, after: MessagePlace | None
     ) -> AsyncIterator[tuple[str, Sequence[Message]]]:
         way = await self._way(session)
-        for run, owner in way[0 if after is None else _place_in(way, after) :]:
-            yield _name_of((run, owner)), (await self._conversations.link(run, owner)).own
+        for place in way[0 if after is None else _place_in(way, after) :]:
+            yield _name_of(place), (await self._conversations.link(place[1], place[0])).own
 
-    async def _way(self, session: SessionId) -> list[_Link]:
+    async def _way(self, session: SessionId) -> list[Place]:
         """The links of what a session shares, from the first on."""
         changes = self._conversations.changes
         known = self._ways.get(session)
         if known is not None and known[0] == changes:
             return known[1]
-        way: list[_Link] = []
-        run, owner = SESSION, session
-        while run:
-            way.append((run, owner))
-            link = await self._conversations.link(run, owner)
-            run, owner = link.base, link.session
+        way = [place async for place, _ in self._conversations.chain(SESSION, session)]
         way.reverse()
         while len(self._ways) >= _MOST_WAYS:
             del self._ways[next(iter(self._ways))]
@@ -216,12 +210,12 @@ def _shown(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if not message.note and message.role != "system"]
 
 
-def _name_of(link: _Link) -> str:
-    run, session = link
+def _name_of(place: Place) -> str:
+    session, run = place
     return f"{SESSION}:{session}" if run == SESSION else run
 
 
-def _place_in(way: list[_Link], after: MessagePlace) -> int:
+def _place_in(way: list[Place], after: MessagePlace) -> int:
     """Raises InvalidValue if there is no such link, or not any more."""
     for place, link in enumerate(way):
         if _name_of(link) == after.piece:

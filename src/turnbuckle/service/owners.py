@@ -10,13 +10,13 @@ import re
 from msgspec import UNSET, Struct, UnsetType
 
 from turnbuckle.errors import BadSessionName
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.ids import LOCAL, RunId, SessionId
 
-LOCAL = "local"
 Owner = str | None
 """Whose runs and sessions are meant. None is whoever has the machine, and sees everybody's."""
 RESERVED = ("import", ".", "..")
 """What stands at the place of a session's id in an address of its own, and what no address can hold there."""
+__all__ = ["LOCAL", "RESERVED", "Caller", "Owner", "of", "public_session", "run_id", "session_id"]
 _PUBLIC = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _RUN = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
