@@ -65,6 +65,39 @@ def test_what_it_does_not_understand_it_answers_with_what_it_does() -> None:
     assert "`write FILE`" in reply.text
 
 
+WEATHER = ToolSpec(
+    "get_weather",
+    "The weather at a place.",
+    {
+        "type": "object",
+        "properties": {
+            "location": {"type": "string"},
+            "days": {"type": "integer"},
+            "unit": {"enum": ["celsius"]},
+            "note": {"type": "string"},
+        },
+        "required": ["location", "days", "unit"],
+    },
+)
+
+
+def test_words_that_are_in_the_name_of_a_tool_that_somebody_brought_call_it() -> None:
+    task = _user("What's the weather like in San Francisco?")
+    (call,) = verdict(_reply(task, tools=(*TOOLS, WEATHER))).calls
+    assert (call.name, call.arguments) == (
+        "get_weather",
+        {"location": "San Francisco", "days": 1, "unit": "celsius"},
+    )
+    made = Message("assistant", (CallPart("c", "get_weather", "{}"),))
+    told = Message("tool", (ResultPart("c", (TextPart("sunny"),)),))
+    assert _reply(task, made, told, tools=(*TOOLS, WEATHER)).text.startswith("Done. The tool says:\nsunny")
+
+
+@pytest.mark.parametrize("task", ["What do these files say?", "help", "say weather"])
+def test_a_command_or_talk_of_the_servers_own_tools_calls_nothing_by_its_name(task: str) -> None:
+    assert not _reply(_user(task), tools=(*TOOLS, WEATHER)).calls
+
+
 def test_a_tool_that_is_not_enabled_is_not_called() -> None:
     reply = _reply(_user("run ls"), tools=TOOLS[:1])
     assert not reply.calls

@@ -279,11 +279,6 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
             "tools[0].function.name",
             "invalid_value",
         ),
-        (
-            {"tools": [{"type": "function", "function": {"name": "finish_call"}}]},
-            "tools[0].function.name",
-            "invalid_value",
-        ),
         ({"tools": [READ, READ]}, "tools[1].function.name", "invalid_value"),
         (
             {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}]},

@@ -12,7 +12,6 @@ from typing import Any
 
 from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.request import NamedTool, ToolChoice, ToolSpec
-from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.field_table import FLAG, Field, FieldTable, Kind, text
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.kept import KeptFields
@@ -32,10 +31,6 @@ def _named(function: Fields, field: str) -> str:
         raise function.refused(
             field, "must be 1 to 128 letters, digits, underscores, dashes, dots or colons."
         )
-    if name == FINISH_CALL:
-        raise function.refused(
-            field, f"is {FINISH_CALL}, which this server keeps for itself; choose another name."
-        )
     return name
 
 
@@ -46,7 +41,7 @@ def _parameters(function: Fields, field: str) -> dict[str, Any] | None:
     return parameters
 
 
-NAME = Kind(_named, {"type": "string", "pattern": f"^(?!{FINISH_CALL}$)[A-Za-z0-9_.:-]{{1,128}}$"})
+NAME = Kind(_named, {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"})
 _PARAMETERS = Kind(_parameters, {"type": "object", "properties": {"type": {"enum": ["object", None]}}})
 FUNCTION = FieldTable(
     Field("name", NAME, required=True),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.server.live_server import Frame, LiveServer, run_scenario
+from support.server.live_server import Frame, LiveServer, lab_provider, run, run_scenario, serve_live
 
 from turnbuckle.lab.received import last_user_text, results_brought, shown_draft
 from turnbuckle.lab.script import Call, Finish, KillAfter, LabRequest, Say, ScriptItem
@@ -189,6 +189,27 @@ def test_the_long_call_comes_whole_from_providers_of_the_other_protocols(
         ("keep_text", {"text": LONG})
     ]
     assert text == KEPT
+
+
+@pytest.mark.requirement("F11", "J1")
+@pytest.mark.parametrize("protocol", ["openai_chat", "openai_responses", "anthropic"])
+def test_a_server_of_this_kind_may_stand_behind_another_and_its_drafts_are_finished_in_front(
+    protocol: str, tmp_path: Path
+):
+    """The one in front offers `finish_call` to its provider. To the one behind, that is a client's tool."""
+
+    async def main() -> Turn:
+        front, back = tmp_path / "front", tmp_path / "back"
+        front.mkdir()
+        back.mkdir()
+        async with lab_provider(keeper) as lab, serve_live(back, lab, server="drain = 0") as behind:
+            (front / "work").mkdir()
+            url = f"http://127.0.0.1:{behind.port}"
+            async with serve_live(front, lab, server="drain = 0", url=url, protocol=protocol) as server:
+                return await first_turn(server, "chat stream", [CHAT_TOOL])
+
+    [(_, tool, arguments)] = run(main()).calls
+    assert (tool, json.loads(arguments)) == ("keep_text", {"text": LONG})
 
 
 def mixed(request: LabRequest) -> Iterable[ScriptItem]:

@@ -321,7 +321,7 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
     """A server over a folder, until the block ends."""
     (folder / "work").mkdir(exist_ok=True)
     file = folder / "turnbuckle.toml"
-    file.write_text(settings_text(behind.lab.url, **settings))
+    file.write_text(settings_text(settings.pop("url", behind.lab.url), **settings))
     stopper = ShutdownSignal(lambda: None)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with open_server(load(file, environment={}), {}) as service:

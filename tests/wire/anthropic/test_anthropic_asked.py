@@ -202,7 +202,6 @@ def test_a_choice_of_a_tool_names_one_that_is_there():
         ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "messages[0].content[0].tool_use_id"),
         ({"system": 3}, "system"),
         ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
-        ({"tools": [{**TOOL, "name": "finish_call"}]}, "tools[0].name"),
         ({"tools": [TOOL, TOOL]}, "tools[1].name"),
         ({"tool_choice": {"type": "some"}}, "tool_choice.type"),
         ({"stop_sequences": [""]}, "stop_sequences"),

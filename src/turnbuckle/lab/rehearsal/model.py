@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.lab.rehearsal.commands import Break, Plan, Step, plan_of
+from turnbuckle.lab.rehearsal.tools_by_words import with_tools
 from turnbuckle.lab.rehearsal.words import REFUSAL, WHO
 from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
 from turnbuckle.lab.speaking import ContentStep, Speaker
@@ -180,8 +181,9 @@ def _reply_to(request: ModelRequest) -> _Reply:
     results, since = _since(request.messages[at + 1 :])
     open_draft = _about_a_draft(results[-1]) if results else ""
     results = [group for group in results if not _about_a_draft(group)]
-    offered = {tool.name for tool in request.tools} if request.tool_choice != "none" else set()
-    reply = _wanted(plan_of(task), results, offered)
+    tools = request.tools if request.tool_choice != "none" else ()
+    plan = with_tools(plan_of(task), task, tools)
+    reply = _wanted(plan, results, {tool.name for tool in tools})
     note = next((text_of(message.parts) for message in reversed(since) if message.note), "")
     draft = draft_note(note or open_draft)
     if draft is not None and draft.asks:

@@ -9,7 +9,7 @@ HELP = """I cannot think, but I do simple things, so that everything can be trie
 - `read FILE`, `list`, `search for WORDS`, `fetch ADDRESS`
 - `run COMMAND`, `wait N seconds`
 - `ask me QUESTION`
-- `call TOOL with {"name": "value"}`, for any tool there is, your own ones too
+- `call TOOL with {"name": "value"}`, for any tool there is, your own ones too; or words that are in its name
 - `say WORDS`, `tell a story`, `tell a story with N lines`, `show markdown`, `think about SOMETHING`
 - `A, then B, then C` for one step after the other, `A and B at once` for both together
 

@@ -15,7 +15,6 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import ProtocolName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import HostedTool, NamedTool, RunOptions, ToolChoice, ToolSpec
-from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.anthropic.input_blocks import read_messages, read_system
 from turnbuckle.wire.anthropic.request_fields import (
     AS_IT_CAME,
@@ -124,10 +123,6 @@ def _tool(tool: Fields, kept: KeptFields) -> ToolSpec:
     name = tool.need_text("name")
     if not _NAME.fullmatch(name):
         raise tool.refused("name", "must be 1 to 128 letters, digits, underscores, dashes, dots or colons.")
-    if name == FINISH_CALL:
-        raise tool.refused(
-            "name", f"is {FINISH_CALL}, which this server keeps for itself; choose another name."
-        )
     schema = tool.kept("input_schema") or _ANYTHING
     if schema.get("type", "object") != "object":
         raise tool.refused("input_schema", 'must be a JSON schema of "type": "object".')

@@ -6,7 +6,6 @@ not here.
 
 from typing import Any
 
-from turnbuckle.vocab.tooling import FINISH_CALL
 from turnbuckle.wire.client_tools import MOST_TOOLS
 from turnbuckle.wire.field_table import (
     FLAG,
@@ -120,10 +119,7 @@ TOOL = Shape(
             "",
             "A tool that the client runs, or one of the provider's own, which has a type.",
             type=MAYBE_TEXT,
-            name={
-                "type": ["string", "null"],
-                "pattern": f"^(?!{FINISH_CALL}$){TOOL_NAME}$",
-            },
+            name={"type": ["string", "null"], "pattern": f"^{TOOL_NAME}$"},
             description=MAYBE_TEXT,
             input_schema={
                 "type": ["object", "null"],
