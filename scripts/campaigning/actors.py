@@ -14,9 +14,12 @@ from campaigning.world import AGAIN, AWAY, LATER, Broken, Seen, World
 _PATHS = {
     "chat": "/v1/chat/completions",
     "responses": "/v1/responses",
+    "messages": "/v1/messages",
     "runs": "/v1/runs",
-    "messages": "/v1/sessions/{session}/messages",
+    "session": "/v1/sessions/{session}/messages",
 }
+_FACES = ("chat", "responses", "messages")
+"""Those that name their session in a header, and stream their answer."""
 
 DEEDS = (
     "stop",
@@ -77,14 +80,15 @@ class Speaker(Actor):
         way = self.dice.choice(tuple(_PATHS))
         busy = self.dice.choice(("queue", "queue", "steer", "interrupt", "refuse"))
         headers = {"idempotency_key": f"{self.name}-{number}", "x_turnbuckle_busy": busy}
-        headers |= {"x_turnbuckle_session": session} if way in ("chat", "responses") else {}
+        headers |= {"x_turnbuckle_session": session} if way in _FACES else {}
         headers["x_turnbuckle_on_disconnect"] = self.dice.choice(("detach", "detach", "cancel", "1"))
         body: dict[str, Any] = {"model": "agent", "input": text}
-        if way == "chat":
+        if way in ("chat", "messages"):
             body = {"model": "agent", "messages": [{"role": "user", "content": text}]}
+            body |= {"max_tokens": 2_000} if way == "messages" else {}
         elif way == "runs":
             body["session"] = session
-        if way in ("chat", "responses"):
+        if way in _FACES:
             body["stream"] = True
         self.note(f"say {way} {busy} {session} {text!r}")
         run, path = "", _PATHS[way].format(session=session)

@@ -1,10 +1,12 @@
 """What is said about a store that does not do its work, to clients and to readers."""
 
 import asyncio
+import uuid
 
 import msgspec
 import pytest
 from support.http.memory_server import Lines
+from support.journals.power_cuts import Recorder
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import (
@@ -24,13 +26,19 @@ from turnbuckle.journal.port import (
     TooLarge,
     Trouble,
 )
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.api.health import Readiness
+from turnbuckle.server.faces.chat.renderer import ChatRenderer
 from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.server.faces.messages.renderer import MessagesRenderer
+from turnbuckle.server.faces.responses.socket import SocketMessages
 from turnbuckle.server.http.problems import storage_problem, written
 from turnbuckle.server.streaming.heartbeat import KEEPALIVE, Heartbeat, WaitingReader
 from turnbuckle.service.store_words import TO_DO, WORDS
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.vocab.ids import RunId
+from turnbuckle.wire.sse import comment
 
 SECRET = "/srv/secret/journal.db"
 FAULTS = {
@@ -147,6 +155,20 @@ def test_readiness_does_not_stay_good_news_when_a_write_has_failed_since():
     assert asyncio.run(main()) == ("", "storage_full")
 
 
+@pytest.mark.requirement("E10")
+def test_a_disk_that_takes_writes_and_can_not_keep_them_is_not_ready(tmp_path):
+    async def main():
+        disk = Recorder(f"recorder-{uuid.uuid4().hex}")
+        journal = SqliteJournal(tmp_path, connect=disk.connect)
+        states = []
+        for disk.refuses_syncs in (False, True, False):
+            states.append((await Readiness(journal, lambda: False).state()).code)
+        await journal.close()
+        return states
+
+    assert asyncio.run(main()) == ["", "storage_failed", ""]
+
+
 @pytest.mark.requirement("F2", "E5")
 def test_no_sign_of_life_comes_between_the_parts_of_a_send():
     """A beat in the middle of a frame that is on its way would be read as a part of it."""
@@ -192,6 +214,32 @@ def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often
     assert waiting == {"kind": "storage", "detail": "the server's disk is full", "since": 3.0}
     assert [sent for sent in later if sent != KEEPALIVE] == [told] * 3
     assert after[len(later) :] == [KEEPALIVE]
+
+
+class Socket:
+    """Takes what a stream would be sent, as a WebSocket is."""
+
+    def __init__(self):
+        self.messages = []
+
+    async def send(self, text):
+        self.messages.append(msgspec.json.decode(text))
+
+
+@pytest.mark.requirement("E10", "G9")
+def test_who_reads_frames_alone_is_told_what_is_waited_for_too():
+    waits = WaitingOn("storage", WORDS["full"], 3.0)
+    run, words = RunId("r"), f"Waiting for storage: {WORDS['full']}"
+    chunk = ChatRenderer(run, model="m", created=1).beat(7.0, waits)
+    ping = MessagesRenderer(run, model="m").beat(7.0, waits)
+    bare = ChatRenderer(run, model="m", created=1, events="none").beat(7.0, waits)
+    socket = Socket()
+    note = comment(f"waiting for storage: {WORDS['full']}")
+    asyncio.run(SocketMessages(socket).send({"body": note + KEEPALIVE}))
+    for frame in (chunk, ping):
+        assert msgspec.json.decode(frame.split(b"data: ")[1])["turnbuckle"] == {"waiting": words}
+    assert b"turnbuckle" not in bare
+    assert socket.messages == [{"type": "turnbuckle.waiting", "waiting": words}]
 
 
 @pytest.mark.requirement("E10")

@@ -183,7 +183,8 @@ class MemoryJournal(LiveClaims):
             full = StorageFull("no room in memory")
             self._book.failed(full)
             raise full
-        self._book.stored()
+        if items:  # what takes no room says nothing about it
+            self._book.stored()
 
     def _append(
         self, stream: str, items: Sequence[bytes], epoch: int, grade: Grade, note: IndexUpdate | None

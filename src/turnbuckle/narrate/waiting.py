@@ -44,6 +44,11 @@ class WaitingOn(Struct, frozen=True):
     detail: str
     since: float
 
+    @property
+    def words(self) -> str:
+        """For people who see only this."""
+        return f"Waiting for {self.kind}: {self.detail}"
+
 
 class WaitingFold:
     """`take` the facts in their order; `on` says what is waited for."""

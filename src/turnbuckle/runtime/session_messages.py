@@ -36,13 +36,15 @@ class IncomingMessage(Struct, frozen=True):
 
 class Accepted(Struct, frozen=True):
     """A message that was stored. `after` is where its answer begins in the run's stream: behind what is there
-    already, if it entered a run that was under way. `queued` says what it waits for, if it does."""
+    already, if it entered a run that was under way. `queued` says what it waits for, if it does. `again`: it
+    was stored before, and where its answer begins is to be read there."""
 
     id: str
     run: RunId
     at: float
     after: int = 0
     queued: str = ""
+    again: bool = False
 
 
 def turn_awaited(before: Turn | None, waiting: int) -> str:

@@ -183,7 +183,10 @@ class SessionWorker(HeldSession):
             same = await status_in(self._journal, self.session, said.run)
         if same is not None and same.run in self.state.deleted:
             raise RunUnknown(f"the run {same.run} was deleted")
-        return None if same is None else Accepted(same.id, same.run, same.at)
+        if same is None:
+            return None
+        queued = next((one.origin.queued for one in self.state.waiting if one.id == same.id), "")
+        return Accepted(same.id, same.run, same.at, queued=queued, again=True)
 
     async def stop(self, by: str) -> Stopped:
         """End what runs, and what waits behind it. The next message starts fresh. Nothing to stop changes

@@ -46,7 +46,7 @@ from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.service.watch import RunWatch
 from turnbuckle.session.commands import parse
 from turnbuckle.session.facts import Busy
-from turnbuckle.turn.facts import Fact, RunStarted, decode
+from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
@@ -197,10 +197,11 @@ class RunService:
             raise
         if taken.run != new.run or self._runs.live(new.run) is None:
             slots.release(new.run)  # it entered a run that has a slot of its own, or waits, or has ended
-        mine = taken.run == new.run
-        origin = replace(new.origin, queued=taken.queued)
-        message = "" if mine else taken.id
-        return RunHandle(taken.run, session, origin, taken.at, taken.after, message, mine=mine)
+        if taken.run == new.run:
+            origin = replace(new.origin, queued=taken.queued)
+            return RunHandle(new.run, session, origin, taken.at, replayed=taken.again, mine=True)
+        into = RunHandle(taken.run, session, new.origin, taken.at, taken.after, taken.id, taken.again)
+        return await self.steered(into, taken.id) or into
 
     def _in_the_way(self, session: SessionId, busy: SessionBusy) -> SessionBusy:
         worker = self._manager.of(session)
@@ -274,6 +275,18 @@ class RunService:
         row = await self.row(run, owner)
         begun = handle_of(await self.started(RunId(row.name)), ended=row.status != RUNNING)
         return replace(begun, told=row.kind == TOLD)
+
+    async def steered(self, found: RunHandle, message: str) -> RunHandle | None:
+        """The answer to what was said into a run, from where it begins. None if it was not told that."""
+        async for items in self.stored(found.run, found.after):
+            for item in items:
+                fact = decode(item.data) if b'"user_spoke"' in item.data[:24] else None
+                if isinstance(fact, UserSpoke) and fact.id == message:
+                    origin = fact.origin
+                    began = item.seq if origin.after is None else origin.after
+                    at = fact.at if origin.created is None else origin.created
+                    return replace(found, origin=origin, created=at, after=began, message=message)
+        return None
 
     async def started(self, run: RunId) -> RunStarted:
         """How a run began. Raises RunUnknown."""
@@ -474,15 +487,14 @@ class RunService:
         row = await self.row(run, owner)
         await self._settled(run)
         session = SessionId(row.parent)
-        active = RunActive(f"the run {run} is under way; stop it first")
         rows = await self._stores.rows(SESSION, session)
         if not rows:
             if not await self._stores.sessions.delete_run(run):
-                raise active
+                raise RunActive(f"the run {run} is under way; stop it first")
             if self._runs.background is not None:
                 await self._runs.background.end_all(session)  # nobody would know whose they are
             return
         try:
             await self._manager.with_worker(session, rows[0].user, lambda worker: worker.forget(run))
-        except SessionBusy:
-            raise active from None
+        except SessionBusy as busy:  # it is under way, or was told to one that is
+            raise RunActive(str(busy)) from None

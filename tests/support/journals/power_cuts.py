@@ -37,6 +37,8 @@ class Recorder(apsw.VFS):
         super().__init__(name, "")
         self.name = name
         self.changes: list[Change] = []
+        self.refuses_syncs = False
+        """As a disk whose cache takes everything, and that cannot keep it."""
 
     def connect(self, file: Path, *, read_only: bool = False) -> SqlConnection:
         way = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -53,6 +55,7 @@ class Recorder(apsw.VFS):
 class _File(apsw.VFSFile):
     def __init__(self, recorder: Recorder, name: Any, flags: list[int]) -> None:
         super().__init__("", name, flags)
+        self._recorder = recorder
         self._changes = recorder.changes
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._name = Path(path).name if path else ""
@@ -66,6 +69,8 @@ class _File(apsw.VFSFile):
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:
+        if self._recorder.refuses_syncs:
+            raise apsw.IOError("disk I/O error")
         super().xSync(flags)
         self._changes.append(Change("sync", self._name))
 

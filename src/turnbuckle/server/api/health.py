@@ -51,7 +51,9 @@ class Readiness:
     async def _look(self) -> "State":
         try:
             async with asyncio.timeout(_PATIENCE):
-                await self._journal.note(PROBE, IndexUpdate(kind=_KIND))
+                probe = IndexUpdate(kind=_KIND)
+                await self._journal.note(PROBE, probe)  # makes it
+                await self._journal.change_all(notes=[(PROBE, probe)])  # a disk may take what it cannot keep
                 await self._journal.look()
         except StorageError as error:
             return _not_ready(error.fault, str(error))

@@ -32,6 +32,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 NOT_WAITED_FOR = ("damaged", "unknown_format")
 KEEPALIVE = b": keepalive\n\n"
+STORAGE_NOTE = b": waiting for storage"
 TICK = 1.0
 """The longest time between two looks. What is due is at most so much late."""
 _PER_INTERVAL = 5  # looks in the shortest interval, so that short ones are kept about as well

@@ -235,7 +235,11 @@ class ChatRenderer(_Renderer):
         return written
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
-        return b"" if self.ended else self._chunks.empty()
+        if self.ended:
+            return b""
+        if waits is not None and self._events != "none":
+            return self._chunks.empty(**{KEY: {"waiting": waits.words}})
+        return self._chunks.empty()
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:

@@ -373,7 +373,7 @@ class MessagesRenderer(_MessageRenderer[MessageStream]):
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
-        self._writer.ping({})
+        self._writer.ping({} if waits is None else {KEY: {"waiting": waits.words}})
         return self._writer.written()
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:

@@ -32,7 +32,6 @@ from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.owners import session_id
 from turnbuckle.service.runs import RunHandle, RunService
 from turnbuckle.turn.client_calls import run_of
-from turnbuckle.turn.facts import UserSpoke, decode
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -71,8 +70,6 @@ class ResponsesApi:
         if isinstance(asked, Failure):
             raise refused(asked)
         begun, passed = await self._begin(exchange, asked, local)
-        if begun.message:
-            begun = await self._steered(begun, begun.message) or begun
         exchange.forget_body()
         headers = (*run_headers(begun, exchange.caller.owner), *passed.headers)
         dialect = dialect_for(begun)
@@ -256,7 +253,7 @@ class ResponsesApi:
         except RunUnknown:
             raise unknown("response", response) from None
         if message := message_of_response(response):
-            into = await self._steered(found, message)
+            into = await self.runs.steered(found, message)
             if into is None:
                 raise unknown("response", response)
             found = into
@@ -264,19 +261,6 @@ class ResponsesApi:
         if found.origin.surface != SURFACE or not kept:
             raise unknown("response", response)
         return found
-
-    async def _steered(self, found: RunHandle, message: str) -> RunHandle | None:
-        """The answer to what was said into a run, from where it begins. None if the run was never told
-        that."""
-        async for items in self.runs.stored(found.run):
-            for item in items:
-                fact = decode(item.data) if b'"user_spoke"' in item.data[:24] else None
-                if isinstance(fact, UserSpoke) and fact.id == message:
-                    origin = fact.origin
-                    began = item.seq if origin.after is None else origin.after
-                    at = fact.at if origin.created is None else origin.created
-                    return replace(found, origin=origin, created=at, after=began, message=message)
-        return None
 
     async def _body(self, found: RunHandle) -> dict[str, Any]:
         return (await self._told(found)).body()

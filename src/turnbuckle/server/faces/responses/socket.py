@@ -10,6 +10,8 @@ what was said. `generate` false makes no response: what it was given waits for t
 
 A client that comes back after its connection broke reads on with `turnbuckle.response.follow`, the response's
 id and the number of the last event that it has.
+
+While the store cannot be written, a message of type `turnbuckle.waiting` says so in words. It has no number.
 """
 
 import asyncio
@@ -27,11 +29,13 @@ from turnbuckle.server.http.body_values import SMALL, TooManyValues, counted
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, RequestHead, Streaming
 from turnbuckle.server.http.problems import problem_of, storage_problem, unexpected, written
 from turnbuckle.server.http.sockets import WebSocket
+from turnbuckle.server.streaming.heartbeat import STORAGE_NOTE
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates
 
 CREATE = "response.create"
 FOLLOW = "turnbuckle.response.follow"
+WAITING = "turnbuckle.waiting"
 LONGEST = 3600.0
 """Seconds that a connection lasts at most, as the protocol has it."""
 MOST_LOCAL = 64
@@ -245,6 +249,8 @@ class SocketMessages:
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Raises ClientGone."""
         for line in bytes(message.get("body", b"")).split(b"\n"):
+            if line.startswith(STORAGE_NOTE):  # a stream has it in a comment, since it has no number
+                await self._socket.send(_waiting(line[1:].strip().decode()))
             if not line.startswith(b"data:"):
                 continue  # names of events stand in their data, and pings are WebSocket's own
             data = line[5:].strip()
@@ -252,6 +258,10 @@ class SocketMessages:
                 continue
             self.failed = self.failed or data.startswith((b'{"type":"response.failed"', b'{"type":"error"'))
             await self._socket.send(data.decode())
+
+
+def _waiting(words: str) -> str:
+    return msgspec.json.encode({"type": WAITING, "waiting": f"{words[:1].upper()}{words[1:]}"}).decode()
 
 
 async def read_event(text: str) -> dict[str, Any]:
