@@ -71,6 +71,7 @@ def test_the_doctor_tells_damage_of_one_kind_from_that_of_another(accident, code
     assert run("doctor") == code
     told = capsys.readouterr()
     assert words in told.out + told.err
+    assert "run turnbuckle doctor)" not in told.err  # nobody is sent where he is
 
 
 @pytest.mark.requirement("E8", "E12")

@@ -17,9 +17,10 @@ NEARLY = 0.9
 
 def cause_of(error: StorageError) -> str:
     """An error that kept the doctor from looking, with what helps."""
-    return (
-        f"the journal cannot be looked at: {error} ({error.fault}: {TO_DO.get(error.fault, TO_DO['failed'])})"
-    )
+    fix = TO_DO.get(error.fault, TO_DO["failed"])
+    # Of a file that is no journal the error itself says what helps; the doctor has nothing to add.
+    helps = "" if error.fault == "unknown_format" else f": {fix}"
+    return f"the journal cannot be looked at: {error} ({error.fault}{helps})"
 
 
 def check_store(folder: Path) -> Iterator[Finding]:
