@@ -147,7 +147,8 @@ class ErrorAnswer(Struct, frozen=True):
 
     def messages_error(self) -> dict[str, Any]:
         """The error as Anthropic's clients read it."""
-        return {"type": messages_type(self.messages_status or self.status), "message": self.message}
+        kind = messages_type(self.messages_status or self.status)
+        return {"type": kind, "message": self.message, "details": {"error_code": self.code}}
 
     def body(self) -> dict[str, Any]:
         return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}

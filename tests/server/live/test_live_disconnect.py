@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 from support.http.memory_server import Client
+from support.server.face_requests import WAYS, error_code, request_for
 from support.server.live_server import LiveServer, encoded, eventually, gate, run_scenario
 from support.server.scripted_models import LAST
 
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 
 POLICY = "x-turnbuckle-on-disconnect"
-CHAT = {"model": "agent", "messages": [{"role": "user", "content": "go"}]}
-RESPONSE = {"model": "agent", "input": "go"}
-REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": ("/v1/chat/completions", CHAT),
-    "chat stream": ("/v1/chat/completions", {**CHAT, "stream": True}),
-    "response": ("/v1/responses", RESPONSE),
-    "response stream": ("/v1/responses", {**RESPONSE, "stream": True}),
-}
+REQUESTS = {way: request_for(way) for way in WAYS}
 QUICK = "drain = 0\nkeepalive = 0.1\nnoop = 0.1"
 
 
@@ -62,8 +56,15 @@ async def outcome(server: LiveServer) -> tuple[str, str]:
 
 
 @pytest.mark.requirement("F7")
-@pytest.mark.parametrize("policy", ["cancel", "0", "0.2"])
-@pytest.mark.parametrize("what", REQUESTS)
+@pytest.mark.parametrize(
+    "what, policy",
+    [
+        *((way, "cancel") for way in WAYS),
+        ("chat", "0"),
+        ("response stream", "0.2"),
+        ("messages stream", "0.2"),
+    ],
+)
 def test_a_client_that_leaves_before_the_first_token_can_take_its_run_with_it(
     what: str, policy: str, tmp_path: Path
 ):
@@ -79,8 +80,9 @@ def test_a_client_that_leaves_before_the_first_token_can_take_its_run_with_it(
 
 
 @pytest.mark.requirement("F7")
-@pytest.mark.parametrize("policy", ["detach", "60"])
-@pytest.mark.parametrize("what", REQUESTS)
+@pytest.mark.parametrize(
+    "what, policy", [*((way, "detach") for way in WAYS), ("chat", "60"), ("messages", "60")]
+)
 def test_a_run_that_is_to_go_on_goes_on_without_its_client(what: str, policy: str, tmp_path: Path):
     """C7."""
 
@@ -105,6 +107,10 @@ def test_a_run_that_is_to_go_on_goes_on_without_its_client(what: str, policy: st
         ("chat stream", {"idempotency_key": "k"}, False),
         ("chat", {"x_turnbuckle_session": "s"}, False),
         ("chat stream", {"x_turnbuckle_session": "s"}, False),
+        ("messages", {}, True),
+        ("messages stream", {}, True),
+        ("messages", {"x_turnbuckle_session": "s"}, False),
+        ("messages stream", {"idempotency_key": "k"}, False),
         ("response", {}, False),
         ("response stream", {}, False),
     ],
@@ -233,7 +239,6 @@ def test_a_policy_that_there_is_not_is_refused_and_nothing_begins(policy: str, t
         return replies, (await server.get("/v1/runs")).json["data"]
 
     replies, runs = run_scenario(scenario, tmp_path, slow_to_start)
-    assert {(reply.status, reply.error["param"]) for reply in replies} == {
-        (400, "X-Turnbuckle-On-Disconnect")
-    }
+    assert {(reply.status, error_code(reply)) for reply in replies} == {(400, "invalid_value")}
+    assert all("X-Turnbuckle-On-Disconnect" in reply.error["message"] for reply in replies)
     assert runs == []

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.face_requests import error_code, request_for, streamed
 from support.server.live_server import PATIENCE, gate, said_in
 
 from turnbuckle.lab.received import last_user_text
 from turnbuckle.lab.script import Finish, Say
 
 CHAT = "/v1/chat/completions"
+MESSAGES = request_for("messages stream", "slowly")
 NAMESPACES = (("unshare", "-m"), ("unshare", "-Urm"))
 SIZE = "size=8m"
 
@@ -109,36 +111,48 @@ def test_a_full_file_system_is_told_as_full_and_nothing_is_lost_when_there_is_ro
     async def scenario(server: ServerProcess):
         await server.start(*disk.before)
         before = await server.post(CHAT, asked("hello"), x_turnbuckle_session="s")
-        async with server.listen(CHAT, asked("slowly", stream=True), x_turnbuckle_session="s") as listener:
+        async with (
+            server.listen(CHAT, asked("slowly", stream=True), x_turnbuckle_session="s") as listener,
+            server.listen(*MESSAGES) as messenger,
+        ):
             await listener.until(b"One half")
+            await messenger.until(b"One half")
             run_id = listener.reply.headers["x-turnbuckle-run"]
             disk.fill(server.pid)
             refused = await server.post(CHAT, asked("hello"))
+            refused_too = await server.post(*request_for("messages", "hello"))
             ready = await server.get("/readyz")
             server.behind.gates.open(1)
             await listener.until(f": waiting for storage: {words}".encode())
+            await messenger.until(f": waiting for storage: {words}".encode())
             disk.empty(server.pid)
             heard = await listener.rest()
+            message = await messenger.rest()
         async with server.listen(f"/v1/runs/{run_id}/events") as reader:
             events = await reader.rest()
         messages = await server.get("/v1/sessions/s/messages")
         later = await server.post(CHAT, asked("hello"), x_turnbuckle_session="s")
         await eventually_ready(server)
         await server.stop()
-        return before, refused, ready, heard, events, messages, later
+        return before, (refused, refused_too), ready, heard, message, events, messages, later
 
-    before, refused, ready, heard, events, messages, later = run_process_scenario(scenario, tmp_path, speaker)
+    before, (refused, refused_too), ready, heard, message, events, messages, later = run_process_scenario(
+        scenario, tmp_path, speaker
+    )
     assert (before.status, later.status) == (200, 200)
     assert (refused.status, refused.json["error"]["code"]) == (status, code)
-    assert words in refused.json["error"]["message"]
-    assert "retry-after" in refused.headers
+    assert (refused_too.status, refused_too.json["type"], error_code(refused_too)) == (status, "error", code)
+    for one in (refused, refused_too):
+        assert words in one.error["message"]
+        assert "retry-after" in one.headers
+    assert streamed("messages", message) == "One half and the other."
     assert (ready.status, ready.json["code"]) == (503, code)
-    said = "".join(
+    in_chat = "".join(
         choice["delta"].get("content") or ""
         for frame in heard
         if frame.data.startswith(b"{")
         for choice in frame.json["choices"]
     )
-    assert said == said_in(events) == "One half and the other."
+    assert in_chat == said_in(events) == "One half and the other."
     assert heard[-1].data == b"[DONE]"
     assert b"One half and the other." in messages.body

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.server.face_requests import request_for
 from support.server.live_server import Listener, LiveServer, run_scenario
 from support.server.scripted_models import model_by_phase
 
@@ -113,6 +114,7 @@ STREAMS = {
         {"model": "agent", "messages": [{"role": "user", "content": "whole"}], "stream": True},
     ),
     "response": ("/v1/responses", {"model": "agent", "input": "whole", "stream": True}),
+    "messages": request_for("messages stream", "whole"),
     "events": ("/v1/runs/{run}/events", None),
     "fetched": ("/v1/responses/resp_{run}?stream=true", None),
 }

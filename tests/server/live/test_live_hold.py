@@ -6,16 +6,16 @@ from typing import Any
 
 import openai
 import pytest
+from support.server.face_requests import FACES, PATHS, error_code, request_for
 from support.server.live_server import LiveServer, gate, run_scenario
 from support.server.scripted_models import LAST
 
 from turnbuckle.lab.script import Call, CutOff, Finish, LabRequest, Say, ScriptItem, Status
 
 LONG = 20.0
-ASKED = {"messages": [{"role": "user", "content": "Hello."}]}
-PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses"}
 TOOL = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-SURFACE = pytest.mark.parametrize("surface", PATHS)
+SURFACE = pytest.mark.parametrize("surface", FACES)
+OPENAI = pytest.mark.parametrize("surface", ["chat", "response"])
 Model = Callable[[LabRequest], Iterable[ScriptItem]]
 
 
@@ -24,8 +24,12 @@ def always(*steps: ScriptItem) -> Model:
 
 
 def body(surface: str, model: str = "lab", **more: Any) -> dict[str, Any]:
-    asked = ASKED if surface == "chat" else {"input": "Hello."}
-    return {"model": model, "stream": True, **asked, **more}
+    return request_for(f"{surface} stream", "Hello.", model, **more)[1]
+
+
+def status_on(surface: str, status: int) -> int:
+    """Anthropic's API has a status of its own for what is down or full, which its clients know."""
+    return 529 if (surface, status) == ("messages", 503) else status
 
 
 @pytest.mark.requirement("F11", "B14")
@@ -46,10 +50,10 @@ def test_a_relay_that_gets_nothing_answers_with_a_status(
 ):
     async def scenario(server: LiveServer) -> None:
         reply = await server.post(PATHS[surface], body(surface))
-        assert (reply.status, reply.headers["x-should-retry"]) == (status, again)
+        assert (reply.status, reply.headers["x-should-retry"]) == (status_on(surface, status), again)
         assert reply.headers["content-type"].startswith("application/json")
         assert ("retry-after" in reply.headers) == (status in (429, 503))
-        assert reply.json["error"]["code"] != "server_is_overloaded"
+        assert error_code(reply) != "server_is_overloaded"
         assert reply.headers["x-turnbuckle-run"]
 
     run_scenario(scenario, tmp_path, always(step), hold=LONG)
@@ -63,7 +67,7 @@ def test_what_an_agent_or_a_session_got_is_not_to_be_asked_for_again(tmp_path: P
         kept = await server.post(PATHS[surface], body(surface), **{"X-Turnbuckle-Session": "one"})
         keyed = await server.post(PATHS[surface], body(surface), **{"Idempotency-Key": "k1"})
         for reply in (agent, kept, keyed):
-            assert (reply.status, reply.headers["x-should-retry"]) == (503, "false")
+            assert (reply.status, reply.headers["x-should-retry"]) == (status_on(surface, 503), "false")
             assert "retry-after" not in reply.headers
 
     run_scenario(scenario, tmp_path, always(Status(503)), hold=LONG)
@@ -85,13 +89,15 @@ def test_a_stream_begins_with_its_first_word_and_at_the_end_of_the_hold_without_
 
 
 @pytest.mark.requirement("F11")
-@SURFACE
+@OPENAI
 def test_the_official_client_repeats_by_itself_what_it_may(tmp_path: Path, surface: str):
     async def scenario(server: LiveServer) -> tuple[str, int]:
         url = f"http://127.0.0.1:{server.port}/v1"
         async with openai.AsyncOpenAI(base_url=url, api_key="any", max_retries=2) as client:
             if surface == "chat":
-                chunks = await client.chat.completions.create(model="lab", stream=True, **ASKED)  # type: ignore[call-overload]
+                chunks = await client.chat.completions.create(
+                    model="lab", stream=True, messages=[{"role": "user", "content": "Hello."}]
+                )
                 said = "".join(
                     [chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices]
                 )
@@ -129,7 +135,12 @@ def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
     tmp_path: Path, surface: str, stream: bool
 ):
     tool: dict[str, Any] = {"name": "keep", "parameters": TOOL}
-    tools = [{"type": "function", **({"function": tool} if surface == "chat" else tool)}]
+    spelled: dict[str, dict[str, Any]] = {
+        "chat": {"type": "function", "function": tool},
+        "response": {"type": "function", **tool},
+        "messages": {"name": "keep", "input_schema": TOOL},
+    }
+    tools = [spelled[surface]]
     steps = (Say("I keep it. "), Call("keep", f'{{"text": "{"abcd " * 200}', closed=False), CutOff("reset"))
 
     async def scenario(server: LiveServer) -> Any:
@@ -148,6 +159,9 @@ def test_a_call_that_a_client_never_got_is_a_failure_and_no_part_of_an_answer(
         assert "error" in told[-1].json
         assert all(frame.data != b"[DONE]" for frame in told)
         assert all((one.json.get("choices") or [{}])[0].get("finish_reason") is None for one in told)
+    elif surface == "messages":
+        assert told[-1].event == "error"
+        assert all("tool_use" not in frame.data.decode() for frame in told)
     else:
         assert told[-1].json["type"] == "response.failed"
         assert told[-1].json["response"]["incomplete_details"] is None
@@ -172,11 +186,11 @@ def test_the_answer_names_who_gave_it(tmp_path: Path, surface: str, wanted: str)
         return (gate(9),) if silent else (Say(LAST), Finish())
 
     async def answered(server: LiveServer, words: str) -> list[str]:
-        said = {"messages": [{"role": "user", "content": words}]} if surface == "chat" else {"input": words}
-        plain = await server.post(PATHS[surface], {**body(surface, wanted), **said, "stream": False})
-        async with server.listen(PATHS[surface], {**body(surface, wanted), **said}) as listener:
+        plain = await server.post(*request_for(surface, words, wanted))
+        async with server.listen(*request_for(f"{surface} stream", words, wanted)) as listener:
             frames = await listener.rest()
-        last = [frame.json for frame in frames if frame.data.startswith(b"{")][-1]
+        told = [frame.json for frame in frames if frame.data.startswith(b"{")]
+        last = next((one["message"] for one in told if one.get("type") == "message_start"), told[-1])
         run = (await server.get(f"/v1/runs/{listener.run}")).json
         return [plain.json["model"], last.get("response", last)["model"], run["model"]]
 

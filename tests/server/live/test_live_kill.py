@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.face_requests import request_for, streamed
 from support.server.live_server import Listener, encoded, eventually, said_in
 from support.server.scripted_models import LAST, NOTE, OUTSIDE, is_alive, model_by_phase
 
@@ -92,37 +93,46 @@ def test_clients_of_every_surface_come_back_to_a_killed_server_and_have_the_whol
     chat = {"model": "agent", "messages": [{"role": "user", "content": "text"}], "stream": True}
     plain = {"model": "agent", "messages": [{"role": "user", "content": "first"}]}
     response = {"model": "agent", "input": "text too", "stream": True, "background": True}
+    messages = request_for("messages stream", "text again")
 
     async def scenario(server: ServerProcess):
         await server.start()
         async with (
             server.listen("/v1/chat/completions", chat, idempotency_key="chat") as one,
             server.listen("/v1/responses", response) as other,
+            server.listen(*messages, idempotency_key="messages") as third,
             server.client() as waiting,
         ):
             await waiting.send(
                 "POST", "/v1/chat/completions", body=encoded(plain), headers={"idempotency-key": "plain"}
             )
-            await one.until(b" one ")
-            await other.until(b" one ")
-            await server.behind.asked(3)
+            for reader in (one, other, third):
+                await reader.until(b" one ")
+            await server.behind.asked(4)
             await server.kill()
-            await broken(one)
-            await broken(other)
+            for reader in (one, other, third):
+                await broken(reader)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
                 await waiting.reply()
         await server.start()
         again = await server.read("/v1/chat/completions", chat, idempotency_key="chat")
+        message = await server.read(*messages, idempotency_key="messages")
         last = other.frames[-1].json["sequence_number"]
         rest = await server.read(f"/v1/responses/resp_{other.run}?stream=true&starting_after={last}")
         answered = await server.post("/v1/chat/completions", plain, idempotency_key="plain")
         runs = (await server.get("/v1/runs")).json["data"]
-        return one, again, [*other.frames, *rest], answered, len(runs), len(server.behind.lab.requests)
+        counts = len(runs), len(server.behind.lab.requests)
+        return (one, again), (third, message), [*other.frames, *rest], answered, counts
 
-    one, again, events, answered, runs, asked = run_process_scenario(scenario, tmp_path, model_by_phase())
+    (one, again), (third, message), events, answered, counts = run_process_scenario(
+        scenario, tmp_path, model_by_phase()
+    )
     content = "".join(frame.json["choices"][0]["delta"].get("content") or "" for frame in again[:-1])
     assert content == LAST
     assert [frame.raw for frame in again][: len(one.frames)] == [frame.raw for frame in one.frames]
+    assert streamed("messages", message) == LAST
+    seen = [frame.raw for frame in third.frames if frame.event != "ping"]
+    assert [frame.raw for frame in message if frame.event != "ping"][: len(seen)] == seen
     assert [frame.json["sequence_number"] for frame in events] == list(range(len(events)))
     deltas = [frame.json["delta"] for frame in events if frame.event == "response.output_text.delta"]
     assert "".join(deltas) == LAST
@@ -130,5 +140,4 @@ def test_clients_of_every_surface_come_back_to_a_killed_server_and_have_the_whol
     assert answered.status == 200
     assert answered.json["choices"][0]["message"]["content"] == LAST
     assert answered.headers["idempotency-replayed"] == "true"
-    assert runs == 3
-    assert asked == 6
+    assert counts == (4, 8)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support.narrate.messages_output import MessageReader, texts
+from support.server.face_requests import FACES, WAYS, request_for
 from support.server.live_server import Frame, LiveServer, gate, run_scenario
 from support.server.scripted_models import CUT_AT, LAST
 
@@ -26,20 +28,35 @@ class Row(NamedTuple):
     event: str
     reason: str | None
     note: str
+    stop: str | None
 
 
 TABLE = {
-    "completed": Row("completed", "stop", 200, "completed", "response.completed", None, ""),
+    "completed": Row("completed", "stop", 200, "completed", "response.completed", None, "", "end_turn"),
     "partial": Row(
-        "partial", "length", 200, "incomplete", "response.incomplete", "max_output_tokens", "[Not finished: "
+        "partial",
+        "length",
+        200,
+        "incomplete",
+        "response.incomplete",
+        "max_output_tokens",
+        "[Not finished: ",
+        "max_tokens",
     ),
     "cancelled": Row(
-        "cancelled", "length", 200, "cancelled", "response.incomplete", "cancelled", "[Stopped.]"
+        "cancelled",
+        "length",
+        200,
+        "cancelled",
+        "response.incomplete",
+        "cancelled",
+        "[Stopped.]",
+        "max_tokens",
     ),
     "declined": Row(
-        "failed", "content_filter", 200, "incomplete", "response.incomplete", "content_filter", ""
+        "failed", "content_filter", 200, "incomplete", "response.incomplete", "content_filter", "", "refusal"
     ),
-    "failed": Row("failed", None, 502, "failed", "response.failed", None, ""),
+    "failed": Row("failed", None, 502, "failed", "response.failed", None, "", None),
 }
 
 
@@ -80,13 +97,11 @@ async def surfaces(server: LiveServer, name: str) -> dict[str, Any]:
     """The same task on every surface, one after the other."""
     told: dict[str, Any] = {}
     for number, (what, stream) in enumerate(
-        [("chat", False), ("chat", True), ("responses", False), ("responses", True)], start=1
+        [(face, stream) for face in FACES for stream in (False, True)], start=1
     ):
         task = f"{name} {number}"
         before = len(server.lab.requests)
-        messages = {"messages": [{"role": "user", "content": task}]} if what == "chat" else {"input": task}
-        path = "/v1/chat/completions" if what == "chat" else "/v1/responses"
-        body = {"model": "agent", "stream": stream, **messages}
+        path, body = request_for(f"{what} stream" if stream else what, task)
         ending = asyncio.create_task(end(server, name, before + 1))
         if stream:
             async with server.listen(path, body) as listener:
@@ -99,7 +114,7 @@ async def surfaces(server: LiveServer, name: str) -> dict[str, Any]:
         events = await server.events(run)
         view = await server.run(run)
         told[f"run of {what}{' stream' if stream else ''}"] = (events[-1].json["outcome"], view)
-        if what == "responses":
+        if what == "response":
             told[f"fetched {stream}"] = (await server.get(f"/v1/responses/resp_{run}")).json
     return told
 
@@ -145,6 +160,22 @@ def check_response(row: Row, body: dict[str, Any]) -> None:
     assert row.note in "".join(texts)
 
 
+def check_messages(row: Row, plain: Any, frames: list[Frame]) -> None:
+    assert plain.headers["x-turnbuckle-outcome"] == row.outcome
+    assert plain.status == row.status
+    if row.stop is None:
+        assert (plain.json["type"], frames[-1].event) == ("error", "error")
+        for error in (plain.error, frames[-1].json["error"]):
+            assert "provider" in error["message"]
+        return
+    reader = MessageReader()
+    for frame in frames:
+        reader.take(frame.event, frame.json)
+    for made in (plain.json, reader.made):
+        assert (made["stop_reason"], made["turnbuckle"]["outcome"]) == (row.stop, row.outcome)
+        assert row.note in "".join(texts(made["content"]))
+
+
 @pytest.mark.requirement("C6", "F1", "F4", "F5")
 @pytest.mark.parametrize("name", TABLE)
 def test_every_surface_tells_the_same_end(name: str, tmp_path: Path):
@@ -152,7 +183,8 @@ def test_every_surface_tells_the_same_end(name: str, tmp_path: Path):
     row = TABLE[name]
     check_chat_stream(row, told["chat stream"])
     check_plain_chat(row, told["chat"])
-    plain, frames = told["responses"], told["responses stream"]
+    check_messages(row, told["messages"], told["messages stream"])
+    plain, frames = told["response"], told["response stream"]
     assert plain.headers["x-turnbuckle-outcome"] == row.outcome
     assert frames[-1].event == row.event
     if row.finish is not None:
@@ -165,6 +197,6 @@ def test_every_surface_tells_the_same_end(name: str, tmp_path: Path):
     assert frames[-1].json["response"] == told["fetched True"]
     for body in (told["fetched False"], told["fetched True"]):
         check_response(row, body)
-    for what in ("chat", "chat stream", "responses", "responses stream"):
+    for what in WAYS:
         outcome, view = told[f"run of {what}"]
         assert outcome["kind"] == view["status"] == view["outcome"]["kind"] == row.outcome

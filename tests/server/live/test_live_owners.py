@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.http.memory_server import Reply
+from support.server.face_requests import request_for
 from support.server.live_server import ApiClient, KeyedClient, LiveServer, gate, run_scenario
 from support.server.scripted_models import LAST, model_by_phase
 
@@ -224,6 +225,37 @@ def test_ids_of_another_in_a_body_or_a_header_lead_nowhere(tmp_path: Path):
     )  # the client's copy, and not what the run knows it by
 
 
+@pytest.mark.requirement("F9", "J1")
+def test_a_message_with_calls_of_another_or_the_name_of_their_session_shows_nothing_of_theirs(tmp_path: Path):
+    path, body = request_for(
+        "messages", "theirs", tools=[{"name": "theirs", "input_schema": {"type": "object"}}]
+    )
+
+    async def scenario(server: LiveServer):
+        ann, bob = server.owner("ann"), server.owner("bob")
+        said = (await ann.post(path, body, x_turnbuckle_session="table")).json["content"]
+        call = next(block for block in said if block["type"] == "tool_use")
+        told = {"type": "tool_result", "tool_use_id": call["id"], "content": "x"}
+        made = {**call, "input": {"what": "of bob"}}
+        history = [
+            *body["messages"],
+            {"role": "assistant", "content": [made]},
+            {"role": "user", "content": [told]},
+        ]
+        asked = len(server.lab.requests)
+        replies = [
+            await bob.post(path, {**body, "messages": history}),
+            await bob.post(*request_for("messages", "hello"), x_turnbuckle_session="table"),
+        ]
+        assert [reply.status for reply in replies] == [200, 200]
+        return [request.body["messages"] for request in list(server.lab.requests)[asked:]]
+
+    copied, in_session = run_scenario(scenario, tmp_path, household)
+    assert [one["role"] for one in copied] == ["system", "user", "assistant", "tool"]
+    assert [one["role"] for one in in_session] == ["system", "user"]
+    assert SECRET not in str((copied, in_session))
+
+
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
@@ -246,6 +278,8 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
                 await ann.get(f"/v1/runs/{reader.run}/events"),
                 await ann.get(f"/v1/runs/{reader.run}"),
                 await ann.post("/v1/chat/completions", body),
+                await ann.post(*request_for("messages")),
+                await ann.post("/v1/messages/count_tokens", request_for("messages")[1]),
             ]
             server.behind.gates.open(1)
             frames = await reader.rest()
@@ -258,7 +292,7 @@ def test_a_key_that_is_taken_back_ends_at_once_and_what_it_opened_may_be_read_to
         )
 
     refused, frames, status, of_other = run_scenario(scenario, tmp_path, halting)
-    assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 3
+    assert [(reply.status, reply.error["type"]) for reply in refused] == [(401, "authentication_error")] * 5
     assert all(reply.headers["www-authenticate"] for reply in refused)
     assert frames[-1].data == b"[DONE]"
     assert status == "completed"  # a new key of the same owner

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from support.server.face_requests import request_for, streamed
 from support.server.live_server import (
     Frame,
     LiveServer,
@@ -187,26 +188,26 @@ def test_after_a_restart_every_reader_reads_the_same_bytes_as_before(tmp_path: P
     assert all(raw(got) == raw(response[n + 1 :]) for n, got in enumerate(again))
 
 
-@pytest.mark.requirement("E4", "F6")
-def test_a_chat_stream_that_is_asked_for_again_has_the_beginning_too(tmp_path: Path):
+@pytest.mark.requirement("E4", "F6", "J1")
+@pytest.mark.parametrize("way", ["chat stream", "messages stream"])
+def test_a_stream_that_is_asked_for_again_has_the_beginning_too(way: str, tmp_path: Path):
     """C6. A page that is loaded again in the middle of an answer."""
 
     async def scenario(server: LiveServer):
-        asked = {"model": "agent", "messages": [{"role": "user", "content": "go"}], "stream": True}
-        async with server.listen("/v1/chat/completions", asked, idempotency_key="k") as first:
+        path, asked = request_for(way)
+        async with server.listen(path, asked, idempotency_key="k") as first:
             await first.until(LAST[CUT_AT - 8 : CUT_AT].encode())
             first.leave()
         await eventually(lambda: not len(server.service.heartbeat))
-        again = asyncio.create_task(server.read("/v1/chat/completions", asked, idempotency_key="k"))
+        again = asyncio.create_task(server.read(path, asked, idempotency_key="k"))
         await eventually(lambda: len(server.service.heartbeat))
         server.behind.gates.open(1)
         return first.frames, await again, len(server.lab.requests)
 
     first, again, asked = run_scenario(scenario, tmp_path, halting)
-    content = "".join(frame.json["choices"][0]["delta"].get("content") or "" for frame in again[:-1])
-    assert content == f"{FIRST}\n\n{LAST}"
-    assert again[-1].data == b"[DONE]"
-    assert raw(again)[: len(first)] == raw(first)
+    assert streamed(way, again) == f"{FIRST}\n\n{LAST}"
+    spoken, seen = ([one for one in told if one.event != "ping"] for told in (again, first))
+    assert raw(spoken)[: len(seen)] == raw(seen)
     assert asked == 2
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.http.memory_server import Reply
 from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.face_requests import error_code, request_for, streamed
 from support.server.live_server import PATIENCE, Frame, said_in
 from support.server.scripted_models import CUT_AT, LAST, model_by_phase
 
@@ -44,20 +45,23 @@ def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the
         run = await server.begin("text")
         streamed = chat("text in chat", stream=True)
         response = {"model": "agent", "input": "text in a response", "stream": True}
+        message = request_for("messages stream", "text in a message")
         async with (
             server.listen(f"/v1/runs/{run}/events") as events,
             server.listen("/v1/chat/completions", streamed, idempotency_key="k") as talk,
             server.listen("/v1/responses", response) as told,
+            server.listen(*message, idempotency_key="m") as letter,
         ):
-            for reader in (events, talk, told):
+            for reader in (events, talk, told, letter):
                 await reader.until(b" one ")
             plain = [
                 asyncio.create_task(
                     server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")
                 ),
                 asyncio.create_task(server.post("/v1/responses", {"model": "agent", "input": "first 2"})),
+                asyncio.create_task(server.post(*request_for("messages", "first 3"))),
             ]
-            await server.behind.asked(5)
+            await server.behind.asked(7)
             server.signal(signal.SIGTERM)
             ready = await is_draining(server)
             refused = [
@@ -65,44 +69,44 @@ def test_what_does_not_end_in_time_is_told_to_every_reader_and_goes_on_after_the
                 await server.post("/v1/chat/completions", chat("whole")),
                 await server.post("/v1/chat/completions", chat("whole"), x_turnbuckle_session="s"),
                 await server.post("/v1/responses", {"model": "agent", "input": "whole"}),
+                await server.post(*request_for("messages", "whole")),
             ]
             view = await server.run(run)
-            farewells = [await reader.rest() for reader in (events, talk, told)]
+            farewells = [await reader.rest() for reader in (events, talk, told, letter)]
             answers = await asyncio.gather(*plain)
         code = await server.wait()
         await server.start()
         whole = await server.events(run)
         again = await server.read("/v1/chat/completions", streamed, idempotency_key="k")
+        whole_letter = await server.read(*message, idempotency_key="m")
         last = told.frames[-1].json["sequence_number"]
         rest = await server.read(f"/v1/responses/resp_{told.run}?stream=true&starting_after={last}")
         late = await server.post("/v1/chat/completions", chat("first 1"), idempotency_key="p")
-        names = [one["id"] for one in (await server.get("/v1/runs")).json["data"]]
-        runs = [await server.ended(name) for name in names]
-        after = (whole, again, rest, late, runs)
-        return ready, refused, view, farewells, answers, after, (code, await server.stop())
+        runs = [await server.ended(one["id"]) for one in (await server.get("/v1/runs")).json["data"]]
+        after = (whole, again, whole_letter, rest, late, runs, (code, await server.stop()))
+        return ready, refused, view, farewells, answers, after
 
-    ready, refused, view, farewells, answers, after, codes = run_process_scenario(
+    ready, refused, view, farewells, answers, after = run_process_scenario(
         scenario, tmp_path, model_by_phase(), server=DRAINS
     )
-    whole, again, rest, late, runs = after
-    assert codes == (0, 0)
-    assert ready.headers["retry-after"]
-    assert [(reply.status, reply.error["code"]) for reply in refused] == [(503, "stopping")] * 4
-    assert all(int(reply.headers["retry-after"]) > 0 for reply in refused)
+    whole, again, whole_letter, rest, late, runs, codes = after
+    assert [(reply.status, error_code(reply)) for reply in refused] == [(503, "stopping")] * 5
+    assert all(int(reply.headers["retry-after"]) > 0 for reply in (ready, *refused))
     assert view["status"] == "running"
-    events, talk, told = farewells
+    events, talk, told, letter = farewells
     _check_farewells(events, talk, told, answers)
+    assert (letter[-1].event, letter[-1].json["turnbuckle"]["code"]) == ("error", "interrupted")
     # And then it went on.
     stored = [frame for frame in events if frame.id]
     assert [frame.raw for frame in whole[: len(stored)]] == [frame.raw for frame in stored]
     kinds = [frame.event for frame in whole]
     assert kinds.count("run_left") == kinds.count("run_claimed") == kinds.count("run_ended") == 1
     assert said_in(whole) == content_of(again) == late.json["choices"][0]["message"]["content"] == LAST
+    assert streamed("messages", whole_letter) == LAST
     deltas = [frame.json["delta"] for frame in (*told, *rest) if frame.event == "response.output_text.delta"]
     assert "".join(deltas) == LAST
     assert rest[-1].event == "response.completed"
-    assert len(runs) == 5
-    assert {one["status"] for one in runs} == {"completed"}
+    assert ([one["status"] for one in runs], codes) == (["completed"] * 7, (0, 0))
 
 
 def _check_farewells(events: list[Frame], talk: list[Frame], told: list[Frame], answers: list[Reply]) -> None:
@@ -115,7 +119,7 @@ def _check_farewells(events: list[Frame], talk: list[Frame], told: list[Frame], 
     assert b"[DONE]" not in {frame.data for frame in talk}
     assert content_of(talk) == LAST[:CUT_AT]
     assert (told[-1].event, told[-1].json["code"]) == ("error", "interrupted")
-    assert [(reply.status, reply.error["code"]) for reply in answers] == [(503, "interrupted")] * 2
+    assert [(reply.status, error_code(reply)) for reply in answers] == [(503, "interrupted")] * 3
     assert {reply.headers["x-should-retry"] for reply in answers} == {"false"}
     assert all(reply.headers["x-turnbuckle-run"] for reply in answers)
 

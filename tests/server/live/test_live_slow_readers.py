@@ -1,6 +1,7 @@
 """Clients that do not read what they asked for: they are hung up on, cost next to nothing, and can come back."""
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.face_requests import has_ended, request_for
 from support.server.live_server import ApiClient, LiveServer, eventually, frames, gate, run_scenario
 
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
@@ -96,15 +98,19 @@ def test_a_reader_that_does_not_read_is_dropped_without_an_end_and_goes_on_where
 
 @pytest.mark.realtime
 @pytest.mark.requirement("E5", "F7")
-@pytest.mark.parametrize("policy, status", [("cancel", "cancelled"), ("detach", "completed")])
-def test_a_chat_client_that_does_not_read_counts_as_gone(policy: str, status: str, tmp_path: Path):
-    body = '{"model":"agent","stream":true,"messages":[{"role":"user","content":"go"}]}'
+@pytest.mark.parametrize(
+    "face, policy, status",
+    [("chat", "cancel", "cancelled"), ("messages", "cancel", "cancelled"), ("chat", "detach", "completed")],
+)
+def test_a_client_that_does_not_read_counts_as_gone(face: str, policy: str, status: str, tmp_path: Path):
+    path, asked = request_for(f"{face} stream")
+    body = json.dumps(asked)
 
     def with_a_pause(request: LabRequest) -> Iterable[ScriptItem]:
         return (gate(1), *(Say(SAID, 0) for _ in range(PIECES // 2)), gate(2), Say(SAID, 0), Finish())
 
     async def scenario(live: LiveServer):
-        request = f"POST /v1/chat/completions HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        request = f"POST {path} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         async with idler(live, f"{request}\r\nx-turnbuckle-on-disconnect: {policy}\r\n", body) as sleepy:
             await live.behind.asked(1)
             live.behind.gates.open(1)
@@ -118,7 +124,7 @@ def test_a_chat_client_that_does_not_read_counts_as_gone(policy: str, status: st
         scenario, tmp_path, with_a_pause, server="drain = 0\nsend_timeout = 0.4\nkeepalive = 0.5"
     )
     assert not ended
-    assert b"[DONE]" not in told
+    assert not has_ended(face, told)
     assert was == status
 
 

@@ -67,7 +67,7 @@ class MessageReader:
             case "message_stop":
                 assert self.made["stop_reason"] is not None
             case "error":
-                assert set(body["error"]) == {"type", "message"}
+                assert set(body["error"]) == {"type", "message", "details"}
                 self.made = dict(body)
             case _:
                 raise AssertionError(f"{name} is no event of this protocol")

@@ -207,7 +207,11 @@ MESSAGES_ERROR = Shape(
             "error": {
                 "type": "object",
                 "required": ["type", "message"],
-                "properties": {"type": {"type": "string"}, "message": {"type": "string"}},
+                "properties": {
+                    "type": {"type": "string"},
+                    "message": {"type": "string"},
+                    "details": {"type": "object", "properties": {"error_code": {"type": "string"}}},
+                },
             },
             "request_id": {"type": ["string", "null"]},
         },

@@ -382,7 +382,8 @@ class MessagesRenderer(_MessageRenderer[MessageStream]):
         reason = f"{why[:1].upper()}{why[1:]}." if why else "The server stops."
         message = f"{reason} The run is kept and can be followed at GET /v1/runs/{self._run}/events."
         extra = {KEY: {"run": self._run, "resumable": True, "code": code}}
-        self._writer.fail({"type": "api_error", "message": message}, extra)
+        error = {"type": "api_error", "message": message, "details": {"error_code": code}}
+        self._writer.fail(error, extra)
         return self._writer.written()
 
 
