@@ -55,6 +55,14 @@ def test_values_are_counted_outside_of_strings(value):
     assert not values_in(body) or not fits(body, values_in(body) - 1)
 
 
+@pytest.mark.requirement("R1")
+@pytest.mark.parametrize("sign", [b"\n", b"1", b'"', b"\\"])
+def test_whatever_a_body_is_made_of_its_count_pauses_again_and_again(sign):
+    begin = b'"' if sign == b"\\" else b""
+    pauses = sum(1 for _ in counted(begin + sign * (2 << 20), 1 << 30))
+    assert pauses >= 7
+
+
 @given(st.binary() | st.text(alphabet='"\\[{,a').map(str.encode))
 @pytest.mark.requirement("R1")
 def test_what_is_not_json_is_counted_all_the_same(body):

@@ -42,6 +42,7 @@ from turnbuckle.wire.registry import PROTOCOLS
 TICK = 0.5
 _LATE = 0.5
 _SECOND_LOOK = 0.01
+_OWN_TURN = 0.01  # seconds of reading before others get the loop
 _SLEPT = 5.0
 _LIMITS = ("anthropic-ratelimit-", "x-ratelimit-")
 _DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
@@ -80,6 +81,7 @@ class Attempt:
         self._exchange: UpstreamExchange | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._prompt_size = 0
+        self._others_turn = 0.0  # when others had theirs for certain
         self._expected = 0.0  # when the timer should come
         self._looking_again = False
         self._offset = 0.0  # our clock minus the loop's, which stands still while the machine sleeps
@@ -175,8 +177,12 @@ class Attempt:
                 return self._end(chunk)
             if not chunk:
                 return self._end(None)
+            now = self._clock.now()
+            if now - self._others_turn > _OWN_TURN:
+                self._others_turn = now
+                await asyncio.sleep(0)  # a provider that is faster than we are never makes us wait
             events = decoder.feed(chunk)
-            self._watch.received(events, self._clock.now())
+            self._watch.received(events, now)
             if events:
                 if self._watch.first_delta_at is None:
                     self._note_first_delta(events)

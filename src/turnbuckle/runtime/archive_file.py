@@ -297,7 +297,7 @@ def _ready_run(run: RunHead, facts: tuple[Fact, ...], undone: frozenset[RunId]) 
 
 
 def _title(text: str) -> str:
-    return " ".join(text.split())[:LONGEST_TITLE]
+    return " ".join(text.lstrip()[: 10 * LONGEST_TITLE].split())[:LONGEST_TITLE]
 
 
 def _chunks(items: list[bytes]) -> Iterator[tuple[bytes, ...]]:

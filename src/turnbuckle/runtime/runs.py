@@ -121,7 +121,7 @@ class NewRun(Struct, frozen=True):
         said = [
             text_of(message.parts) for message in self.messages if message.role == "user" and not message.note
         ]
-        return " ".join((said[-1] if said else "").split())[:_TITLE]
+        return " ".join((said[-1] if said else "").lstrip()[: 10 * _TITLE].split())[:_TITLE]
 
     @property
     def words(self) -> str:

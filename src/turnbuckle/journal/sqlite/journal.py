@@ -28,6 +28,7 @@ from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
     EVERY_STREAM,
+    READ_BYTES,
     READ_LIMIT,
     SEARCH_LIMIT,
     Append,
@@ -57,15 +58,7 @@ from turnbuckle.journal.sqlite.looking import look_at
 from turnbuckle.journal.sqlite.search import Search
 from turnbuckle.journal.trouble import TroubleBook
 
-_SWEEP_ROWS = 2000
-_SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
-_SWEEP = (
-    (
-        "DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT "
-        f"{_SWEEP_ROWS})"
-    ),
-    f"DELETE FROM word WHERE id IN (SELECT id FROM word WHERE stream = ?1 LIMIT {_SWEEP_WORDS})",
-)
+_MOST_LARGE = 10_000
 
 
 class SqliteJournal(LiveClaims):
@@ -86,6 +79,7 @@ class SqliteJournal(LiveClaims):
         self._wall = wall
         self._live: dict[str, Live] = {}
         self._hot = HotTails() if hot is None else hot
+        self._large: set[str] = set()  # streams that hold large items, as far as that is known
         self._page_turn = asyncio.Lock()
         self._search = Search(folder / DATABASE, connect)
         self._waiters = Waiters()
@@ -122,12 +116,36 @@ class SqliteJournal(LiveClaims):
         live = self._live.get(stream)
         if live is not None and live.head <= after:
             return []
-        async with self._page_turn:
-            await asyncio.sleep(0)
-            self._check_open()
-            with self._looking(stream):
-                found = rows.find_stream(self._reading, stream)
-                return [] if found is None else rows.read_items(self._reading, stream, found[0], after, limit)
+        if stream not in self._large:
+            async with self._page_turn:
+                await asyncio.sleep(0)
+                self._check_open()
+                with self._looking(stream):
+                    found = rows.find_stream(self._reading, stream)
+                    if found is None:
+                        return []
+                    key = found[0]
+                    items = rows.read_small_items(self._reading, stream, key, after, limit, READ_BYTES)
+            if items is not None:
+                return items
+            self._note_large(stream)
+        with self._looking(stream):
+            return await asyncio.to_thread(self._read_beside, stream, after, limit)
+
+    def _note_large(self, stream: str) -> None:
+        if len(self._large) >= _MOST_LARGE:
+            self._large.clear()  # it is found out again
+        self._large.add(stream)
+
+    def _read_beside(self, stream: str, after: int, limit: int) -> list[Item]:
+        """By a connection of its own, for a stream that holds large items: to copy and check many megabytes
+        holds up whoever does it, and the store reads them even on the way to what lies behind them."""
+        connection = open_to_read(self._mark.file, self._connect)
+        try:
+            found = rows.find_stream(connection, stream)
+            return [] if found is None else rows.read_items(connection, stream, found[0], after, limit)
+        finally:
+            connection.close()
 
     async def head(self, stream: str) -> int:
         return self._head(stream)
@@ -198,6 +216,8 @@ class SqliteJournal(LiveClaims):
     ) -> int:
         live = self._known(stream)
         new = _checked(live, items, after, epoch)
+        if any(len(item) > READ_BYTES for item in items):
+            self._note_large(stream)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
         await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=_size_of(note))
         if new and live.epoch == epoch:
@@ -337,7 +357,7 @@ class SqliteJournal(LiveClaims):
         """Delete a dropped stream's items and words, a bounded number at a time, since others want to write
         too."""
         while self._is_left(key):
-            statements: list[rows.Statement] = [(sql, (key,)) for sql in _SWEEP]
+            statements: list[rows.Statement] = [(sql, (key,)) for sql in rows.SWEEP]
             await self._commit(live, Grade.FLUSHED, [], statements, size=IN_THREAD)
         await self._commit(live, Grade.FLUSHED, [], [("DELETE FROM dropped WHERE stream = ?", (key,))])
 

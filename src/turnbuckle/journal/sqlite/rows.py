@@ -7,6 +7,7 @@ An item that took the place of others says how many numbers before its own it st
 the column that holds its checksum, which covers that too. So such a gap is known from one that damage made.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +33,20 @@ Statement = tuple[str, tuple[Any, ...]]
 
 INSERT_ITEM = "INSERT INTO item(stream, seq, sum, data) VALUES(?, ?, ?, ?)"
 SELECT_ITEMS = "SELECT seq, sum, data FROM item WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
+_SELECT_SMALL = (
+    "SELECT seq, sum, CASE WHEN length(data) > ? THEN NULL ELSE data END FROM item "
+    "WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+_SWEEP_ROWS = 2000
+_SWEEP_WORDS = 50  # each of them is taken apart again to be taken out of the index
+SWEEP = (
+    (
+        "DELETE FROM item WHERE stream = ?1 AND seq IN (SELECT seq FROM item WHERE stream = ?1 LIMIT "
+        f"{_SWEEP_ROWS})"
+    ),
+    f"DELETE FROM word WHERE id IN (SELECT id FROM word WHERE stream = ?1 LIMIT {_SWEEP_WORDS})",
+)
+"""What deletes a bounded part of a dropped stream."""
 COLUMNS = tuple("name kind parent title status user created updated epoch holder mark".split())
 """Of a stream's row, behind its key. A file that was not yet brought up to date ends earlier."""
 _ORDERS: dict[StreamOrder, tuple[str, str]] = {
@@ -83,6 +98,24 @@ def read_items(connection: SqlConnection, stream: str, key: int, after: int, lim
         return trusted(stream, key, after, cursor)
     finally:
         cursor.close()  # a query left open would keep the log from being reused
+
+
+def read_small_items(
+    connection: SqlConnection, stream: str, key: int, after: int, limit: int, most: int
+) -> list[Item] | None:
+    """The next items up to the first that has more bytes than `most`, of which nothing is read; None if that
+    is the very first."""
+    cursor = connection.execute(_SELECT_SMALL, (most, key, after, max(limit, 1)))
+    try:
+        first = cursor.fetchone()
+        if first is None:
+            return []
+        if first[2] is None:
+            return None
+        small = itertools.takewhile(lambda row: row[2] is not None, cursor)
+        return trusted(stream, key, after, itertools.chain((first,), small))
+    finally:
+        cursor.close()
 
 
 def find_stream(connection: SqlConnection, name: str) -> tuple[int, int] | None:

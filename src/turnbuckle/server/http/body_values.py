@@ -28,7 +28,12 @@ class TooManyValues(Exception):
 def counted(body: bytes, most: int = MOST_VALUES) -> Iterator[None]:
     """Count, and pause now and then by yielding. Raises TooManyValues."""
     place = values = signs = 0
-    while (sign := _SIGN.search(body, place)) is not None:
+    while place < len(body):
+        sign = _SIGN.search(body, place, place + _PIECE)
+        if sign is None:  # nothing but blanks, digits or what is not JSON at all
+            place += _PIECE
+            yield
+            continue
         place = sign.end()
         signs += 1
         if signs % _SIGNS == 0:

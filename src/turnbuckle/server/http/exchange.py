@@ -6,6 +6,7 @@ depth, and is written in one place (`problems.py`) in the shape that clients of 
 here knows a server library: `asgi.py` does.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.waiting import WaitingOn
+from turnbuckle.server.http.body_values import SMALL
 from turnbuckle.server.http.client_connection import ClientConnection
 from turnbuckle.service.owners import Caller
 from turnbuckle.vocab.ids import RunId
@@ -234,12 +236,16 @@ class Exchange:
 
     async def read(self, kind: type[T]) -> T:
         """The body as a value of a type. An empty body counts as an empty object. Raises Problem."""
+        body = await self.body() or b"{}"
         try:
-            return msgspec.json.decode(await self.body() or b"{}", type=kind)
+            value = msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError as error:
             raise _unfit(str(error)) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Problem(400, f"the body is not JSON: {error}", code="invalid_json") from None
+        if len(body) > SMALL:
+            await asyncio.sleep(0)  # what is done with it takes long, too: others first
+        return value
 
     def forget_body(self) -> None:
         """Nobody needs the body any more: a client may read for hours."""
