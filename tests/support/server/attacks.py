@@ -102,6 +102,8 @@ def provoke(workspace: Path) -> None:
     (workspace / "long.txt").write_text("a" * 50_000 + "b\n")
 
 
+Attack = Callable[[ApiClient], Awaitable[None]]
+FACES = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 ANY = (200, 400, 413, 422, 502)
 
 
@@ -118,7 +120,11 @@ def many_messages(path: str) -> bytes:
     return b'{"model":"agent",%b"%b":[' % (more, field.encode()) + one * 60_000 + one[:29] + b"]}"
 
 
-def attacks(pages: str) -> dict[str, Callable[[ApiClient], Awaitable[None]]]:
+def too_long(path: str) -> Attack:
+    return lambda server: posted(server, path, many_messages(path), "application/json", *ANY)
+
+
+def attacks(pages: str) -> dict[str, Attack]:
     lines, values = "application/x-ndjson", b'{"messages":[' + b"{}," * ((31 << 20) // 3) + b"{}]}"
     return {
         "a page of open tags": lambda server: talked(server, f"fetch {pages}/tags"),
@@ -148,11 +154,6 @@ def attacks(pages: str) -> dict[str, Callable[[ApiClient], Awaitable[None]]]:
         "31 MB of escapes": lambda server: posted(
             server, "/v1/chat/completions", one_string(b"\\u00e9"), "application/json", *ANY
         ),
-        **{
-            f"120,000 messages to {path}": lambda server, path=path: posted(
-                server, path, many_messages(path), "application/json", *ANY
-            )
-            for path in ("/v1/chat/completions", "/v1/responses", "/v1/messages")
-        },
+        **{f"120,000 messages to {path}": too_long(path) for path in FACES},
         "connections that never end": slow_bodies,
     }
