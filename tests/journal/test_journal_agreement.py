@@ -1,10 +1,11 @@
-"""Both bodies give the same answers to the same questions, whatever was done before."""
+"""All bodies give the same answers to the same questions, whatever was done before."""
 
 import asyncio
 import random
 
 import pytest
 from support.journals.journal_benches import MemoryBench, SqliteBench
+from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.port import Claim, Grade, IndexUpdate, JournalError, StreamQuery
 
@@ -75,3 +76,12 @@ async def story(bench, seed: int) -> list[object]:
 def test_both_bodies_tell_the_same_story(seed, tmp_path):
     memory = asyncio.run(story(MemoryBench(tmp_path), seed))
     assert asyncio.run(story(SqliteBench(tmp_path), seed)) == memory
+
+
+@pytest.mark.requirement("K1")
+@pytest.mark.parametrize("seed", range(12, 15))
+def test_a_database_tells_the_same_story(seed, tmp_path):
+    async def told():
+        return await story(await PostgresBench().open(), seed)
+
+    assert asyncio.run(told()) == asyncio.run(story(MemoryBench(tmp_path), seed))

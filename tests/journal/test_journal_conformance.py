@@ -1,9 +1,10 @@
-"""Both bodies of the journal do what the port says."""
+"""Every body of the journal does what the port says."""
 
 import asyncio
 
 import pytest
-from support.journals.journal_benches import BENCHES, MemoryBench
+from support.journals.journal_benches import MemoryBench, SqliteBench
+from support.journals.postgres_bench import PostgresBench
 
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import SearchPage
@@ -16,7 +17,19 @@ from turnbuckle.testing.conformance import (
 )
 
 
+class DatabaseBench(PostgresBench):
+    """A folder means nothing to it."""
+
+    def __init__(self, folder):
+        super().__init__()
+
+
+BENCHES = (MemoryBench, SqliteBench, DatabaseBench)
+
+
 async def put_through(case, bench):
+    if isinstance(bench, PostgresBench):
+        await bench.open()
     try:
         await case(bench)
     finally:
@@ -29,7 +42,7 @@ def keeps(case, bench):
     return True
 
 
-@pytest.mark.requirement("E1", "E2", "E6")
+@pytest.mark.requirement("E1", "E2", "E6", "K1")
 @pytest.mark.parametrize("case", journal.CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("bench_of", BENCHES)
 def test_every_journal_keeps_the_promise(case, bench_of, tmp_path):

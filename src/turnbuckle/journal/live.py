@@ -104,18 +104,28 @@ class Waiters:
         return sum(len(some) for some in self._waiting.values())
 
     async def wait(self, stream: str) -> None:
+        woken = self.join(stream)
+        try:
+            await woken
+        finally:
+            self.leave(stream, woken)
+
+    def join(self, stream: str) -> asyncio.Future[None]:
+        """Wait from now on: what happens before the future is awaited is not missed. Leave afterwards."""
         if self._closed:
             raise Closed("the journal is closed")
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(stream, {})[woken] = None
-        try:
-            await woken
-        finally:
-            some = self._waiting.get(stream)
-            if some is not None and woken in some:  # the wait was cancelled
-                del some[woken]
-                if not some:
-                    del self._waiting[stream]
+        return woken
+
+    def leave(self, stream: str, woken: asyncio.Future[None]) -> None:
+        if woken.done() and not woken.cancelled():
+            woken.exception()  # whoever left need not hear of it
+        some = self._waiting.get(stream)
+        if some is not None and woken in some:  # the wait was cancelled, or not needed
+            del some[woken]
+            if not some:
+                del self._waiting[stream]
 
     def wake(self, stream: str, error: JournalError | None = None) -> None:
         if not self._waiting:

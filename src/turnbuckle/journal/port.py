@@ -1,4 +1,4 @@
-"""What a journal promises. The bodies are `memory` and `sqlite`; whoever uses a journal knows only this file.
+"""What a journal promises. Bodies: `memory`, `sqlite`, `postgres`. Whoever uses one knows only this file.
 
 A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever
 grows at its end. An item that `read` returns is stored: there is no other way to learn of one. Of a stream

@@ -1,0 +1,297 @@
+"""Two lanes to the database: what must be sure, and what need not be.
+
+- The relaxed lane has a connection whose commits do not wait for the disk. It takes everything that is only
+  `FLUSHED`. There is no timer: whatever piled up during the last commit is the next batch. It also carries
+  the hints for those who wait on other nodes, since a commit with a notification holds a lock that all such
+  commits of the database share, and must not hold it while a disk is waited for.
+- The sure lane waits for the disk. A `SYNCED` work takes along what its stream has in the line before it.
+
+The order of a stream is kept: of one stream nothing is under way in both lanes at once, and nothing
+overtakes what stands before it in the line. The log of the database is one, so a sure commit makes all
+earlier ones sure.
+
+Whoever brings a work waits until it is stored. If a batch fails, all its works fail, and so do those in the
+line that build upon them. A work that a newer claim forbids fails alone.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from turnbuckle.journal.port import Closed, Fenced, Grade, JournalError, StorageError, StorageFailed
+from turnbuckle.journal.postgres import rows
+from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
+
+BATCH_ROWS = 2000
+BATCH_BYTES = 4 << 20
+_HINT_BYTES = 7000  # a notification may have 8,000
+_NUMBER_BYTES = 24
+GONE = -1
+"""In the place of a number: the stream was dropped."""
+
+Act = Callable[[Connection], Awaitable[Any]]
+Settle = Callable[[Exception | None, Any], None]
+
+
+class PendingWork:
+    """Something to be stored as a whole. `act` is done in the same transaction, and what it gives is the
+    result. `settle` is told, on the loop, what came of it, before anybody who waits. What is `alone` has a
+    transaction to itself, and may raise an error of the journal there."""
+
+    __slots__ = ("act", "alone", "done", "fences", "grade", "hints", "items", "settle", "size", "streams")
+
+    def __init__(
+        self,
+        streams: Iterable[str],
+        grade: Grade,
+        settle: Settle,
+        *,
+        fences: dict[int, int] | None = None,
+        items: Sequence[rows.ItemRow] = (),
+        act: Act | None = None,
+        alone: bool = False,
+    ) -> None:
+        self.streams = frozenset(streams)
+        self.grade = grade
+        self.settle = settle
+        self.fences = fences or {}
+        self.items = items
+        self.act = act
+        self.alone = alone
+        self.hints: dict[str, int] = {}
+        self.size = sum(len(item[2]) for item in items)
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class _Lane:
+    def __init__(self, link: DatabaseLink, *, sure: bool) -> None:
+        self.link = link
+        self.sure = sure
+        self.streams: frozenset[str] = frozenset()
+        self.kick = asyncio.Event()
+        self.is_busy = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class LaneCommitter:
+    """Takes works and stores them. `told` hears of every batch whether it was stored."""
+
+    def __init__(
+        self,
+        relaxed: DatabaseLink,
+        sure: DatabaseLink,
+        channel: str,
+        told: Callable[[StorageError | None], None],
+    ) -> None:
+        self._line: deque[PendingWork] = deque()
+        self._lanes = (_Lane(relaxed, sure=False), _Lane(sure, sure=True))
+        self._channel = channel
+        self._told = told
+        self._hints: dict[str, int] = {}
+        self._closed = False
+        self._idle = asyncio.Event()
+        for lane in self._lanes:
+            lane.task = asyncio.ensure_future(self._work(lane))
+
+    def enqueue(self, work: PendingWork) -> asyncio.Future[Any]:
+        """Gives the result of the work's act, or what speaks against it."""
+        if self._closed:
+            raise Closed("the journal is closed")
+        self._line.append(work)
+        self._kick()
+        return work.done
+
+    def hint(self, stream: str, seq: int) -> None:
+        """Tell the other nodes with the next batch that a stream has grown, or is gone."""
+        known = self._hints.get(stream, 0)
+        self._hints[stream] = GONE if GONE in (seq, known) else max(seq, known)
+
+    async def close(self) -> None:
+        """Finish what is in the line."""
+        self._closed = True
+        while self._line or any(lane.is_busy for lane in self._lanes):
+            self._idle.clear()
+            await self._idle.wait()
+        for lane in self._lanes:
+            if lane.task is not None:
+                lane.task.cancel()
+                await asyncio.wait([lane.task])
+
+    def abort(self) -> None:
+        """Leave everything as it is, as a process does that dies."""
+        self._closed = True
+        for lane in self._lanes:
+            if lane.task is not None:
+                lane.task.cancel()
+            lane.link.drop()
+
+    def _kick(self) -> None:
+        for lane in self._lanes:
+            lane.kick.set()
+
+    async def _work(self, lane: _Lane) -> None:
+        while True:
+            await lane.kick.wait()
+            lane.kick.clear()
+            while batch := self._next_batch(lane):
+                await self._store_batch(lane, batch)
+            if self._hints and not lane.sure:
+                lane.is_busy = True
+                await self._send_hints(lane, self._taken_hints())
+                lane.is_busy = False
+            self._idle.set()
+
+    async def _store_batch(self, lane: _Lane, batch: list[PendingWork]) -> None:
+        lane.is_busy = True
+        lane.streams = frozenset().union(*(work.streams for work in batch))
+        results: list[Any] = []
+        error: Exception | None = None
+        try:
+            results = await again(lambda: self._store(lane, batch))
+        except (JournalError, ValueError) as failure:
+            error = failure
+        except Exception as failure:  # whatever it is, those who wait must hear of it
+            error = StorageFailed(f"the journal's own mistake: {failure!r}")
+            error.__cause__ = failure
+        finally:
+            lane.is_busy, lane.streams = False, frozenset()
+        self._settle(batch, results, error)
+        self._kick()
+
+    async def _store(self, lane: _Lane, batch: list[PendingWork]) -> list[Any]:
+        """The result of each work, or the error that it alone has."""
+        async with lane.link.use() as connection:
+            if all(work.act is None for work in batch):
+                fences, items = _gathered(batch)
+                hints = [] if lane.sure else self._taken_hints(batch)
+                good = await rows.store(connection, fences, items, self._channel, hints)
+                return [await _verdict(connection, work, good) for work in batch]
+            async with connection.transaction():
+                if not batch[0].alone:
+                    names = sorted(frozenset().union(*(work.streams for work in batch)))
+                    await connection.execute(
+                        rows.LOCK, names
+                    )  # in one order everywhere, so nobody waits in a circle
+                return [await self._perform(connection, work) for work in batch]
+
+    async def _perform(self, connection: Connection, work: PendingWork) -> Any:
+        good = await rows.store(connection, work.fences, work.items) if work.fences else set[int]()
+        verdict = await _verdict(connection, work, good)
+        if verdict is not None:
+            if work.alone:
+                raise verdict
+            return verdict
+        return None if work.act is None else await work.act(connection)
+
+    def _next_batch(self, lane: _Lane) -> list[PendingWork]:
+        """What this lane can store now, out of the line."""
+        other = self._lanes[0] if lane.sure else self._lanes[1]
+        sure = frozenset[str]().union(*(work.streams for work in self._line if work.grade is Grade.SYNCED))
+        blocked = set(other.streams)
+        batch: list[PendingWork] = []
+        staying: deque[PendingWork] = deque()
+        count, size = 0, 0
+        for work in self._line:
+            is_mine = lane.sure is not sure.isdisjoint(work.streams)
+            is_full = bool(batch) and (
+                count >= BATCH_ROWS or size + work.size > BATCH_BYTES or work.alone or batch[0].alone
+            )
+            if is_full or not is_mine or not blocked.isdisjoint(work.streams):
+                blocked |= work.streams
+                staying.append(work)
+                continue
+            batch.append(work)
+            count += max(len(work.items), 1)
+            size += work.size
+        self._line = staying
+        return batch
+
+    def _settle(self, batch: list[PendingWork], results: list[Any], error: Exception | None) -> None:
+        self._told(error if isinstance(error, StorageError) else None)
+        failed = [*batch, *self._followers(batch)] if error is not None else batch
+        for at, work in enumerate(failed):
+            result = results[at] if error is None else None
+            fault = error if error is not None else result if isinstance(result, Fenced) else None
+            work.settle(fault, result)
+            if fault is None:
+                for stream, seq in work.hints.items():
+                    self.hint(stream, seq)
+            if work.done.done():
+                continue
+            if fault is None:
+                work.done.set_result(result)
+            else:
+                work.done.set_exception(fault)
+
+    def _followers(self, batch: list[PendingWork]) -> list[PendingWork]:
+        """Works in the line that were accepted on the promise that this batch is stored, and what builds on
+        them."""
+        lost = set[str]().union(*(work.streams for work in batch))
+        following: list[PendingWork] = []
+        staying: deque[PendingWork] = deque()
+        for work in self._line:
+            if lost.isdisjoint(work.streams):
+                staying.append(work)
+            else:
+                lost |= work.streams
+                following.append(work)
+        self._line = staying
+        return following
+
+    # Hints
+
+    def _taken_hints(self, batch: Sequence[PendingWork] = ()) -> list[str]:
+        for work in batch:
+            for stream, seq in work.hints.items():
+                self.hint(stream, seq)
+            work.hints = {}
+        taken, self._hints = self._hints, {}
+        return hint_texts(taken)
+
+    async def _send_hints(self, lane: _Lane, hints: list[str]) -> None:
+        try:
+            async with lane.link.use() as connection:
+                sql = "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS h(hint)"
+                await connection.execute(sql, self._channel, hints)
+        except StorageError as error:
+            self._told(error)  # whoever waits looks by itself after a while
+
+
+def hint_texts(hints: dict[str, int]) -> list[str]:
+    """As many notifications as are needed. Names that do not fit into one are left out: nobody has such, and
+    whoever does is found by looking."""
+    pages: list[dict[str, int]] = [{}]
+    size = 0
+    for stream, seq in hints.items():
+        more = len(msgspec.json.encode(stream)) + _NUMBER_BYTES
+        if more > _HINT_BYTES:
+            continue
+        if size + more > _HINT_BYTES:
+            pages.append({})
+            size = 0
+        pages[-1][stream] = seq
+        size += more
+    return [msgspec.json.encode(page).decode() for page in pages if page]
+
+
+def _gathered(batch: list[PendingWork]) -> tuple[dict[int, int], list[rows.ItemRow]]:
+    fences: dict[int, int] = {}
+    items: list[rows.ItemRow] = []
+    for work in batch:
+        fences.update(work.fences)
+        items.extend(work.items)
+    return fences, items
+
+
+async def _verdict(connection: Connection, work: PendingWork, good: set[int]) -> Fenced | None:
+    """What a newer claim says to a work."""
+    for key, epoch in work.fences.items():
+        if key not in good:
+            name, newest = await connection.fetchrow(
+                "SELECT coalesce(max(name), ''), coalesce(max(epoch), -1) FROM stream WHERE id = $1", key
+            )
+            return Fenced(name or next(iter(work.streams), ""), epoch, newest)
+    return None

@@ -1,0 +1,445 @@
+"""The writing body: one of several processes on one database.
+
+Who may append is decided by the database: a claim raises the stream's epoch in its row, and every append is
+checked against it under a lock on that row. So a process that was stalled, or cut off, and thinks that it
+holds a claim, stores nothing. Where the streams end that this process holds is known here (`live`), so that
+appends can be sent ahead.
+
+A claim is good until it runs out by the clock of the database, and only as long as the process behind it
+lives: each has a number of its own and holds a lock on it (`listener`). For a few seconds after the
+database itself was started no process counts as dead, since all of them have lost their locks.
+
+After a failed batch nobody knows whether it was stored after all: the connection may have broken behind the
+commit. So the next append to such a stream first asks where it ends, and is told of a conflict if that is
+further than its writer thinks.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from turnbuckle.journal.address import Address, read_address
+from turnbuckle.journal.hot import HotTails
+from turnbuckle.journal.live import NO_EPOCH, Live
+from turnbuckle.journal.port import (
+    READ_LIMIT,
+    Append,
+    Claim,
+    Fenced,
+    Grade,
+    Held,
+    IndexUpdate,
+    Item,
+    JournalError,
+    Merge,
+    StorageError,
+    Trouble,
+    check_distinct,
+    check_size,
+    merge_fault,
+    next_seq,
+)
+from turnbuckle.journal.postgres import rows
+from turnbuckle.journal.postgres.committer import GONE, LaneCommitter, PendingWork
+from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
+from turnbuckle.journal.postgres.reader import Clocks, PostgresReader
+from turnbuckle.journal.postgres.schema import bring_up_to_date
+
+
+class PostgresJournal(PostgresReader):
+    """The journal in a database. Made by `open_postgres`."""
+
+    def __init__(self, address: Address, clocks: Clocks) -> None:
+        self._node = secrets.randbits(62) | 1 << 61
+        super().__init__(address, clocks, self._node)
+        self._live: dict[str, Live] = {}
+        self._doubted: set[str] = set()
+        self._claiming: set[str] = set()
+        self._hot = HotTails()
+        self._relaxed, self._sure = DatabaseLink(address, relaxed=True), DatabaseLink(address)
+        self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
+        self.listener.own = lambda: self._relaxed.pid
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        self._check_open()
+        hot = self._hot.read(stream, after, limit)
+        if hot is not None:
+            return hot
+        live = self._live.get(stream)
+        if live is not None and live.head <= after and stream not in self._doubted:
+            return []
+        return await super().read(stream, after, limit)
+
+    async def _look_up(self, stream: str) -> tuple[int, int, int] | None:
+        self._check_open()
+        live = self._live.get(stream)
+        if live is not None and stream not in self._doubted:
+            return live.key, live.epoch, live.head
+        return await super()._look_up(stream)
+
+    def trouble(self) -> Trouble | None:
+        return self._book.trouble
+
+    # Writing
+
+    async def append(
+        self,
+        stream: str,
+        items: Sequence[bytes],
+        *,
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None = None,
+    ) -> int:
+        live = await self._writable(stream, epoch)
+        new = self._checked(live, items, after, epoch)
+        wall = self._clocks.wall()
+
+        async def act(connection: Connection) -> None:
+            if note is not None:
+                await rows.write_note(connection, stream, note, wall, makes=False)
+
+        work = PendingWork(
+            [stream],
+            Grade.SYNCED if live.unsure else grade,
+            lambda error, _: self._settle(live, new, error),
+            fences={live.key: epoch},
+            items=new,
+            act=None if note is None else act,
+        )
+        work.hints = {stream: new[-1][1]} if new else {}
+        self._accept(live, new)
+        await self._committer.enqueue(work)
+        if new and live.epoch == epoch:
+            live.unsure = False
+        return new[-1][1] if new else after
+
+    async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
+        self._check_open()
+        wall, now, begun = self._clocks.wall(), self._clocks.leases(), self._clocks.monotonic()
+
+        async def act(connection: Connection) -> tuple[int, Claim] | Held:
+            found = await rows.take_claim(
+                connection,
+                stream,
+                owner,
+                seconds,
+                node=self._node,
+                is_left=stream not in self._live and stream not in self._claiming,
+                moment=(wall, now, self._clocks.grace),
+            )
+            if not isinstance(found, Held):
+                self._claiming.add(stream)
+            return found
+
+        def settle(error: Exception | None, found: tuple[int, Claim] | Held | None) -> None:
+            self._claiming.discard(stream)
+            if error is None and isinstance(found, tuple):
+                key, claim = found
+                self._begin(key, claim, begun + seconds)
+                if work.done.cancelled():  # nobody is left to hold it
+                    self._let_go(self._live[stream]).add_done_callback(_heard_of)
+
+        work = PendingWork([stream], Grade.FLUSHED, settle, act=act)
+        found = await self._committer.enqueue(work)
+        return found if isinstance(found, Held) else found[1]
+
+    async def renew(self, claim: Claim, seconds: float) -> bool:
+        self._check_open()
+        live = self._live_of(claim)
+        if live is None:
+            return False
+        begun, now = self._clocks.monotonic(), self._clocks.leases()
+
+        async def act(connection: Connection) -> bool:
+            found = await connection.fetch(rows.RENEW, now, [live.key], [claim.epoch], [seconds])
+            return bool(found)
+
+        def settle(error: Exception | None, renewed: bool | None) -> None:
+            if error is None and self._live_of(claim) is live:
+                if renewed:
+                    live.until = begun + seconds
+                else:
+                    self._lose(live)
+
+        return bool(
+            await self._committer.enqueue(PendingWork([claim.stream], Grade.FLUSHED, settle, act=act))
+        )
+
+    async def release(self, claim: Claim) -> None:
+        self._check_open()
+        live = self._live_of(claim)
+        if live is not None:
+            await self._let_go(live)
+
+    def _let_go(self, live: Live) -> asyncio.Future[Any]:
+        epoch = live.epoch
+        live.let_go()
+        live.on_its_way += 1
+
+        async def act(connection: Connection) -> None:
+            await connection.execute(rows.RELEASE, live.key, epoch)
+
+        def settle(error: Exception | None, _: object) -> None:
+            self._settle(live, [], error)
+
+        return self._committer.enqueue(PendingWork([live.name], Grade.FLUSHED, settle, act=act))
+
+    def still_mine(self, claim: Claim) -> bool:
+        live = self._live_of(claim)
+        return not self._closed and live is not None and self._clocks.monotonic() < live.until
+
+    async def note(self, stream: str, note: IndexUpdate) -> None:
+        self._check_open()
+        wall = self._clocks.wall()
+
+        async def act(connection: Connection) -> None:
+            await rows.write_note(connection, stream, note, wall, makes=True)
+
+        await self._committer.enqueue(PendingWork([stream], Grade.FLUSHED, _nothing, act=act))
+
+    async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
+        self._check_open()
+        now = self._clocks.leases()
+
+        async def act(connection: Connection) -> bool:
+            found = await connection.fetch(rows.IS_FREE, [stream], now, self._clocks.grace)
+            if not found or not found[0][1]:
+                return False
+            if fault := merge_fault(merges):
+                raise ValueError(fault)
+            await rows.write_merges(connection, found[0][0], stream, merges)
+            return True
+
+        def settle(error: Exception | None, _: object) -> None:
+            self._hot.forget(stream)
+
+        return bool(
+            await self._committer.enqueue(PendingWork([stream], Grade.SYNCED, settle, act=act, alone=True))
+        )
+
+    async def drop(self, stream: str) -> bool:
+        return await self._look_up(stream) is not None and await self.change_all(drops=[stream])
+
+    async def change_all(
+        self,
+        *,
+        appends: Sequence[Append] = (),
+        notes: Sequence[tuple[str, IndexUpdate]] = (),
+        drops: Sequence[str] = (),
+    ) -> bool:
+        self._check_open()
+        check_distinct(appends, notes, drops)
+        wall, now = self._clocks.wall(), self._clocks.leases()
+        lives = [await self._writable(one.stream, one.epoch) for one in appends]
+        parts = [
+            (live, self._checked(live, one.items, one.after, one.epoch))
+            for live, one in zip(lives, appends, strict=True)
+        ]
+        noted = [*((one.stream, one.note) for one in appends if one.note is not None), *notes]
+
+        async def act(connection: Connection) -> bool:
+            found = await connection.fetch(rows.IS_FREE, list(drops), now, self._clocks.grace)
+            if not all(free for _, free in found):
+                raise _NotFree
+            for name, note in noted:
+                await rows.write_note(connection, name, note, wall, makes=False)
+            await rows.write_drops(connection, [key for key, _ in found])
+            return True
+
+        def settle(error: Exception | None, _: object) -> None:
+            for live, new in parts:
+                self._settle(live, new, error)
+            for name in drops if error is None else ():
+                self._forget(name)
+
+        work = PendingWork(
+            [*(one.stream for one in appends), *(name for name, _ in notes), *drops],
+            Grade.SYNCED,
+            settle,
+            fences={live.key: one.epoch for live, one in zip(lives, appends, strict=True)},
+            items=[row for _, new in parts for row in new],
+            act=act,
+            alone=True,
+        )
+        work.hints = {**{live.name: new[-1][1] for live, new in parts if new}, **dict.fromkeys(drops, GONE)}
+        for live, new in parts:
+            self._accept(live, new)
+        try:
+            await self._committer.enqueue(work)
+        except _NotFree:
+            return False
+        with suppress(StorageError):  # they are gone; what is left of them is deleted with the next start
+            await self.sweep()
+        return True
+
+    async def sweep(self) -> None:
+        """Delete what is left of streams that were dropped."""
+        for (key,) in await self._ask(lambda connection: connection.fetch("SELECT stream FROM dropped")):
+            is_left = True
+            while is_left:
+                async with self._reading.use() as connection:
+                    is_left = await rows.sweep_some(connection, key)
+
+    async def open(self) -> None:
+        """Connect, bring the tables up to date, and be seen by the others. Raises JournalError."""
+        async with self._reading.use() as connection:
+            await check_server(connection, self.address)
+            await bring_up_to_date(connection, self.address)
+        await self.listener.open()
+        await self.sweep()
+
+    async def _finish(self) -> None:
+        self._hot.clear()
+        await self._committer.close()
+        await self._relaxed.close()
+        await self._sure.close()
+
+    def abort(self) -> None:
+        """End as a process does that dies: nothing is finished, nothing is given back."""
+        self._closed = True
+        self._waiters.close()
+        self._committer.abort()
+        self.listener.abort()
+        for link in self.links.values():
+            link.drop()
+
+    @property
+    def links(self) -> dict[str, DatabaseLink]:
+        """The connections that this process works with."""
+        return {
+            "relaxed": self._relaxed,
+            "sure": self._sure,
+            "reading": self._reading,
+            "searching": self._searching,
+        }
+
+    # Small things
+
+    def _note_work(self, error: StorageError | None) -> None:
+        if error is None:
+            self._book.stored()
+        else:
+            self._book.failed(error)
+
+    def _heard(self, stream: str, seq: int) -> None:
+        """Another process says that a stream has grown, or is gone."""
+        if seq == GONE:
+            self._forget(stream)
+        elif stream not in self._live:
+            self._waiters.wake(stream)
+
+    def _live_of(self, claim: Claim) -> Live | None:
+        live = self._live.get(claim.stream)
+        return live if live is not None and live.is_newest(claim.epoch) else None
+
+    async def _writable(self, stream: str, epoch: int) -> Live:
+        """What is known of a stream that this process holds. Raises Fenced if it does not."""
+        self._check_open()
+        live = self._live.get(stream)
+        if live is None:
+            found = await self._look_up(stream)
+            raise Fenced(stream, epoch, NO_EPOCH if found is None else found[1])
+        if stream in self._doubted:
+            await self._find_out(live)
+        return live
+
+    async def _find_out(self, live: Live) -> None:
+        """What became of a batch that failed."""
+        found = await self._ask(lambda connection: rows.find_stream(connection, live.name))
+        if live.name not in self._doubted:
+            return
+        self._doubted.discard(live.name)
+        if found is None or found[1] != live.epoch:
+            self._lose(live)
+            return
+        live.head = live.tail = found[2]
+        self._hot.forget(live.name)
+        self._waiters.wake(live.name)
+
+    def _checked(self, live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:
+        """The rows of an append. Raises what speaks against it."""
+        if refusal := live.refusal(after, epoch):
+            raise refusal
+        check_size(items)
+        seq = next_seq(live.tail, epoch)
+        return [(live.key, seq + at, bytes(data)) for at, data in enumerate(items)]
+
+    def _begin(self, key: int, claim: Claim, until: float) -> None:
+        """This process holds a stream from here on."""
+        live = self._live.setdefault(claim.stream, Live(claim.stream, key))
+        live.key, live.epoch, live.holder, live.until = key, claim.epoch, claim.owner, until
+        live.head = live.tail = claim.head
+        live.unsure = True
+        self._doubted.discard(claim.stream)
+        self._hot.forget(claim.stream)
+
+    def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
+        """These are on their way to the store."""
+        if new:
+            live.tail = new[-1][1]
+        live.on_its_way += 1
+
+    def _settle(self, live: Live, new: list[rows.ItemRow], error: Exception | None) -> None:
+        """They are stored, or not, or nobody knows."""
+        live.on_its_way -= 1
+        if error is not None:
+            live.tail = live.head
+            if isinstance(error, Fenced) and error.epoch == live.epoch:
+                self._lose(live)
+            elif isinstance(error, StorageError):
+                self._doubted.add(live.name)
+        elif new:
+            if live.holder:
+                self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, data in new])
+            else:  # it was released meanwhile
+                self._hot.forget(live.name)
+            live.head = new[-1][1]
+            self._waiters.wake(live.name)
+        self._forget_if_idle(live)
+
+    def _lose(self, live: Live) -> None:
+        """Somebody else holds it now."""
+        live.let_go()
+        self._forget_if_idle(live)
+        self._waiters.wake(live.name)
+
+    def _forget(self, stream: str) -> None:
+        """The stream is gone."""
+        self._live.pop(stream, None)
+        self._doubted.discard(stream)
+        self._hot.forget(stream)
+        self._waiters.gone(stream)
+
+    def _forget_if_idle(self, live: Live) -> None:
+        if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
+            del self._live[live.name]
+            self._doubted.discard(live.name)
+            self._hot.forget(live.name)
+
+
+class _NotFree(JournalError):
+    """One of the streams that are to be dropped is claimed."""
+
+
+async def open_postgres(place: str, clocks: Clocks | None = None) -> PostgresJournal:
+    """The journal at an address. Raises ValueError for an address that is none, and JournalError."""
+    journal = PostgresJournal(read_address(place), clocks or Clocks())
+    try:
+        await journal.open()
+    except BaseException:
+        await journal.close()
+        raise
+    return journal
+
+
+def _nothing(*_: object) -> None:
+    """Nothing is known here that would change."""
+
+
+def _heard_of(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()

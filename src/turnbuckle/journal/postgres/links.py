@@ -1,0 +1,153 @@
+"""Connections that are made when they are needed, and made again after they broke.
+
+A link is one connection that one task uses at a time. What goes wrong on it is raised as an error of the
+journal, and a connection that may be broken is thrown away: the next use makes another, to whichever server
+the address leads by then. A database that fails over is found again in this way.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import asyncpg
+
+from turnbuckle.journal.address import Address
+from turnbuckle.journal.port import Closed, JournalError, StorageFailed
+from turnbuckle.journal.postgres.errors import ERRORS, NETWORK, TRANSIENT, code_of, is_refused, translated
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 30.0
+LOCK_MILLISECONDS = 5000  # longer locks are told as trouble, and waited out by trying again
+READ_PATIENCE = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
+"""Pauses after which a read is tried again whose connection broke: a restart takes seconds."""
+_TRIES = 8
+_POOLER = (
+    "{shown} leads to a connection pooler. Turnbuckle keeps a few connections of its own, with locks and "
+    "notifications that a pooler would mix up: name the database server itself"
+)
+
+Connection = Any
+"""Of the driver, which has no types."""
+T = TypeVar("T")
+
+
+class DatabaseLink:
+    """One connection. `relaxed` commits do not wait for the disk."""
+
+    def __init__(self, address: Address, *, relaxed: bool = False) -> None:
+        self._address = address
+        self._relaxed = relaxed
+        self._connection: Connection = None
+        self._turn = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def pid(self) -> int:
+        """The server's process behind this connection; 0 if there is none."""
+        return 0 if self._connection is None else int(self._connection.get_server_pid())
+
+    @asynccontextmanager
+    async def use(self) -> AsyncIterator[Connection]:
+        """The connection, for one task at a time. Raises JournalError for all that the database does."""
+        async with self._turn:
+            if self._closed:
+                raise Closed("the journal is closed")
+            try:
+                if self._connection is None or self._connection.is_closed():
+                    self._connection = await connect(self._address, relaxed=self._relaxed)
+                yield self._connection
+            except ERRORS as error:
+                if not is_refused(error):
+                    self.drop()
+                raise translated(error, self._address.shown) from error
+            except BaseException as error:
+                if not isinstance(error, JournalError | ValueError):  # cancelled in the middle of an exchange
+                    self.drop()
+                raise
+
+    def drop(self) -> None:
+        """Forget the connection, and end it without a word."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def close(self) -> None:
+        self._closed = True
+        async with self._turn:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with suppress(*ERRORS):
+                    await connection.close(timeout=1)
+
+
+async def connect(address: Address, *, relaxed: bool = False, lasting: bool = False) -> Connection:
+    """A new connection. What the address itself sets comes before what we would set. One that is `lasting` is
+    told of other people's changes: it never waits for an answer for long."""
+    settings = {
+        "application_name": "turnbuckle",
+        "search_path": address.schema,
+        "lock_timeout": str(LOCK_MILLISECONDS),
+        "synchronous_commit": "off" if relaxed else "on",
+        "client_min_messages": "error",
+    }
+    given = dict(parse_qsl(urlsplit(address.url).query))
+    try:
+        return await asyncpg.connect(
+            address.url,
+            timeout=CONNECT_SECONDS,
+            command_timeout=CONNECT_SECONDS if lasting else COMMAND_SECONDS,
+            server_settings={name: value for name, value in settings.items() if name not in given},
+            target_session_attrs=None if "target_session_attrs" in given else "read-write",
+        )
+    except asyncpg.PostgresError as error:
+        if "unsupported startup parameter" in str(error):
+            raise StorageFailed(_POOLER.format(shown=address.shown)) from error
+        raise
+
+
+async def check_server(connection: Connection, address: Address) -> None:
+    """Raises StorageFailed if this is no server that a journal can be kept on."""
+    pid, encoding, version = await connection.fetchrow(
+        "SELECT pg_backend_pid(), current_setting('server_encoding'), "
+        "current_setting('server_version_num')::int"
+    )
+    if pid != connection.get_server_pid():
+        raise StorageFailed(_POOLER.format(shown=address.shown))
+    if encoding != "UTF8":
+        raise StorageFailed(
+            f"the database at {address.shown} has the encoding {encoding}: make one with UTF8"
+        )
+    if version < 130000:
+        raise StorageFailed(f"the database at {address.shown} is Postgres {version // 10000}: 13 is needed")
+
+
+async def patiently(
+    link: DatabaseLink,
+    ask: Callable[[Connection], Awaitable[T]],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> T:
+    """The answer to something that changes nothing. If the connection breaks it is asked again for some
+    seconds."""
+    for pause in READ_PATIENCE:
+        try:
+            async with link.use() as connection:
+                return await ask(connection)
+        except StorageFailed as error:
+            if not isinstance(error.__cause__, NETWORK) and is_refused(error.__cause__ or error):
+                raise
+        await sleep(pause)
+    async with link.use() as connection:
+        return await ask(connection)
+
+
+async def again(change: Callable[[], Awaitable[T]]) -> T:
+    """What a change gives. Two changes that were in each other's way are tried again, some times."""
+    for _ in range(_TRIES - 1):
+        try:
+            return await change()
+        except StorageFailed as error:
+            if code_of(error.__cause__ or error) not in TRANSIENT:
+                raise
+    return await change()

@@ -1,0 +1,114 @@
+"""One connection on which this process listens to the others, and by which they see that it lives.
+
+It holds an advisory lock on the process's own number. When the process dies the database lets go of the
+lock at once, and everybody knows that what it held is free. Hints are only hints: whoever waits looks again
+when the connection was lost and is back, and every few seconds besides.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from turnbuckle.journal.address import Address
+from turnbuckle.journal.port import StorageError
+from turnbuckle.journal.postgres.errors import ERRORS, translated
+from turnbuckle.journal.postgres.links import Connection, connect
+
+POLL_SECONDS = 5.0
+_PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
+_hints = msgspec.json.Decoder(dict[str, int])
+
+Heard = Callable[[str, int], None]
+
+
+class Listener:
+    """`heard` is told of a stream that another process changed, `looked` that anything may have changed."""
+
+    def __init__(
+        self, address: Address, node: int, channel: str, heard: Heard, looked: Callable[[], None]
+    ) -> None:
+        self._address = address
+        self._node = node
+        self._channel = channel
+        self._heard = heard
+        self._looked = looked
+        self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._connection: Connection = None
+        self._task: asyncio.Task[None] | None = None
+        self._lost = asyncio.Event()
+        self.own: Callable[[], int] = lambda: 0
+        """The server's process behind the connection that sends our own hints."""
+
+    @property
+    def pid(self) -> int:
+        """The server's process behind the connection; 0 if there is none."""
+        return 0 if self._connection is None else int(self._connection.get_server_pid())
+
+    async def open(self) -> None:
+        """Raises JournalError."""
+        try:
+            await self._connect()
+        except ERRORS as error:
+            raise translated(error, self._address.shown) from error
+        self._task = asyncio.ensure_future(self._keep())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._connection is not None:
+            with contextlib.suppress(*ERRORS):
+                await self._connection.close(timeout=1)
+
+    def abort(self) -> None:
+        """Let go without a word, as a process does that dies."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _connect(self) -> None:
+        connection = await connect(self._address, lasting=True)
+        try:
+            if self._node:
+                await connection.execute("SELECT pg_advisory_lock($1)", self._node)
+            await connection.add_listener(self._channel, self._on_hint)
+        except BaseException:
+            connection.terminate()
+            raise
+        self._lost.clear()
+        connection.add_termination_listener(lambda _: self._lost.set())
+        self._connection = connection
+
+    async def _keep(self) -> None:
+        failed = 0
+        while True:
+            if not failed and not self._connection.is_closed():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._lost.wait(), POLL_SECONDS)
+            else:
+                await self._sleep(_PAUSES[min(failed, len(_PAUSES) - 1)])
+            try:
+                if self._connection.is_closed():
+                    await self._connect()
+                else:
+                    await self._connection.execute("SELECT 1")
+            except (*ERRORS, StorageError):
+                failed += 1
+                self._connection.terminate()
+                continue
+            failed = 0
+            self._looked()
+
+    def _on_hint(self, _: object, pid: int, __: str, payload: object) -> None:
+        if pid == self.own():
+            return
+        try:
+            hints = _hints.decode(str(payload))
+        except msgspec.DecodeError:
+            self._looked()  # nobody knows what it says, and anything may have changed
+            return
+        for stream, seq in hints.items():
+            self._heard(stream, seq)

@@ -1,0 +1,174 @@
+"""The reading half: it changes nothing, and works beside any number of processes that write."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from turnbuckle.journal.address import Address, read_address
+from turnbuckle.journal.clock import lease_time
+from turnbuckle.journal.live import Waiters
+from turnbuckle.journal.port import (
+    EVERY_STREAM,
+    READ_LIMIT,
+    SEARCH_LIMIT,
+    Closed,
+    Gone,
+    Item,
+    SearchPage,
+    SearchPlace,
+    StorageError,
+    StorageFailed,
+    StreamQuery,
+    StreamRow,
+)
+from turnbuckle.journal.postgres import rows, search
+from turnbuckle.journal.postgres.committer import GONE
+from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently
+from turnbuckle.journal.postgres.listener import Listener
+from turnbuckle.journal.postgres.schema import version_of
+from turnbuckle.journal.trouble import TroubleBook
+
+GRACE = 3.0
+"""Seconds after its start in which the database knows of no process that it is dead."""
+T = TypeVar("T")
+
+
+def _by_database() -> None:
+    """The database has the clock."""
+
+
+class Clocks(Struct, frozen=True):
+    """Where the time comes from. `leases` and `wall` give None where the database is to be asked; `monotonic`
+    is this process's own, by which it knows without asking that a claim is still good. `sleep` is between two
+    tries to read."""
+
+    monotonic: Callable[[], float] = lease_time
+    leases: Callable[[], float | None] = _by_database
+    wall: Callable[[], float | None] = _by_database
+    grace: float = GRACE
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class PostgresReader:
+    """A journal to look at. Made by `open_postgres_reader`. Without a `node` nobody sees that it is there."""
+
+    def __init__(self, address: Address, clocks: Clocks, node: int = 0) -> None:
+        self.address = address
+        self._clocks = clocks
+        self._book = TroubleBook(time.time)
+        self._closed = False
+        self._waiters = Waiters()
+        self._reading, self._searching = DatabaseLink(address), DatabaseLink(address)
+        self._channel = f"turnbuckle_{address.schema}"
+        self.listener = Listener(address, node, self._channel, self._heard, self._waiters.wake_all)
+
+    async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
+        return await self._ask(lambda connection: rows.read_items(connection, stream, after, limit))
+
+    async def head(self, stream: str) -> int:
+        found = await self._look_up(stream)
+        return 0 if found is None else found[2]
+
+    async def wait(self, stream: str, after: int) -> None:
+        while True:
+            self._check_open()
+            woken = self._waiters.join(stream)  # first, so that nothing is missed while the database is asked
+            try:
+                found = await self._look_up(stream)
+                if found is not None and found[2] > after:
+                    return
+                if after > 0 and found is None:
+                    raise Gone(f"stream {stream} is not there any more")
+                await woken
+            finally:
+                self._waiters.leave(stream, woken)
+
+    async def _look_up(self, stream: str) -> tuple[int, int, int] | None:
+        """The key, the epoch and the head of a stream."""
+        return await self._ask(lambda connection: rows.find_stream(connection, stream))
+
+    async def streams(
+        self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
+    ) -> list[StreamRow]:
+        now = self._clocks.leases()
+        return await self._ask(
+            lambda connection: rows.list_streams(
+                connection, wanted, after, limit, rows.Conditions(wanted, now, self._clocks.grace)
+            )
+        )
+
+    async def search(
+        self,
+        words: str,
+        wanted: StreamQuery = EVERY_STREAM,
+        limit: int = SEARCH_LIMIT,
+        after: SearchPlace | None = None,
+    ) -> SearchPage:
+        now, grace = self._clocks.leases(), self._clocks.grace
+        return await self._ask(
+            lambda connection: search.find(connection, words, wanted, limit, after, now=now, grace=grace),
+            self._searching,
+        )
+
+    async def look(self) -> None:
+        async def looked(connection: Connection) -> None:
+            await version_of(connection, self.address)
+
+        await self._ask(looked)
+
+    async def _ask(
+        self, question: Callable[[Connection], Awaitable[T]], link: DatabaseLink | None = None
+    ) -> T:
+        self._check_open()
+        try:
+            return await patiently(link or self._reading, question, self._clocks.sleep)
+        except StorageError as error:
+            self._check_open()
+            self._book.failed(error)
+            raise
+
+    async def open(self) -> None:
+        """Raises JournalError if there is nothing to read."""
+        async with self._reading.use() as connection:
+            await check_server(connection, self.address)
+            if not await version_of(connection, self.address):
+                raise StorageFailed(f"there is no journal at {self.address.shown}")
+        await self.listener.open()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._waiters.close()
+        await self._finish()
+        await self.listener.close()
+        await self._reading.close()
+        await self._searching.close()
+
+    async def _finish(self) -> None:
+        """What is to be done before the connections are closed."""
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the journal is closed")
+
+    def _heard(self, stream: str, seq: int) -> None:
+        """A process says that a stream has grown, or is gone."""
+        if seq == GONE:
+            self._waiters.gone(stream)
+        else:
+            self._waiters.wake(stream)
+
+
+async def open_postgres_reader(place: str, clocks: Clocks | None = None) -> PostgresReader:
+    """Raises ValueError for an address that is none, and JournalError."""
+    reader = PostgresReader(read_address(place), clocks or Clocks())
+    try:
+        await reader.open()
+    except BaseException:
+        await reader.close()
+        raise
+    return reader

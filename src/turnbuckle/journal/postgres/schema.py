@@ -1,0 +1,127 @@
+"""The shape of the tables, and bringing it up to date.
+
+The table `format` has the version of the shape, and the oldest version of the shape whose programs can
+still use it. A program refuses a shape that is too new for it, so two neighbouring versions of Turnbuckle
+can work on one database while one takes the other's place: a step that only adds leaves `oldest` where it
+was. Steps are applied by whoever comes first; others wait for it. Each step is a transaction of its own
+with a short limit for locks, and what takes long on a large table (an index) is made outside of one,
+without holding anybody up.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from turnbuckle.journal.address import Address
+from turnbuckle.journal.port import FormatUnknown
+from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
+
+FORMAT = 1
+_PATIENCE = 600.0  # for somebody else who brings a large database up to date
+_TEXT = "text COLLATE \"C\" NOT NULL DEFAULT ''"
+
+STREAMS = f"""
+CREATE TABLE stream(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE, kind {_TEXT},
+    parent {_TEXT}, title {_TEXT}, status {_TEXT}, owner {_TEXT}, mark {_TEXT},
+    created float8 NOT NULL, updated float8 NOT NULL,
+    epoch int NOT NULL DEFAULT -1, holder {_TEXT}, node bigint NOT NULL DEFAULT 0,
+    until float8 NOT NULL DEFAULT 0)
+    WITH (fillfactor = 80)"""
+ITEMS = """
+CREATE TABLE item(
+    stream bigint NOT NULL, seq bigint NOT NULL, covers int NOT NULL DEFAULT 0, data bytea NOT NULL,
+    PRIMARY KEY(stream, seq))"""
+WORDS = """
+CREATE TABLE word(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, stream bigint NOT NULL, is_title bool NOT NULL,
+    text text COLLATE "C" NOT NULL, lexemes tsvector NOT NULL)"""
+ALIVE = """
+CREATE FUNCTION alive(node bigint, grace float8) RETURNS bool LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS(SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+        AND classid = (node >> 32)::oid AND objid = (node & 4294967295)::oid
+        AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()))
+    OR pg_catalog.pg_postmaster_start_time() > clock_timestamp() - grace * interval '1 second' $$"""
+INDEXES = (
+    "CREATE INDEX stream_held ON stream(holder) WHERE holder <> ''",
+    "CREATE INDEX stream_list ON stream(kind, updated, name)",
+    "CREATE INDEX list_state ON stream(kind, status, updated, name)",
+    "CREATE INDEX list_born ON stream(kind, created, name)",
+    "CREATE INDEX stream_child ON stream(parent, kind, updated, name) WHERE parent <> ''",
+    "CREATE INDEX kin_state ON stream(parent, kind, status, updated, name) WHERE parent <> ''",
+    "CREATE INDEX stream_born ON stream(parent, kind, created, name) WHERE parent <> ''",
+    "CREATE INDEX stream_owner ON stream(owner, kind, updated, name) WHERE owner <> ''",
+    "CREATE INDEX owner_state ON stream(owner, kind, status, updated, name) WHERE owner <> ''",
+    "CREATE INDEX owner_born ON stream(owner, kind, created, name) WHERE owner <> ''",
+    "CREATE INDEX word_stream ON word(stream, id)",
+    "CREATE INDEX word_index ON word USING gin(lexemes)",
+)
+
+
+class SchemaStep(Struct, frozen=True):
+    """From one version to the next. `apart` is done one by one outside of a transaction, and must not mind
+    being done twice. `oldest`: programs of which version can use what it makes."""
+
+    together: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    oldest: int = 1
+
+
+FIRST = SchemaStep(
+    (STREAMS, ITEMS, WORDS, "CREATE TABLE dropped(stream bigint PRIMARY KEY)", ALIVE, *INDEXES), oldest=1
+)
+STEPS: Mapping[int, SchemaStep] = {0: FIRST}
+"""From each version to the next."""
+
+
+async def bring_up_to_date(
+    connection: Any, address: Address, steps: Mapping[int, SchemaStep] = STEPS, newest: int = FORMAT
+) -> None:
+    """Make the tables, or change them as this program needs them. Raises FormatUnknown."""
+    if await version_of(connection, address, newest) >= newest:
+        return
+    key = f"turnbuckle {address.schema}"
+    await connection.execute("SELECT set_config('lock_timeout', '0', false)")
+    await connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", key, timeout=_PATIENCE)
+    try:
+        await connection.execute("SELECT set_config('lock_timeout', $1, false)", str(LOCK_MILLISECONDS))
+        while (version := await version_of(connection, address, newest)) < newest:
+            step = steps[version]
+            for statement in step.apart:
+                await connection.execute(statement)
+            async with connection.transaction():
+                if version == 0:
+                    if not await connection.fetchval(
+                        "SELECT to_regnamespace($1) IS NOT NULL", address.schema
+                    ):
+                        await connection.execute(f'CREATE SCHEMA "{address.schema}"')
+                    await connection.execute("CREATE TABLE format(version int NOT NULL, oldest int NOT NULL)")
+                    await connection.execute("INSERT INTO format VALUES(0, 0)")
+                for statement in step.together:
+                    await connection.execute(statement)
+                await connection.execute(
+                    "UPDATE format SET version = $1, oldest = $2", version + 1, step.oldest
+                )
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", key)
+
+
+async def version_of(connection: Any, address: Address, newest: int = FORMAT) -> int:
+    """The version of the tables; 0 if there are none. Refuses what this program cannot know."""
+    here, ours = await connection.fetchrow(
+        "SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL",
+        f"{address.schema}.stream",
+        f"{address.schema}.format",
+    )
+    if not ours:
+        if here:
+            raise FormatUnknown(f"the schema {address.schema} at {address.shown} has other people's tables")
+        return 0
+    version, oldest = await connection.fetchrow("SELECT version, oldest FROM format")
+    if oldest > newest:
+        raise FormatUnknown(
+            f"{address.shown} has journal format {version}, and this turnbuckle knows formats up to "
+            f"{newest}; use a newer one"
+        )
+    return int(version)

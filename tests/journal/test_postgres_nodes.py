@@ -1,0 +1,209 @@
+"""Several processes on one database: what one holds no other can write, and what one writes every other can read."""
+
+import asyncio
+
+import pytest
+from support.journals.postgres_bench import PostgresBench
+from support.postgres.server import shared_server
+
+from turnbuckle.journal.port import (
+    Append,
+    Claim,
+    Fenced,
+    Gone,
+    Grade,
+    Held,
+    IndexUpdate,
+    Item,
+    Merge,
+    StreamQuery,
+)
+from turnbuckle.journal.postgres.reader import open_postgres_reader
+from turnbuckle.journal.tail import tail
+
+TTL = 10.0
+
+
+def played(scene):
+    """Play a scene with two processes on a new database."""
+
+    async def main():
+        bench = await PostgresBench().open()
+        other = await bench.another()
+        try:
+            return await asyncio.wait_for(scene(bench, bench.journal, other), 100)
+        finally:
+            await other.close()
+            await bench.close()
+
+    return asyncio.run(main())
+
+
+async def put(journal, claim, data, after=0, grade=Grade.FLUSHED):
+    return await journal.append(claim.stream, data, after=after, epoch=claim.epoch, grade=grade)
+
+
+@pytest.mark.requirement("K1")
+def test_what_one_process_holds_no_other_can_have():
+    async def scene(bench, one, other):
+        claim = await one.claim("run", "one", TTL)
+        assert isinstance(claim, Claim)
+        assert await other.claim("run", "two", TTL) == Held("run", "one", TTL)
+        assert not await other.drop("run")
+        assert not await other.change_all(drops=["run"])
+        assert not await other.merge("run", [])
+        assert await other.streams(StreamQuery(orphaned=True)) == []
+        with pytest.raises(Fenced):
+            await other.append("run", [b"x"], after=0, epoch=claim.epoch, grade=Grade.SYNCED)
+        await put(one, claim, [b"a"])
+        await one.release(claim)
+        second = await other.claim("run", "two", TTL)
+        return second.epoch, second.head
+
+    assert played(scene) == (1, 1)
+
+
+@pytest.mark.requirement("K1")
+@pytest.mark.parametrize("grade", Grade)
+def test_a_stalled_process_whose_claim_another_took_stores_nothing(grade):
+    async def scene(bench, one, other):
+        stalled = await one.claim("run", "one", TTL)
+        await put(one, stalled, [b"a"], grade=Grade.SYNCED)
+        bench.pass_time(TTL + 1)
+        taken = await other.claim("run", "two", TTL)
+        note = IndexUpdate(status="zombie", words="zombie")
+        sent = [
+            one.append("run", [b"zombie"], after=1, epoch=stalled.epoch, grade=grade),
+            one.append("run", [b"zombie"], after=2, epoch=stalled.epoch, grade=grade, note=note),
+        ]
+        refused = await asyncio.gather(*sent, return_exceptions=True)
+        with pytest.raises(Fenced):
+            await one.change_all(appends=[Append("run", (b"zombie",), 1, stalled.epoch)])
+        assert not one.still_mine(stalled)
+        assert not await one.renew(stalled, TTL)
+        head = await put(other, taken, [b"b"], after=1)
+        found = await other.search("zombie")
+        row = (await other.streams())[0]
+        read = [item.data for item in await one.read("run")]
+        return [type(error) for error in refused], head >> 32, found.hits, row.status, row.holder, read
+
+    assert played(scene) == ([Fenced, Fenced], 1, [], "", "two", [b"a", b"b"])
+
+
+@pytest.mark.requirement("K1")
+def test_what_a_dead_process_held_is_free_at_once():
+    async def scene(bench, one, other):
+        third = await bench.another()
+        claim = await third.claim("run", "three", 1000)
+        await put(third, claim, [b"a"], grade=Grade.SYNCED)
+        assert await other.streams(StreamQuery(orphaned=True)) == []
+        await bench.end(third)
+        orphans = [row.name for row in await other.streams(StreamQuery(orphaned=True))]
+        taken = await other.claim("run", "two", TTL)
+        return orphans, taken.epoch, taken.head
+
+    assert played(scene) == (["run"], 1, 1)
+
+
+@pytest.mark.requirement("K1")
+def test_readers_in_every_process_see_the_same_items_as_they_come():
+    total = 60
+
+    async def scene(bench, one, other):
+        looking = await open_postgres_reader(bench.url)
+
+        async def follow(journal, after):
+            seen = []
+            reading = tail(journal, "run", after, limit=7)
+            async for page in reading:
+                seen.extend(page)
+                if seen[-1].seq == total:
+                    break
+            await reading.aclose()
+            return seen
+
+        claim = await one.claim("run", "one", TTL)
+        followed = [asyncio.ensure_future(follow(other, after)) for after in (0, 0, 20, 59)]
+        followed.append(asyncio.ensure_future(follow(looking, 0)))
+        for number in range(0, total, 3):
+            grade = Grade.SYNCED if number % 15 == 0 else Grade.FLUSHED
+            await put(one, claim, [b"%d" % at for at in range(number, number + 3)], number, grade)
+        seen = await asyncio.gather(*followed)
+        await looking.close()
+        return seen
+
+    all_items = [Item(seq, b"%d" % (seq - 1)) for seq in range(1, total + 1)]
+    assert played(scene) == [all_items[after:] for after in (0, 0, 20, 59, 0)]
+
+
+@pytest.mark.requirement("K1")
+def test_whoever_waits_in_another_process_hears_that_a_stream_was_dropped_or_merged():
+    async def scene(bench, one, other):
+        for name in ("gone", "merged"):
+            claim = await one.claim(name, "one", TTL)
+            await put(one, claim, [b"a", b"b"])
+            await one.release(claim)
+        waiting = asyncio.ensure_future(other.wait("gone", 2))
+        await other.read("gone")  # so that the wait has begun
+        assert await one.merge("merged", [Merge(1, Item(2, b"ab"))])
+        assert await one.drop("gone")
+        with pytest.raises(Gone):
+            await waiting
+        return await other.read("merged"), await other.head("gone")
+
+    assert played(scene) == ([Item(2, b"ab")], 0)
+
+
+@pytest.mark.requirement("K1")
+def test_processes_that_note_and_claim_the_same_streams_at_once_do_not_stop_each_other():
+    async def scene(bench, one, other):
+        async def busy(journal, names):
+            for name in names * 4:
+                await asyncio.gather(
+                    journal.note(name, IndexUpdate(title=name, words=f"about {name}")),
+                    journal.claim(name, "owner", 0),
+                )
+
+        names = [f"s{number}" for number in range(6)]
+        await asyncio.gather(busy(one, names), busy(other, names[::-1]))
+        rows = await one.streams(limit=100)
+        return {row.name: row.epoch for row in rows}
+
+    assert played(scene) == {f"s{number}": 7 for number in range(6)}
+
+
+@pytest.mark.requirement("K1")
+def test_a_sure_commit_carries_no_hint_and_a_relaxed_one_sends_it_afterwards():
+    async def scene(bench, one, other):
+        said = []
+        claim = await one.claim("run", "one", TTL)
+        await put(one, claim, [b"a"], grade=Grade.SYNCED)
+        for name in ("sure", "relaxed"):
+            async with one.links[name].use() as connection:
+                connection.add_query_logger(
+                    lambda query, name=name: (
+                        said.append((name, query.args[-1])) if "pg_notify" in query.query else None
+                    )
+                )
+        waiting = asyncio.ensure_future(other.wait("run", 1))
+        await put(one, claim, [b"b"], 1, Grade.SYNCED)
+        await waiting
+        await put(one, claim, [b"c"], 2)
+        return [(name, hints) for name, hints in said if hints][-2:]
+
+    assert played(scene) == [("relaxed", ['{"run":2}']), ("relaxed", ['{"run":3}'])]
+
+
+@pytest.mark.requirement("K1")
+def test_several_processes_may_open_a_new_database_at_once():
+    async def main():
+        bench = PostgresBench(shared_server())
+        journals = await asyncio.gather(*(bench.another() for _ in range(4)))
+        claims = await asyncio.gather(
+            *(journal.claim("run", f"owner{at}", TTL) for at, journal in enumerate(journals))
+        )
+        for journal in journals:
+            await journal.close()
+        return sum(isinstance(claim, Claim) for claim in claims)
+
+    assert asyncio.run(main()) == 1

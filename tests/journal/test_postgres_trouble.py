@@ -1,0 +1,259 @@
+"""A database that restarts, is locked, out of reach or in doubt: what is told, and that nothing sure is lost."""
+
+import asyncio
+import errno
+import signal
+import tempfile
+from pathlib import Path
+
+import asyncpg
+import pytest
+from support.journals.postgres_bench import PostgresBench
+from support.postgres.cluster import Cluster
+from support.postgres.proxy import Relay
+from support.postgres.server import address_in, shared_server
+
+from turnbuckle.journal.address import is_database, password_of, read_address, shown
+from turnbuckle.journal.port import (
+    Conflict,
+    Damaged,
+    FormatUnknown,
+    Grade,
+    IndexUpdate,
+    OutOfFiles,
+    ReadOnly,
+    StorageError,
+    StorageFailed,
+    StorageFull,
+)
+from turnbuckle.journal.postgres.errors import translated
+from turnbuckle.journal.postgres.journal import open_postgres
+from turnbuckle.journal.postgres.links import connect
+from turnbuckle.journal.postgres.reader import Clocks, open_postgres_reader
+from turnbuckle.journal.postgres.schema import FIRST, SchemaStep, bring_up_to_date, version_of
+
+
+def said(code):
+    error = asyncpg.PostgresError("words")
+    error.sqlstate = code
+    return error
+
+
+ERRORS = {
+    "a full disk": (said("53100"), StorageFull, "no room"),
+    "no room, said by the system": (OSError(errno.ENOSPC, "no"), StorageFull, "no room"),
+    "too many connections": (said("53300"), StorageFailed, "no more connections"),
+    "a standby": (said("25006"), ReadOnly, "standby"),
+    "a missing right": (said("42501"), ReadOnly, "may not"),
+    "a restart": (said("57P01"), StorageFailed, "restarts"),
+    "a start": (said("57P03"), StorageFailed, "restarts"),
+    "a lock": (said("55P03"), StorageFailed, "lock"),
+    "a password": (said("28P01"), StorageFailed, "refused"),
+    "damage": (said("XX001"), Damaged, "damaged"),
+    "nobody there": (ConnectionRefusedError(errno.ECONNREFUSED, "no"), StorageFailed, "cannot be reached"),
+    "a broken connection": (
+        asyncpg.InterfaceError("connection is closed"),
+        StorageFailed,
+        "cannot be reached",
+    ),
+    "silence": (TimeoutError(), StorageFailed, "cannot be reached"),
+    "too many files": (OSError(errno.EMFILE, "no"), OutOfFiles, "no more files"),
+}
+
+
+@pytest.mark.requirement("K1", "E10")
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_error_of_the_database_is_one_of_the_journal(name):
+    error, kind, words = ERRORS[name]
+    found = translated(error, "postgresql://somewhere")
+    assert isinstance(found, StorageError)
+    assert type(found) is kind
+    assert words in str(found)
+    assert found.passes is (kind is not Damaged)
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize(
+    "place, printed",
+    [
+        (".turnbuckle", ".turnbuckle"),
+        ("postgresql://ann@db/x", "postgresql://ann@db/x"),
+        ("postgresql://ann:p%40ss-word@db:5433/x?schema=y", "postgresql://ann:[secret]@db:5433/x?schema=y"),
+        ("postgres://db/x?user=ann&password=hidden", "postgres://db/x?user=ann&password=[secret]"),
+        ("postgresql://a:hidden@one:1,two:2/x", "postgresql://a:[secret]@one:1,two:2/x"),
+    ],
+)
+def test_an_address_is_printed_without_its_password(place, printed):
+    assert shown(place) == printed
+    assert is_database(place) is (place != ".turnbuckle")
+    assert password_of(place) in ("", "p@ss-word", "hidden")
+    assert (password_of(place) == "") is ("secret" not in printed)
+
+
+def test_the_schema_is_a_part_of_the_address_that_the_database_does_not_see():
+    found = read_address("postgresql://ann@db/x?host=/run/pg&schema=other&sslmode=require")
+    assert (found.url, found.schema) == ("postgresql://ann@db/x?host=/run/pg&sslmode=require", "other")
+    assert read_address("postgresql://db/x").schema == "turnbuckle"
+    for schema in ("", "a;b", 'a"b', "ä", "a" * 49):
+        with pytest.raises(ValueError, match="schema"):
+            read_address(f"postgresql://db/x?schema={schema}")
+
+
+@pytest.mark.requirement("K1")
+def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twice():
+    async def main():
+        server = shared_server()
+        relay = await Relay(server.folder).open()
+        journal = await open_postgres(server.url().replace(str(server.folder), str(relay.folder)))
+        claim = await journal.claim("run", "one", 60)
+        await journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+        relay.deaf = True
+        lost = asyncio.ensure_future(
+            journal.append("run", [b"b", b"c"], after=1, epoch=0, grade=Grade.FLUSHED)
+        )
+        behind = asyncio.ensure_future(journal.append("run", [b"d"], after=3, epoch=0, grade=Grade.SYNCED))
+        await relay.swallowed.wait()  # it is stored, and nobody was told
+        relay.cut()
+        relay.deaf = False
+        failed = await asyncio.gather(lost, behind, return_exceptions=True)
+        told = journal.trouble()
+        with pytest.raises(Conflict) as caught:
+            await journal.append("run", [b"b", b"c"], after=1, epoch=0, grade=Grade.FLUSHED)
+        head = await journal.append("run", [b"e"], after=4, epoch=0, grade=Grade.SYNCED)
+        items = [item.data for item in await journal.read("run")]
+        mine = journal.still_mine(claim)
+        after = journal.trouble()
+        await journal.close()
+        await relay.close()
+        return [type(error) for error in failed], told.fault, caught.value.head, head, items, mine, after
+
+    answer = asyncio.run(asyncio.wait_for(main(), 100))
+    assert answer == ([StorageFailed] * 2, "failed", 4, 5, [b"a", b"b", b"c", b"d", b"e"], True, None)
+
+
+@pytest.mark.requirement("K1")
+def test_a_pooler_is_refused_with_words():
+    async def main():
+        server = shared_server()
+        relay = await Relay(server.folder, pools=True).open()
+        try:
+            with pytest.raises(StorageFailed, match=r"pooler.*name the database server itself"):
+                await open_postgres(server.url().replace(str(server.folder), str(relay.folder)))
+        finally:
+            await relay.close()
+        return True
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.requirement("K1")
+def test_a_lock_that_somebody_holds_is_told_and_waited_out():
+    async def main():
+        bench = PostgresBench()
+        bench.url += "&lock_timeout=100"
+        await bench.open()
+        journal = bench.journal
+        await journal.claim("run", "one", 60)
+        blocker = await connect(read_address(bench.url))
+        async with blocker.transaction():
+            await blocker.execute("LOCK TABLE item IN EXCLUSIVE MODE")
+            with pytest.raises(StorageFailed, match="holds a lock"):
+                await journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+            told = journal.trouble()
+        head = await journal.append("run", [b"a"], after=0, epoch=0, grade=Grade.SYNCED)
+        await blocker.close()
+        await bench.close()
+        return told.fault, head, journal.trouble()
+
+    assert asyncio.run(main()) == ("failed", 1, None)
+
+
+@pytest.mark.requirement("K1")
+def test_a_database_that_is_not_there_or_has_no_journal_is_told_in_words(tmp_path):
+    async def main():
+        with pytest.raises(StorageFailed, match="cannot be reached"):
+            await open_postgres(f"postgresql://tester@/postgres?host={tmp_path}")
+        with pytest.raises(StorageFailed, match="there is no journal"):
+            await open_postgres_reader(shared_server().url())
+        return True
+
+    assert asyncio.run(main())
+
+
+@pytest.mark.requirement("K1")
+def test_a_shape_is_brought_up_to_date_in_steps_and_neighbours_work_on_it_together():
+    async def main():
+        bench = await PostgresBench().open()
+        await bench.journal.note("a", IndexUpdate(title="kept"))
+        address = read_address(bench.url)
+        connection = await connect(address)
+        more = SchemaStep(
+            ("ALTER TABLE stream ADD COLUMN more text",),
+            ("CREATE INDEX CONCURRENTLY IF NOT EXISTS more ON stream(kind, id)",),
+            oldest=1,
+        )
+        await bring_up_to_date(connection, address, {0: FIRST, 1: more}, 2)
+        versions = [await version_of(connection, address, newest) for newest in (1, 2, 3)]
+        await bench.journal.note("a", IndexUpdate(status="an older program goes on"))
+        other = await bench.another()
+        row = (await other.streams())[0]
+        await other.close()
+        last = SchemaStep(("ALTER TABLE stream DROP COLUMN mark",), oldest=3)
+        await bring_up_to_date(connection, address, {0: FIRST, 1: more, 2: last}, 3)
+        with pytest.raises(FormatUnknown, match=r"format 3.*up to 1"):
+            await bench.another()
+        await connection.execute("DROP TABLE format")
+        with pytest.raises(FormatUnknown, match="other people's tables"):
+            await bench.another()
+        await connection.close()
+        await bench.close()
+        return versions, row.title, row.status
+
+    assert asyncio.run(main()) == ([2, 2, 2], "kept", "an older program goes on")
+
+
+@pytest.mark.process
+@pytest.mark.requirement("K1")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarts", "crashes"])
+def test_a_database_that_goes_away_and_comes_back_has_lost_nothing_sure(how):
+    async def main(cluster, url):
+        back = asyncio.Event()
+
+        async def until_back(_):
+            await back.wait()
+
+        journal = await open_postgres(url, Clocks(sleep=until_back))
+        looking = await open_postgres_reader(url, Clocks(sleep=until_back))
+        claim = await journal.claim("run", "one", 600)
+        await journal.append("run", [b"a", b"b"], after=0, epoch=0, grade=Grade.FLUSHED)
+        await journal.append("run", [b"sure"], after=2, epoch=0, grade=Grade.SYNCED)
+        waiting = asyncio.ensure_future(looking.wait("run", 3))
+        await looking.read("run")
+        await asyncio.to_thread(cluster.stop, how)
+        with pytest.raises(StorageFailed):
+            await journal.append("run", [b"c"], after=3, epoch=0, grade=Grade.FLUSHED)
+        told = journal.trouble()
+        reading = asyncio.ensure_future(journal.read("run", 0))
+        slow = asyncio.ensure_future(looking.read("run", 1))
+        await asyncio.to_thread(cluster.start)
+        back.set()
+        first = [item.data for item in await reading]
+        rest = [item.data for item in await slow]
+        head = await journal.append("run", [b"c"], after=3, epoch=0, grade=Grade.SYNCED)
+        await waiting
+        mine = journal.still_mine(claim), await journal.renew(claim, 600)
+        after = journal.trouble()
+        await looking.close()
+        await journal.close()
+        return told.fault, first, rest, head, mine, after
+
+    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
+    folder.chmod(0o755)
+    cluster = Cluster(folder)
+    try:
+        cluster.make()
+        cluster.start()
+        answer = asyncio.run(asyncio.wait_for(main(cluster, address_in(folder, "journal")), 300))
+    finally:
+        cluster.remove()
+    assert answer == ("failed", [b"a", b"b", b"sure"], [b"b", b"sure"], 4, (True, True), None)

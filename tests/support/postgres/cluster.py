@@ -1,0 +1,88 @@
+"""One Postgres cluster in a folder: made, started, stopped, killed and started again."""
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+from support.postgres.server import programs, until, usable_programs, who
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "wal_sync_method": "fdatasync",
+    "autovacuum": "off",
+    "jit": "off",
+    "log_min_messages": "fatal",
+}
+
+
+class Cluster:
+    """A server of its own. `folder` holds its data and its socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._programs = usable_programs(folder)
+        self._data = folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def make(self) -> None:
+        self._data.mkdir(mode=0o700)
+        if owner := who():
+            for place in (self.folder, self._data):
+                os.chown(place, owner["user"], owner["group"])
+        words = [
+            str(self._programs / "initdb"),
+            "-D",
+            str(self._data),
+            "-U",
+            "tester",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+        ]
+        more = ["--locale=C", "--no-sync", "--no-instructions"]
+        done = subprocess.run(
+            [*words, *more], check=False, capture_output=True, text=True, cwd=self.folder, **who()
+        )
+        assert done.returncode == 0, done.stderr
+
+    def start(self) -> None:
+        settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
+        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        self._process = subprocess.Popen(
+            [str(self._programs / "postgres"), "-D", str(self._data), *words], cwd=self.folder, **who()
+        )
+        process = self._process
+        until(lambda: self._is_ready() or process.poll() is not None)
+        assert process.poll() is None, "Postgres ended"
+
+    def _is_ready(self) -> bool:
+        words = [
+            str(programs() / "psql"),
+            "-X",
+            "-q",
+            "-h",
+            str(self.folder),
+            "-U",
+            "tester",
+            "-c",
+            "SELECT 1",
+        ]
+        return subprocess.run([*words, "postgres"], check=False, capture_output=True).returncode == 0
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT ends every session and stores what there is; SIGQUIT is what a power cut leaves."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(100)
+            self._process = None
+
+    def remove(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.folder, ignore_errors=True)
