@@ -7,20 +7,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.wire.any_history import HISTORIES, MODELS, QUIRKS
 
-from turnbuckle.reply.repair import repair
+from turnbuckle.reply.repair import PASSES, repair
+from turnbuckle.reply.repair.growing import NOTHING_SETTLED, ForWhom, grown, sealed, settle
+from turnbuckle.reply.repair.history import Terms
 from turnbuckle.reply.rules import violations
-from turnbuckle.reply.stand_in import NO_RESULT, is_stand_in, stand_in
+from turnbuckle.reply.stand_in import is_stand_in
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.vocab.messages import (
     CallPart,
-    ImagePart,
     Message,
-    OpaquePart,
     Part,
-    ProviderState,
-    ReasoningPart,
-    RefusalPart,
     ResultPart,
     TextPart,
 )
@@ -29,54 +27,8 @@ from turnbuckle.wire.registry import rules_of
 
 History = tuple[Message, ...]
 
-# Few ids and few texts, so that calls collide, results repeat, and ids of one provider meet another.
-IDS = st.sampled_from(["call_0", "call_0", "call_1", "toolu_a", "functions.f:0", "", "call_0_1", "x" * 70])
-TEXTS = st.sampled_from(["hello", "go on", "wait", " ", "", "\n\n", "a late word"])
-ARGUMENTS = st.sampled_from(["{}", '{"a":1}', "", "null", '{"a":"cut', '{"a":1}}', "[1]", "\ud800"])
-MODELS = st.sampled_from(["", "m", "other"])
-DATA = st.sampled_from(
-    [
-        {"signature": "s"},
-        {"thoughtSignature": "t"},
-        {"id": "rs_1", "encrypted_content": "e"},
-        {"id": "rs_1"},
-        {"type": "redacted_thinking", "data": "d"},
-        {"type": "reasoning", "encrypted_content": "e"},
-        {"type": "server_tool_use", "id": "s"},
-        {"type": "custom_tool_call", "id": "ctc"},
-    ]
-)
-STATES = st.builds(ProviderState, st.sampled_from(PROTOCOL_NAMES), MODELS, DATA)
-MAYBE_STATES = st.none() | STATES
-IMAGES = st.just(ImagePart(url="https://example.test/a.png"))
-RESULTS = st.builds(
-    ResultPart,
-    IDS,
-    st.lists(st.builds(TextPart, st.sampled_from(["r1", "r2", "r3", "", " "])), max_size=2).map(tuple),
-    st.booleans(),
-) | st.builds(stand_in, IDS, st.just(NO_RESULT))
-CALLS = st.builds(CallPart, IDS, st.sampled_from(["look", "write", ""]), ARGUMENTS, MAYBE_STATES)
-TEXT_PARTS = st.builds(TextPart, TEXTS, MAYBE_STATES)
-THOUGHTS = st.builds(ReasoningPart, st.sampled_from(["hm", ""]), MAYBE_STATES) | st.builds(OpaquePart, STATES)
-ANY_PART: st.SearchStrategy[Part] = st.one_of(
-    TEXT_PARTS, CALLS, RESULTS, THOUGHTS, IMAGES, st.builds(RefusalPart, TEXTS)
-)
-
-
-def messages_of(role: str, parts: st.SearchStrategy[Part], at_most: int = 4) -> st.SearchStrategy[Message]:
-    many = st.lists(parts, max_size=at_most).map(tuple)
-    return st.builds(Message, st.just(role), many, note=st.booleans(), partial=st.booleans())
-
-
-ASSISTANT = messages_of("assistant", st.one_of(TEXT_PARTS, CALLS, CALLS, THOUGHTS))
-TOOL = messages_of("tool", RESULTS)
-USER = messages_of("user", TEXT_PARTS, 2)
-ANY_MESSAGE = st.sampled_from(["system", "user", "assistant", "tool"]).flatmap(
-    lambda role: messages_of(role, ANY_PART)
-)
-HISTORIES = st.lists(st.one_of(ASSISTANT, ASSISTANT, TOOL, TOOL, USER, ANY_MESSAGE), max_size=9).map(tuple)
+STEPS = st.sampled_from([1, 2, 5])
 SEALS = st.just(0) | st.integers(0, 9)
-QUIRKS = st.sampled_from([Quirks(), Quirks(text_after_tools=False), Quirks(stored=True)])
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOL_NAMES)
 EXAMPLES = settings(max_examples=60)
 
@@ -164,6 +116,39 @@ def test_a_repaired_and_sent_history_needs_no_other_edit_when_it_grows(
     grown = repair((*sent, *more), rules_of(protocol), sealed=len(sent))
     assert grown.messages[: len(sent)] == sent
     assert grown.left == ()
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@settings(max_examples=30)
+@given(history=st.lists(HISTORIES, max_size=3), quirks=QUIRKS, model=MODELS, to_ask=st.booleans(), step=STEPS)
+def test_a_history_that_is_repaired_as_it_grows_is_the_one_that_is_repaired_whole(
+    protocol: ProtocolName, history: list[History], quirks: Quirks, model: str, to_ask: bool, step: int
+) -> None:
+    """However often it is settled on its way."""
+    whole = tuple(message for piece in history for message in piece)
+    whom, settled = ForWhom(rules_of(protocol), model, quirks, frozenset({"look"})), NOTHING_SETTLED
+    for length in range(1, len(whole) + 1):
+        now = whole[:length]
+        expected = repair(now, whom.rules, model=model, quirks=quirks, to_ask=to_ask, tools=whom.tools)
+        assert grown(now, whom, settled, to_ask=to_ask) == expected.messages
+        if length % step == 0:
+            settled = settle(now, whom, settled)
+
+
+@pytest.mark.requirement("C5")
+@every_protocol
+@EXAMPLES
+@given(history=HISTORIES, more=HISTORIES, quirks=QUIRKS, to_ask=st.booleans())
+def test_what_was_sent_need_not_be_seen_to_repair_what_is_new(
+    protocol: ProtocolName, history: History, more: History, quirks: Quirks, to_ask: bool
+) -> None:
+    rules = rules_of(protocol)
+    sent = repair(history, rules, model="m", quirks=quirks, to_ask=True).messages
+    whole, terms = (*sent, *more), Terms(rules, "m", len(sent), quirks, to_ask)
+    for run in PASSES:
+        whole, _ = run(whole, terms)
+    assert sealed(sent, more, ForWhom(rules, "m", quirks), to_ask=to_ask) == whole
 
 
 @every_protocol

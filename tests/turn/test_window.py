@@ -43,7 +43,7 @@ def test_everything_that_is_sent_is_estimated():
 def test_the_next_request_is_what_was_counted_and_an_estimate_for_what_is_new(measure, tokens):
     history = (said("x" * 400), said("y" * 400))
 
-    assert expected(history, 50, measure, "model") == tokens
+    assert expected(estimate(history) + 50, history, measure, "model") == tokens
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class Attempt:
     async def _begin(self) -> list[Event] | None:
         protocol = PROTOCOLS[self._route.protocol]
         try:
-            body = msgspec.json.encode(protocol.build(self._request, self._route.quirks))
+            body = self._connections.bodies.encode(self._request, self._route.protocol, self._route.quirks)
         except (TypeError, ValueError) as error:
             return self._end(failure("invalid", f"the request cannot be written: {error}"))
         headers = {

@@ -26,6 +26,8 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from msgspec import Struct
 
+from turnbuckle.call.body_cache import BodyCache
+from turnbuckle.call.clock import SystemClock
 from turnbuckle.vocab.failure import Failure, failure
 
 LINGER = 1.0
@@ -61,6 +63,8 @@ class Connections:
             trust_env=False,
         )
         self._lingering: set[UpstreamExchange] = set()
+        self.bodies = BodyCache(SystemClock())
+        """What is sent through them, encoded once."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,6 +75,7 @@ class Connections:
     async def close(self) -> None:
         for exchange in tuple(self._lingering):
             exchange.let_go()
+        self.bodies.close()
         await self._session.close()
 
     def exchange(self, url: str, headers: dict[str, str], body: bytes) -> "UpstreamExchange":

@@ -32,6 +32,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Damaged, Reader, StreamQuery
+from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.idempotency import Turns
 from turnbuckle.session.facts import ConversationKept, SessionMade
 from turnbuckle.turn.base import NO_BASE, Base, Messages, joined, opening_of
@@ -130,11 +131,12 @@ NOTHING = Conversation()
 class Conversations:
     """The conversations of one journal."""
 
-    def __init__(self, journal: Reader, policy: Policy) -> None:
+    def __init__(self, journal: Reader, policy: Policy, histories: HistoryBook | None = None) -> None:
         self.sharing = Turns()
         """Held for a session while something of it is deleted, or another one comes to stand on it."""
         self._journal = journal
         self._policy = policy
+        self._histories = histories
         self._kept: OrderedDict[tuple[SessionId, RunId, RunId], Conversation] = OrderedDict()
         self._told_by: OrderedDict[tuple[SessionId, RunId], RunId] = OrderedDict()
         self.changes = 0
@@ -243,6 +245,8 @@ class Conversations:
     def forget(self, session: SessionId) -> None:
         """Something of this session was deleted, or is about to be."""
         self.changes += 1
+        if self._histories is not None:
+            self._histories.forget(session)
         for key in [key for key in self._kept if key[0] == session]:
             del self._kept[key]
         for place in [place for place in self._told_by if place[0] == session]:

@@ -14,6 +14,7 @@ from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.reply.free_text import FreeTextCalls
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.halt import Halt, Stop
+from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
@@ -79,9 +80,11 @@ class Driver:
         environment: Environment,
         ways: WayBook | None = None,
         windows: WindowBook | None = None,
+        histories: HistoryBook | None = None,
     ) -> None:
         self.stop = Stop()
-        self._room = RoomKeeper(windows if windows is not None else WindowBook())
+        histories = histories if histories is not None else HistoryBook(environment.wall)
+        self._room = RoomKeeper(windows if windows is not None else WindowBook(), histories)
         self._ways = ways if ways is not None else WayBook()
         self.leaving = asyncio.Event()
         """The process lets go of the run in good order: whatever runs is to end and to say how."""
@@ -90,7 +93,7 @@ class Driver:
         self._tools = tools
         self._wall = environment.wall
         self._sleep = environment.sleep
-        self._sending = Sending()
+        self._sending = Sending(histories)
         self._stopping: asyncio.Task[None] | None = None
         self._answers: dict[str, asyncio.Event] = {}
         self._begun: set[str] = set()

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.request_tools import offered, offers_finishing
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.turn import compact, summary
@@ -12,7 +13,6 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
 from turnbuckle.turn.window import estimate, room_of, tokens_of_tools
 from turnbuckle.vocab.events import Cut, Event
-from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.wire.registry import rules_of
 
@@ -30,8 +30,9 @@ class RequestSize(Struct, frozen=True):
 class RoomKeeper:
     """Sizes the requests of one run."""
 
-    def __init__(self, windows: WindowBook) -> None:
+    def __init__(self, windows: WindowBook, histories: HistoryBook) -> None:
         self._windows = windows
+        self._histories = histories
         self._tools: dict[bool, int] = {}
 
     async def size(
@@ -44,8 +45,8 @@ class RoomKeeper:
             return RequestSize(guessed, guessed, await self._windows.of(route, guessed))
         tools = self._tools_size(turn, route, own)
         more = (*ask.notes, *(message for spoken in turn.spoken for message in spoken.messages))
-        used = compact.used_by(turn, tools, route.model, more)
-        guessed = _guessed(turn, more) + tools
+        guessed = self._histories.estimate(turn.session, turn.messages) + estimate(more) + tools
+        used = compact.used_by(turn, guessed, route.model, more)
         window = await self._windows.of(route, used)
         rules = policy.compaction
         if rules is None:
@@ -69,10 +70,6 @@ class RoomKeeper:
         if finishing not in self._tools:
             self._tools[finishing] = tokens_of_tools(offered(own, turn.options, finishing=finishing))
         return self._tools[finishing]
-
-
-def _guessed(turn: Turn, more: tuple[Message, ...]) -> int:
-    return estimate(turn.messages) + estimate(more)
 
 
 def summary_request(turn: Turn, asked: ModelAsked) -> ModelRequest:

@@ -45,6 +45,7 @@ from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations, elsewhere
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
+from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.lease import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
@@ -156,7 +157,8 @@ class Runs:
         self.rules = rules
         self.policy = rules.policy
         self.environment = environment
-        self.conversations = Conversations(journal, rules.policy)
+        self._histories = HistoryBook(environment.wall)
+        self.conversations = Conversations(journal, rules.policy, self._histories)
         self.background = background
         self._journal = journal
         self._model = model
@@ -328,7 +330,8 @@ class Runs:
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
         tools = self._tools(RunId(claim.stream))
-        return log, Driver(log, self._model, tools, self.environment, self._ways, self.windows)
+        books = (self._ways, self.windows, self._histories)
+        return log, Driver(log, self._model, tools, self.environment, *books)
 
     def _running(self, claim: Claim) -> Running:
         return Running(RunId(claim.stream), *self._parts(claim))

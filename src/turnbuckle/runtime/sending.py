@@ -5,6 +5,9 @@ thoughts and caches to the exact words. Repair alone keeps that already, because
 what comes later; here it is also enforced. What a route was sent last is remembered, and while the history
 begins with it, repair gets it sealed and touches only what came since. A process that comes back remembers
 nothing, repairs all of it, and comes to the same words.
+
+The first request of a run goes on from what is settled of its session's history
+(`runtime/history_book.py`), so a turn costs the same however long the conversation is.
 """
 
 import asyncio
@@ -12,7 +15,8 @@ import hashlib
 
 from msgspec import Struct
 
-from turnbuckle.reply.repair import repair
+from turnbuckle.reply.repair.growing import ForWhom, Settled, grown, sealed, settle
+from turnbuckle.runtime.history_book import SHORT, HistoryBook
 from turnbuckle.runtime.request_tools import offered, offers_finishing, rounds_of, tool_choice
 from turnbuckle.turn import ladder
 from turnbuckle.turn.facts import ModelAsked
@@ -39,28 +43,36 @@ class _Sent(Struct, frozen=True):
 class Sending:
     """Builds the requests of one run, one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, histories: HistoryBook | None = None) -> None:
+        self._histories = histories if histories is not None else HistoryBook(lambda: 0.0)
         self._sent: dict[tuple[str, str, str], list[_Sent]] = {}
 
     async def prepared(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
     ) -> ModelRequest:
         """The whole request. A history that takes long to be made legal does not hold the event loop."""
-        if sum(len(message.parts) for message in turn.messages) < MANY_PARTS:
-            return self.request(turn, asked, policy, own)
-        return await asyncio.to_thread(self.request, turn, asked, policy, own)
+        work = self._work(turn, asked, policy, own)
+        many = sum(len(message.parts) for message in turn.messages[work.known :]) >= MANY_PARTS
+        done = await asyncio.to_thread(_legal, work) if many else _legal(work)
+        return self._request(turn, asked, own, self._remembered(turn, asked, work, done))
 
     def request(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
     ) -> ModelRequest:
-        """The whole request. The tools stand always in the same order."""
+        """The same at once."""
+        work = self._work(turn, asked, policy, own)
+        return self._request(turn, asked, own, self._remembered(turn, asked, work, _legal(work)))
+
+    def _request(
+        self, turn: Turn, asked: ModelAsked, own: tuple[ToolSpec, ...], messages: tuple[Message, ...]
+    ) -> ModelRequest:
+        """The tools stand always in the same order."""
         options = turn.options
-        finishing = offers_finishing(asked.protocol, asked.effort, drafted=turn.drafted)
-        tools = offered(own, options, finishing=finishing)
+        tools = _tools(turn, asked, own)
         rounds = rounds_of(turn.messages[turn.began :], tools)
         return ModelRequest(
             model=asked.model,
-            messages=self._history(turn, asked, policy, tools),
+            messages=messages,
             tools=tools,
             tool_choice=tool_choice(options, asked, is_drafting=bool(turn.own_drafts), rounds=rounds),
             max_output_tokens=asked.cap,
@@ -76,28 +88,64 @@ class Sending:
             cache_key=_cache_key(turn) if options.own_tools else "",
             hosted=tuple(tool for tool in options.hosted if tool.state.protocol == asked.protocol),
             headers=options.headers.get(asked.protocol, {}),
+            conversation=turn.session,
         )
 
-    def _history(
-        self, turn: Turn, asked: ModelAsked, policy: Policy, tools: tuple[ToolSpec, ...]
-    ) -> tuple[Message, ...]:
-        messages = turn.messages
+    def _work(self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]) -> "_Work":
+        """What is to be made legal, and what of it is so already."""
+        names = frozenset(tool.name for tool in _tools(turn, asked, own))
+        quirks = policy.route(asked.route).quirks
+        whom = ForWhom(rules_of(asked.protocol), asked.model, quirks, names)
+        to_ask = not is_paused(turn) and not ladder.goes_on_behind_itself(turn)
         before = self._sent.setdefault((asked.route, asked.protocol, asked.model), [])
-        while before and not _begins_with(messages, before[-1].history):
+        while before and before[-1].history != turn.messages[: len(before[-1].history)]:
             before.pop()
-        sealed = before[-1] if before else _Sent((), ())
-        made = repair(
-            (*sealed.made, *messages[len(sealed.history) :]),
-            rules_of(asked.protocol),
-            model=asked.model,
-            sealed=len(sealed.made),
-            quirks=policy.route(asked.route).quirks,
-            to_ask=not is_paused(turn) and not ladder.goes_on_behind_itself(turn),
-            tools=frozenset(tool.name for tool in tools),
-        ).messages
-        before.append(_Sent(messages, made))
+        sent = before[-1] if before else None
+        settled = self._histories.settled(turn.session, turn.messages, whom)
+        return _Work(turn.messages, whom, to_ask, sent, settled)
+
+    def _remembered(self, turn: Turn, asked: ModelAsked, work: "_Work", done: "_Done") -> tuple[Message, ...]:
+        before = self._sent[asked.route, asked.protocol, asked.model]
+        before.append(_Sent(work.messages, done.made))
         del before[:-_KEPT]
-        return made
+        if done.settled is not work.settled:
+            self._histories.keep(turn.session, work.whom, done.settled)
+        return done.made
+
+
+class _Work(Struct, frozen=True):
+    """A history that is to be made legal. `sent` is what the run sent last of it."""
+
+    messages: tuple[Message, ...]
+    whom: ForWhom
+    to_ask: bool
+    sent: _Sent | None
+    settled: Settled
+
+    @property
+    def known(self) -> int:
+        """So many messages were made legal before."""
+        return max(len(self.settled.history), 0 if self.sent is None else len(self.sent.history))
+
+
+class _Done(Struct, frozen=True):
+    made: tuple[Message, ...]
+    settled: Settled
+
+
+def _legal(work: _Work) -> _Done:
+    messages, settled = work.messages, work.settled
+    if len(messages) - len(settled.history) > SHORT:
+        settled = settle(messages, work.whom, settled)
+    if work.sent is None:
+        return _Done(grown(messages, work.whom, settled, to_ask=work.to_ask), settled)
+    new = messages[len(work.sent.history) :]
+    return _Done(sealed(work.sent.made, new, work.whom, to_ask=work.to_ask), settled)
+
+
+def _tools(turn: Turn, asked: ModelAsked, own: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    finishing = offers_finishing(asked.protocol, asked.effort, drafted=turn.drafted)
+    return offered(own, turn.options, finishing=finishing)
 
 
 def _cache_key(turn: Turn) -> str:
@@ -110,10 +158,3 @@ def is_paused(turn: Turn) -> bool:
     the assistant would be an opening for the model to go on from, which most of them refuse."""
     last = turn.messages[-1] if turn.messages else None
     return turn.tally.pauses > 0 and last is not None and last.role == "assistant" and not last.partial
-
-
-def _begins_with(messages: tuple[Message, ...], before: tuple[Message, ...]) -> bool:
-    """Messages are not copied on their way, so almost all of them are the very same."""
-    if len(messages) < len(before):
-        return False
-    return all(one is other or one == other for one, other in zip(messages, before, strict=False))

@@ -49,12 +49,13 @@ def border_of(turn: Turn) -> int:
     return len(opening_of(turn.messages)) + len(note)
 
 
-def used_by(turn: Turn, tools: int, model: str, more: Messages = ()) -> int:
-    """The tokens of the next request of this turn. `more` are messages that come behind its history."""
+def used_by(turn: Turn, guessed: int, model: str, more: Messages = ()) -> int:
+    """The tokens of the next request of this turn, which takes `guessed` by length alone. `more` are messages
+    that come behind its history."""
     measure = turn.measure
     if measure is not None:
         measure = replace(measure, left=len(turn.messages) - turn.measured + len(more))
-    return expected((*turn.messages, *more), tools, measure, model)
+    return expected(guessed, (*turn.messages, *more), measure, model)
 
 
 def ratio_of(turn: Turn) -> float:

@@ -62,12 +62,12 @@ def room_of(window: int | None, refused: int, threshold: float, cap: int | None)
     return WindowRoom(size, limit, int(limit * _GOAL), int(limit * _TAIL), int(limit * _RESULTS))
 
 
-def expected(messages: tuple[Message, ...], tools: int, measure: Measure | None, model: str) -> int:
-    """The tokens of the next request. `tools` is the estimate for the list of tools."""
+def expected(guessed: int, messages: tuple[Message, ...], measure: Measure | None, model: str) -> int:
+    """The tokens of the next request. `guessed` is what its messages and tools take by length alone."""
     if measure is None:
-        return estimate(messages) + tools
+        return guessed
     if measure.model and measure.model != model:
-        return int((estimate(messages) + tools) * measure.ratio)
+        return int(guessed * measure.ratio)
     new = messages[max(len(messages) - measure.left, 0) :]
     return measure.tokens + int(estimate(new) * measure.ratio)
 

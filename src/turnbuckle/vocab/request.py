@@ -65,6 +65,8 @@ class ModelRequest(Struct, frozen=True):
     hosted: tuple[HostedTool, ...] = ()
     headers: dict[str, str] = {}
     """What the client said in headers, for a provider of its own protocol."""
+    conversation: str = ""
+    """Requests of the same one begin alike, so what was encoded for one serves the next."""
 
 
 class RunOptions(Struct, frozen=True, omit_defaults=True):

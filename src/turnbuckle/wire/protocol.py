@@ -90,6 +90,10 @@ class Protocol(Struct, frozen=True, kw_only=True):
     """Where its providers count the tokens of a request without answering it, if they do."""
     headers: Callable[[str, Quirks], dict[str, str]]
     build: Callable[[ModelRequest, Quirks], dict[str, Any]]
+    history_field: str
+    """The field of a body that holds the conversation, message by message."""
+    cache_mark: str = ""
+    """The field by which a client may have marked its messages for a cache: then ours are not marked."""
     rules: HistoryRules
     quirks: frozenset[str]
     """The fields of `Quirks` that mean anything here."""

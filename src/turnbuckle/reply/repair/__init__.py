@@ -12,7 +12,8 @@ goes. Turns are joined before results are placed, and again after, since a late 
 two messages of one turn. Notes that only keep the order legal come last.
 
 No pass looks at what was said later than the next turn of the model. So a history that grows is sent growing:
-each request begins with the one before.
+each request begins with the one before. And so a long history costs what is new in it: of what is sealed the
+passes see the last turn alone, if whoever asks knows that it was made legal (`reply/repair/growing.py`).
 """
 
 from msgspec import Struct
@@ -25,7 +26,7 @@ from turnbuckle.reply.repair.calls import (
     nameless_calls,
     unique_ids,
 )
-from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms
+from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms, call_ids
 from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns, no_user_after_tools
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
 from turnbuckle.reply.rules import Violation, violations
@@ -84,15 +85,21 @@ def repair(
     quirks: Quirks | None = None,
     to_ask: bool = False,
     tools: frozenset[str] = frozenset(),
+    settled: int = 0,
 ) -> Repaired:
     """Make a history legal by these rules, changing nothing before message number `sealed`.
 
     With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
-    assistant's word. The names of `tools`, which are offered with it, stay as they are."""
+    assistant's word. The names of `tools`, which are offered with it, stay as they are. The first `settled`
+    messages need not be looked at: see `settled_part`."""
     quirks = quirks or Quirks()
-    terms = Terms(rules, model, max(0, min(sealed, len(messages))), quirks, to_ask, tools)
+    sealed = max(0, min(sealed, len(messages)))
+    head, rest = messages[:settled], messages[settled:]
+    calls_again = settled and any(call_ids(message) for message in rest[sealed - settled :])
+    used = frozenset(name for message in head for name in call_ids(message)) if calls_again else frozenset()
+    terms = Terms(rules, model, sealed - settled, quirks, to_ask, tools, used)
     notes: list[RepairNote] = []
     for run in PASSES:
-        messages, did = run(messages, terms)
-        notes += [RepairNote(run.__name__, index, what) for index, what in did]
-    return Repaired(messages, tuple(notes), terms)
+        rest, did = run(rest, terms)
+        notes += [RepairNote(run.__name__, index + settled, what) for index, what in did]
+    return Repaired((*head, *rest), tuple(notes), terms)

@@ -12,6 +12,7 @@ from turnbuckle.reply.repair.history import (
     Terms,
     bind,
     call_at,
+    call_ids,
     open_messages,
     with_parts,
     without_seats,
@@ -40,7 +41,7 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
     did: list[tuple[int, str]] = []
     bound = bind(messages, terms)
     sent = messages[: terms.sealed]
-    seen = {part.id for message in sent for part in message.parts if isinstance(part, CallPart)}
+    seen = set(terms.used).union(*map(call_ids, sent))
     namer = _Namer(seen)
     renamed: dict[Seat, str] = {}
     for seat, results in bound.results.items():
@@ -51,7 +52,7 @@ def unique_ids(messages: History, terms: Terms) -> Passed:
             seen.add(call.id)
             continue
         # The other calls of the reply came together with it; what comes later must not matter.
-        beside = {part.id for part in messages[seat.message].parts if isinstance(part, CallPart)}
+        beside = set(call_ids(messages[seat.message]))
         fresh = namer.fresh(call.id, beside)
         seen.add(fresh)
         did.append((seat.message, f"renamed the call {call.id or '(no id)'} to {fresh}"))
@@ -171,9 +172,11 @@ class _Namer:
     def fresh(self, old: str, beside: set[str]) -> str:
         stem = _NOT_PLAIN.sub("_", old.strip())[:_LONGEST_STEM] or "call"
         count = self._counts.get(stem, 1)
+        while f"{stem}_{count}" in self._used:
+            count += 1
+        self._counts[stem] = count
         while (name := f"{stem}_{count}") in self._used or name in beside:
             count += 1
-        self._counts[stem] = count + 1
         return name
 
 

@@ -35,6 +35,8 @@ class Terms(Struct, frozen=True):
     to_ask: bool = False
     tools: frozenset[str] = frozenset()
     """The names of the tools that are offered with it."""
+    used: frozenset[str] = frozenset()
+    """Ids of calls further back than what the passes are shown."""
 
 
 class Passed(NamedTuple):
@@ -120,6 +122,11 @@ def _bind_result(call_id: str, seat: Seat, bound: Bound, free: dict[str, Iterato
     if call_id not in free:
         free[call_id] = iter([call for call in takers if not bound.results[call]])
     bound.results[next(free[call_id], next(reversed(takers)))].append(seat)
+
+
+def call_ids(message: Message) -> list[str]:
+    """The ids of the calls in a message, whoever it is from."""
+    return [part.id for part in message.parts if isinstance(part, CallPart)]
 
 
 def call_at(messages: History, seat: Seat) -> CallPart:

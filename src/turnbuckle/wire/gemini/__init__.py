@@ -16,6 +16,7 @@ GEMINI = Protocol(
     endpoint=request.endpoint,
     headers=request.headers,
     build=request.build,
+    history_field="contents",
     decoder=GeminiDecoder,
     streams_arguments=False,
     encoding=ENCODING,

@@ -15,6 +15,7 @@ OPENAI_CHAT = Protocol(
     endpoint=request.endpoint,
     headers=bearer_headers,
     build=request.build,
+    history_field="messages",
     decoder=ChatDecoder,
     encoding=ENCODING,
     read_request=read_request,

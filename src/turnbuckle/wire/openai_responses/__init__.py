@@ -15,6 +15,7 @@ OPENAI_RESPONSES = Protocol(
     endpoint=request.endpoint,
     headers=bearer_headers,
     build=request.build,
+    history_field="input",
     decoder=ResponsesDecoder,
     encoding=ENCODING,
     read_request=read_request,
