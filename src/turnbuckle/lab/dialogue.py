@@ -66,6 +66,7 @@ class ScriptPlayer:
         self._encoder = self._encoding.stream(reply_id, request.model, CREATED)
         self._plain = not request.stream
         self._headers = {"content-type": "application/json"} if self._plain else dict(_STREAM_HEADERS)
+        self._more_headers: dict[str, str] = {}
         self._folded = Accumulator().add_all([Started(reply_id, request.model)])
         self._head_sent = self._opened = self._over = False
         self._frames = 0
@@ -128,6 +129,8 @@ class ScriptPlayer:
             case steps.Plain() if not self._head_sent:
                 self._plain = True
                 self._headers = {"content-type": step.content_type}
+            case steps.Headers():
+                self._more_headers |= step.headers
             case _:
                 pass
 
@@ -212,7 +215,7 @@ class ScriptPlayer:
             content_type, body = garbage_body(step)
             headers = {"content-type": content_type}
         self._head_sent = True
-        yield SendHead(status, headers, len(body))
+        yield SendHead(status, {**headers, **self._more_headers}, len(body))
         yield from self._dribbled(body)
         yield from self._end("tidy")
 
@@ -251,9 +254,8 @@ class ScriptPlayer:
     def _send_head(self) -> Iterator[Action]:
         if not self._head_sent:
             self._head_sent = True
-            yield SendHead(
-                200, {**self._headers, "x-request-id": self._reply_id, "request-id": self._reply_id}
-            )
+            ids = {"x-request-id": self._reply_id, "request-id": self._reply_id}
+            yield SendHead(200, {**self._headers, **ids, **self._more_headers})
 
     def _send(self, data: bytes) -> Iterator[Action]:
         yield from self._send_head()

@@ -152,6 +152,12 @@ class Plain(Struct, frozen=True):
     content_type: str = "application/json"
 
 
+class Headers(Struct, frozen=True):
+    """Headers of the answer, whichever it will be; of no use once it has begun."""
+
+    headers: dict[str, str]
+
+
 class Pace(Struct, frozen=True):
     """From here on: deltas of so many characters, one every so many seconds."""
 
@@ -200,6 +206,7 @@ Step = (
     | Status
     | Garbage
     | Plain
+    | Headers
     | Pace
     | Dribble
     | KillAfter

@@ -45,6 +45,7 @@ STEPS: dict[str, type[Step]] = {
     "status": script.Status,
     "garbage": script.Garbage,
     "plain": script.Plain,
+    "headers": script.Headers,
     "pace": script.Pace,
     "dribble": script.Dribble,
     "kill_after": script.KillAfter,

@@ -59,7 +59,7 @@ class Chat:
                 begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
             )
         if asked.stream and not first.failed:
-            headers = (*headers, *route_header(first.route))
+            headers = (*headers, *route_header(first.route), *first.headers)
             usage, queued = asked.include_usage, begun.origin.queued
             dialect = ChatRenderer(
                 begun.run, model=model, created=created, include_usage=usage, events=events, queued=queued
@@ -72,7 +72,8 @@ class Chat:
             begun.run, plain, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
         )
         whole = plain.answer()
-        return json_answer(whole.body, whole.status, (*headers, *route_header(plain.route), *whole.headers))
+        headers = (*headers, *route_header(plain.route), *plain.provider_headers, *whole.headers)
+        return json_answer(whole.body, whole.status, headers)
 
     async def _begin(self, exchange: Exchange, asked: ChatAsked) -> tuple[RunHandle, PassedOn]:
         chosen = self._runs.catalog.choose(asked.model)

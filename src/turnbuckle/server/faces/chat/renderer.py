@@ -22,6 +22,7 @@ from turnbuckle.narrate.line_ends import gap
 from turnbuckle.narrate.told import (
     AnswerFields,
     HandedOver,
+    HeadTold,
     ModelCalled,
     Notice,
     QuestionAnswered,
@@ -76,6 +77,7 @@ class _Renderer(ABC):
     def __init__(self, run: RunId, queued: str = "") -> None:
         self.ended = False
         self.route = ""
+        self.provider_headers: tuple[tuple[str, str], ...] = ()
         """The one that was asked last."""
         self._run = run
         self._narration = Narration(run)
@@ -125,8 +127,10 @@ class _Renderer(ABC):
                 self._aside("approval", approvals.answered(told))
             case AnswerFields(protocol, where, data) if protocol == PROTOCOL:
                 self._passed(where, data)
+            case HeadTold(headers=headers):
+                self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, stands_in=model):
-                self.route = route
+                self.route, self.provider_headers = route, ()
                 self._answered_by(model)
             case HandedOver(calls):
                 for handed in calls:

@@ -79,7 +79,7 @@ class ResponsesApi:
                 begun.run, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
             )
         if asked.stream and not first.failed:
-            headers = (*headers, *route_header(first.route))
+            headers = (*headers, *route_header(first.route), *first.headers)
             return Streaming(begun.run, dialect, begun.after, headers, begun.origin.on_disconnect)
         if asked.background:
             return json_answer(await self._body(begun), 200, headers)
@@ -88,7 +88,8 @@ class ResponsesApi:
             begun.run, dialect, exchange.line, after=begun.after, on_disconnect=begun.origin.on_disconnect
         )
         whole = dialect.answer()
-        return json_answer(whole.body, whole.status, (*headers, *route_header(dialect.route), *whole.headers))
+        headers = (*headers, *route_header(dialect.route), *dialect.provider_headers, *whole.headers)
+        return json_answer(whole.body, whole.status, headers)
 
     async def _begin(
         self, exchange: Exchange, asked: ResponsesAsked, local: frozenset[str]

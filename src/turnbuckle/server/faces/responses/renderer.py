@@ -31,6 +31,7 @@ from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
     HandedOver,
+    HeadTold,
     ModelCalled,
     Notice,
     Paragraph,
@@ -93,6 +94,7 @@ class ResponsesRenderer:
         what the run had to wait for before it began, in words."""
         self.ended = False
         self.route = ""
+        self.provider_headers: tuple[tuple[str, str], ...] = ()
         """The one that was asked last."""
         self.merged = False
         """Bursts of it were merged, so events have other numbers than when they were first told."""
@@ -216,8 +218,10 @@ class ResponsesRenderer:
                 self._close_blocks("completed" if failure is None else "incomplete")
             case Notice():
                 self._noticed(told)
+            case HeadTold(headers=headers):
+                self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, stands_in=model):
-                self.route = route
+                self.route, self.provider_headers = route, ()
                 self._base["model"] = model or self._wanted
             case ToolBegun(call, tool, arguments) if not told.again:
                 written = msgspec.json.encode(arguments).decode()
