@@ -4,7 +4,7 @@ import pytest
 from support.narrate.sample_runs import ALL, BROKEN, facts_of, run_named, simulated_with_faults, waited
 from support.narrate.surfaces import SURFACES, Rendering, console
 
-from turnbuckle.narrate.fold import CRASHED, RESTARTED, STOPPING
+from turnbuckle.narrate.notices import CRASHED, RESTARTED, STOPPING
 from turnbuckle.turn.facts import RunLeft
 
 LET_GO = "Let go of: the server stops. It is kept, and can be resumed."

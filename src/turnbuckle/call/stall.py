@@ -33,6 +33,7 @@ from turnbuckle.vocab.events import (
     ReasoningDelta,
     RefusalDelta,
     Skipped,
+    StageNoted,
     Started,
     TextDelta,
     UsageNoted,
@@ -46,7 +47,7 @@ WAKE_GRACE = 1.0
 """So long may a stream take, after the machine slept, to show that it lives."""
 _WAKE_BUFFERED = 0.25
 """What is read within so long of waking may have been lying there since before."""
-_SIGNS = (Started, FieldsNoted, UsageNoted, Skipped)
+_SIGNS = (Started, FieldsNoted, StageNoted, UsageNoted, Skipped)
 
 
 class Deadline(Struct, frozen=True):

@@ -20,6 +20,7 @@ from typing import Any
 from turnbuckle.narrate.cards import Cards
 from turnbuckle.narrate.closing import Closing, compacted_line
 from turnbuckle.narrate.line_ends import leading, trailing
+from turnbuckle.narrate.notices import Notices
 from turnbuckle.narrate.told import (
     AnswerFields,
     Broke,
@@ -27,11 +28,12 @@ from turnbuckle.narrate.told import (
     HandedOver,
     HeadTold,
     ModelCalled,
-    Notice,
+    ModelNamed,
     Paragraph,
     PartOver,
     PartState,
     ProviderItem,
+    ProviderStage,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -59,14 +61,9 @@ from turnbuckle.turn.facts import (
     Fact,
     Fallback,
     FinishDraft,
-    GiveUp,
     ModelAsked,
-    Noticed,
-    RunClaimed,
     RunEnded,
-    RunLeft,
     RunStarted,
-    StopAsked,
     Streamed,
     ToolFinished,
     ToolSaid,
@@ -89,6 +86,8 @@ from turnbuckle.vocab.events import (
     OpaqueBlock,
     ReasoningDelta,
     RefusalDelta,
+    StageNoted,
+    Started,
     StateNoted,
     TextDelta,
     UsageNoted,
@@ -97,9 +96,6 @@ from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.tooling import ToolOutcome, is_internal
 from turnbuckle.wire.registry import PROTOCOLS
 
-STOPPING = "stopping"
-RESTARTED = "taken up again after a restart"
-CRASHED = "taken up again after its process died"
 LEFT = ToolOutcome("unknown", "The run ended before this call had an outcome.")
 """What is told of a call whose end is missing when the run ends."""
 _PARAGRAPH = Paragraph()
@@ -124,7 +120,7 @@ class Narration:
         self._waits = Waiting()
         self._wanted = ""  # the route that was asked for
         self._protocol = ""  # of the one that was asked last
-        self._left = False
+        self._notices = Notices()
         self._tools: dict[str, ToolBegun] = {}  # calls that began and have no end
         self._ids: set[str] = set()  # as many as the run has tool calls, which its limits bound
         # Where the words are
@@ -235,6 +231,12 @@ class Narration:
             case FieldsNoted(where, data):
                 self._flush(out)
                 out.append(AnswerFields(self._protocol, where, data))
+            case StageNoted(item, data):
+                self._flush(out)
+                out.append(ProviderStage(self._protocol, item, data, attempt))
+            case Started(_, model) if model:
+                self._flush(out)
+                out.append(ModelNamed(attempt, model))
             case BlockClosed(block):
                 if block in self._opaque:
                     self._provider_item(self._opaque.pop(block), out)
@@ -356,7 +358,7 @@ class Narration:
         match fact:
             case RunStarted():
                 self._run, self._wanted = fact.run, fact.options.route
-                self._compacts = fact.options.compact is not None
+                self._compacts = self._notices.compacts = fact.options.compact is not None
                 self._closing.start(fact)
                 fresh = fact.messages[max(len(fact.messages) - fact.fresh, 0) :]
                 out.append(RunBegun(fact.run, fact.session, fresh))
@@ -378,7 +380,7 @@ class Narration:
                 self._tool(fact, out)
             case _:
                 pass
-        if (notice := self._notice(fact)) is not None:
+        if (notice := self._notices.take(fact)) is not None:
             out.append(notice)
 
     def _asked(self, fact: ModelAsked, out: list[Told]) -> None:
@@ -452,27 +454,6 @@ class Narration:
             call = f"{call_id}-{number}"
         self._ids.add(call)
         return call
-
-    def _notice(self, fact: Fact) -> Notice | None:
-        match fact:
-            case RunStarted(notice=text) if text:
-                return Notice(text, "conversation")
-            case Noticed(notice=text) if text:
-                return Notice(text, "seam")
-            case Decided(decision=decision, notice=text) if text:
-                return Notice(text, "given_up" if isinstance(decision, GiveUp) else "break")
-            case Compacted() if not self._compacts:
-                return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
-            case RunLeft(_, why):
-                self._left = True
-                return Notice(f"Let go of: {why}. It is kept, and can be resumed.", "left", why)
-            case RunClaimed():
-                left, self._left = self._left, False
-                return Notice(RESTARTED, "restarted") if left else Notice(CRASHED, "crashed")
-            case StopAsked(by=by):
-                return Notice(STOPPING, "stop", by)
-            case _:
-                return None
 
     def _answer(self, text: str, out: list[Told]) -> None:
         """Words of the runtime itself, where they are what was asked for."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from turnbuckle.turn.facts import AskWhy, Decision, HandedCall
-from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.events import FieldsPlace, Usage
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId
 from turnbuckle.vocab.messages import Message
@@ -68,6 +68,13 @@ class ModelCalled(_Told, frozen=True, tag="model_called"):
     protocol: str = ""
 
 
+class ModelNamed(_Told, frozen=True, tag="model_named"):
+    """The provider says which model answers, in its own word."""
+
+    attempt: int
+    model: str
+
+
 class HeadTold(_Told, frozen=True, tag="head"):
     """What the provider said in the headers of its answer: its id of the request, what is left of its
     limits."""
@@ -121,11 +128,21 @@ class ProviderItem(_Told, frozen=True, tag="provider_item"):
     data: dict[str, Any]
 
 
+class ProviderStage(_Told, frozen=True, tag="provider_stage"):
+    """An event that only providers and clients of this protocol understand: how far the item of this id, or
+    the block of this number, has got, or anything else, if there is none."""
+
+    protocol: str
+    item: str
+    data: dict[str, Any]
+    attempt: int = 0
+
+
 class AnswerFields(_Told, frozen=True, tag="answer_fields"):
     """Fields of the provider's answer that mean nothing here, for clients of the same protocol."""
 
     protocol: str
-    where: Literal["reply", "choice", "message", "usage"]
+    where: FieldsPlace
     data: dict[str, Any]
 
 
@@ -322,13 +339,14 @@ class RunOver(_Told, frozen=True, tag="run_over"):
         return self.end.drafts
 
 
-ForClients = HeadTold | PartState | ProviderItem | AnswerFields
+ForClients = ModelNamed | HeadTold | PartState | ProviderItem | ProviderStage | AnswerFields
 """What is only for clients that speak as the provider does."""
 
 Told = (
     RunBegun
     | UserSaid
     | ModelCalled
+    | ModelNamed
     | HeadTold
     | Text
     | Paragraph
@@ -336,6 +354,7 @@ Told = (
     | PartOver
     | PartState
     | ProviderItem
+    | ProviderStage
     | AnswerFields
     | ReplyOver
     | UsageCounted

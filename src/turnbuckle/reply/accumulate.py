@@ -31,6 +31,7 @@ from turnbuckle.vocab.events import (
     ReasoningDelta,
     RefusalDelta,
     Skipped,
+    StageNoted,
     Started,
     StateNoted,
     TextDelta,
@@ -129,7 +130,7 @@ class Accumulator:
             case Ended() | Cut():
                 self._last = event
                 self._pieces = {}  # so that a delta behind it takes the slow way and is refused
-            case Alive() | FieldsNoted():
+            case Alive() | FieldsNoted() | StageNoted():
                 pass
 
     def snapshot(self) -> Reply:

@@ -151,11 +151,22 @@ class OpaqueBlock(Struct, frozen=True, tag="opaque"):
     data: dict[str, Any]
 
 
+FieldsPlace = Literal["reply", "choice", "message", "usage", "piece"]
+
+
 class FieldsNoted(Struct, frozen=True, tag="fields"):
     """Fields of the provider's answer that mean nothing here, as they came: beside the whole reply, beside
-    its one choice, inside its message, or beside the usage."""
+    its one choice, inside its message, beside the usage, or beside the next piece of text."""
 
-    where: Literal["reply", "choice", "message", "usage"]
+    where: FieldsPlace
+    data: dict[str, Any]
+
+
+class StageNoted(Struct, frozen=True, tag="stage"):
+    """An event of the provider that means nothing here, as it came: how far one of its own items has got (its
+    id) or a block (its number), or, without either, anything else."""
+
+    item: str
     data: dict[str, Any]
 
 
@@ -217,6 +228,7 @@ Event = (
     | StateNoted
     | OpaqueBlock
     | FieldsNoted
+    | StageNoted
     | UsageNoted
     | FinishNoted
     | Skipped

@@ -69,6 +69,8 @@ class MessageReader:
             case "error":
                 assert set(body["error"]) == {"type", "message", "details"}
                 self.made = dict(body)
+            case "message_progress":
+                pass  # of a provider, and of tomorrow: it goes through as it came
             case _:
                 raise AssertionError(f"{name} is no event of this protocol")
 
@@ -95,6 +97,8 @@ class MessageReader:
             assert block["type"].endswith("tool_use")
             self._pieces.append(delta["partial_json"])
             return
+        if kind == "tone_delta":
+            return  # of a provider, and of tomorrow
         of, field = _GROWS[kind]
         assert block["type"] == of
         if kind == "citations_delta":

@@ -7,7 +7,7 @@ import pytest
 
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.stream_invariants import check_stream
-from turnbuckle.vocab.events import Alive, Cut, Ended, Skipped, Started
+from turnbuckle.vocab.events import Alive, Cut, Ended, Skipped, StageNoted, Started
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.reply import ReplyCall, ReplyOpaque, ReplyText
 from turnbuckle.wire.anthropic.decode import AnthropicDecoder
@@ -185,13 +185,18 @@ def test_an_exception_known_only_by_the_name_of_its_event_is_a_cut():
         (b"event: ping\ndata: {}\n\n", "ping"),
         (b"event: ping\ndata: pong\n\n", "ping"),
         (b"data: [DONE]\n\n", "unknown"),
-        (b"event: later_version\ndata: {}\n\n", "unknown"),
         (b": comment\n\n", "comment"),
     ],
 )
 def test_what_holds_nothing_is_a_sign_of_life_and_no_end(body, what):
     events = decode(body)
     assert events[0] == Alive(what)
+    assert isinstance(events[-1], Cut)
+
+
+def test_an_event_of_tomorrow_goes_through_and_ends_nothing():
+    events = decode(b'event: later_version\ndata: {"a":1}\n\n')
+    assert events[0] == StageNoted("", {"a": 1, "type": "later_version"})
     assert isinstance(events[-1], Cut)
 
 

@@ -8,6 +8,7 @@ from turnbuckle.narrate.told import (
     HandedOver,
     HeadTold,
     ModelCalled,
+    ModelNamed,
     Notice,
     QuestionAsked,
     Reasoning,
@@ -30,6 +31,8 @@ class FirstWord:
         """It has ended as failed, without a word."""
         self.route = ""
         """The one that was asked last, and so the one that speaks, once somebody does."""
+        self.model = ""
+        """Who speaks, in its provider's word if there was one."""
         self.headers: tuple[tuple[str, str], ...] = ()
         """What its provider said in headers."""
 
@@ -39,7 +42,9 @@ class FirstWord:
                 return
             for told in self._narration.take(decode(item.data)):
                 if isinstance(told, ModelCalled):
-                    self.route, self.headers = told.route, ()
+                    self.route, self.model, self.headers = told.route, told.model, ()
+                elif isinstance(told, ModelNamed):
+                    self.model = told.model
                 elif isinstance(told, HeadTold):
                     self.headers = tuple(told.headers.items())
                 elif isinstance(told, RunOver):

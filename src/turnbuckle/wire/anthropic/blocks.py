@@ -30,8 +30,10 @@ from turnbuckle.vocab.events import (
     OpaqueBlock,
     ReasoningDelta,
     Skipped,
+    StageNoted,
     StateNoted,
 )
+from turnbuckle.wire.answer_fields import unknown_fields
 from turnbuckle.wire.anthropic.frames import AnthropicDelta
 from turnbuckle.wire.anthropic.retold import Echo, is_telling
 from turnbuckle.wire.loose_json import whole_number
@@ -50,6 +52,8 @@ _TAKES = {
     "opaque": ("input_json_delta", "compaction_delta"),
 }
 _CONTENT = ("text_delta", "thinking_delta", "input_json_delta")
+_TEXT_FIELDS = frozenset({"type", "text", "citations"})
+_THOUGHT_FIELDS = frozenset({"type", "thinking", "signature"})
 _CALL_FIELDS = frozenset({"type", "id", "name", "input"})
 TOLD = {"text": "text", "thinking": "thinking"}  # kinds that are told in words, and the field that has them
 
@@ -161,6 +165,8 @@ class Blocks:
         block = self._begin(index, "text", {})
         spoken = block.spoken = TextBlocks(block.number, self._speech)
         out.append(BlockStarted(block.number, "text"))
+        if beside := unknown_fields(found, _TEXT_FIELDS):
+            out.append(StateNoted(block.number, beside))
         if text := _text(found.get("text")):
             self._say(index, block, spoken, text, out)
             self._expect_again(index, block, text)
@@ -175,7 +181,7 @@ class Blocks:
             block.pieces.append(text)
             out.append(ReasoningDelta(block.number, text))
             self._expect_again(index, block, text)
-        if kind == "redacted_thinking" or found.get("signature"):
+        if kind == "redacted_thinking" or found.get("signature") or unknown_fields(found, _THOUGHT_FIELDS):
             out.append(StateNoted(block.number, block.data))
 
     def _start_call(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
@@ -307,6 +313,16 @@ class Blocks:
                     block.data["encrypted_content"] = delta.encrypted_content
         if len(out) == before:
             out.append(_ALIVE)
+
+    def strange(self, given: Any, delta: dict[str, Any], out: list[Event]) -> None:
+        """A delta of a kind that nobody here knows."""
+        index = whole_number(given)
+        block = self.open.get(self._latest if index is None else index)
+        if block is None or block.number < 0 or self.lost:
+            out.append(Alive("unknown"))
+            return
+        number = block.spoken.text if block.spoken is not None else block.number
+        out.append(StageNoted(str(number), {"type": "content_block_delta", "delta": delta}))
 
     def tell(self, index: int, block: OpenBlock, text: str, out: list[Event]) -> None:
         """More of a text or thought, unless it is an echo."""

@@ -11,8 +11,8 @@ only what they lack; content in the opening event counts only if no block comes.
 settled in `blocks`.
 
 Which event. The `type` inside the JSON rules, and the name of the SSE event stands in where it is missing;
-some gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know are
-signs of life: the protocol reserves the right to add them.
+some gateways send only one of the two, and Bedrock's chunks may have neither. Types that we do not know go
+through as they came: the protocol reserves the right to add them.
 """
 
 from typing import Any
@@ -25,10 +25,12 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
     LastWord,
     ReasoningDelta,
     Skipped,
+    StageNoted,
     Started,
     TextDelta,
     UsageNoted,
@@ -37,8 +39,17 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
+from turnbuckle.wire.anthropic.answer_fields import MessageFields, beside_delta, document_of, strange_delta
 from turnbuckle.wire.anthropic.blocks import Blocks
-from turnbuckle.wire.anthropic.frames import CONTENT, FINISHES, FRAME, HOLDING, AnthropicDelta, AnthropicEvent
+from turnbuckle.wire.anthropic.frames import (
+    CONTENT,
+    FINISHES,
+    FRAME,
+    HOLDING,
+    USUAL_FRAME,
+    AnthropicDelta,
+    AnthropicEvent,
+)
 from turnbuckle.wire.anthropic.whole_message import settle
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.payload import Unreadable, is_keepalive, read_any, read_what_fits, reread, sample
@@ -72,7 +83,8 @@ class AnthropicDecoder:
     def __init__(self, quirks: Quirks = Quirks()) -> None:  # noqa: B008 (a frozen value)
         self.loose = False
         self.end_kind: EndKind = ""
-        self._decode = FRAME.decode
+        self._decode = USUAL_FRAME.decode
+        self._fields = MessageFields()
         self._quirks = quirks
         self._blocks = blocks = Blocks(quirks.think)
         self._texts, self._thoughts, self._calls = blocks.texts, blocks.thoughts, blocks.calls
@@ -141,6 +153,7 @@ class AnthropicDecoder:
         content = document.get("content") if isinstance(document, dict) else None
         if not isinstance(document, dict) or not isinstance(content, list):
             return Cut(failure("garbage", "an answer without content", said=_shown(document)))
+        self._fields.of_message(document, out)
         self._note_start(document, out)
         self._take_content(content, 0, out)
         self._note_finish(read_what_fits(AnthropicDelta, document)[0] or AnthropicDelta(), out)
@@ -159,7 +172,10 @@ class AnthropicDecoder:
     def _rare(self, frame: AnthropicEvent, name: bytes, data: bytes, out: list[Event]) -> LastWord | None:
         match _type_of(frame, name):
             case "content_block_delta":
-                self._blocks.delta(frame.index, frame.delta, out)
+                if not (strange := strange_delta(frame.delta, data)):
+                    self._blocks.delta(frame.index, frame.delta, out)
+                else:
+                    self._blocks.strange(frame.index, strange, out)
             case "content_block_start":
                 self._blocks.start(frame.index, frame.content_block, out)
             case "content_block_stop":
@@ -168,7 +184,7 @@ class AnthropicDecoder:
                 self._open(frame.message, out)
             case "message_delta":
                 self._settle(frame.message, out)
-                self._note_delta(frame, out)
+                self._note_delta(frame, data, out)
             case "message_stop":
                 self._settle(frame.message, out)
                 self._note_metrics(frame, out)
@@ -181,9 +197,15 @@ class AnthropicDecoder:
                 out.append(_PING)
             case "error":
                 return Cut(failures.from_error(_error_document(name, data)))
-            case _:
-                out.append(_UNKNOWN)
+            case kind:
+                self._note_strange(kind, document_of(data), out)
         return None
+
+    def _note_strange(self, kind: str, event: dict[str, Any], out: list[Event]) -> None:
+        """An event of tomorrow. One that names a block by its place means nothing to a reader for whom blocks
+        have other places."""
+        strange = kind and "index" not in event and not self._blocks.lost
+        out.append(StageNoted("", {**event, "type": kind}) if strange else _UNKNOWN)
 
     def _whole_message(self, data: bytes, out: list[Event]) -> LastWord | None:
         """A plain answer, sent as one event: instead of blocks, or behind them."""
@@ -226,6 +248,7 @@ class AnthropicDecoder:
         content = message.get("content")
         if isinstance(content, list) and not self._opened_with:
             self._opened_with = content
+        self._fields.of_message(message, out)
         self._note_start(message, out)
 
     def _note_start(self, message: dict[str, Any], out: list[Event]) -> None:
@@ -241,8 +264,9 @@ class AnthropicDecoder:
             out.append(_LIFECYCLE)
         self._note_usage(message.get("usage"), out)
 
-    def _note_delta(self, frame: AnthropicEvent, out: list[Event]) -> None:
+    def _note_delta(self, frame: AnthropicEvent, data: bytes, out: list[Event]) -> None:
         before = len(out)
+        self._fields.of_end(data, out)
         if frame.delta is not None:
             self._note_finish(frame.delta, out)
         self._note_usage(frame.usage, out)
@@ -262,6 +286,7 @@ class AnthropicDecoder:
             fresh = {key: value for key, value in found.items() if value is not None}
             if fresh:
                 self._usage.update(fresh)
+                self._fields.of_usage(self._usage, out)
                 out.append(UsageNoted(usage_from_anthropic(self._usage)))
 
     def _note_metrics(self, frame: AnthropicEvent, out: list[Event]) -> None:
@@ -275,6 +300,17 @@ class AnthropicDecoder:
 
     # What cannot be read
 
+    def _unusual(self, data: bytes, out: list[Event]) -> AnthropicEvent | None:
+        """An event that only has fields which nobody here knows, if it is one."""
+        try:
+            frame = FRAME.decode(data)
+        except Unreadable:
+            return None
+        words = frame.delta is not None and (frame.delta.text or frame.delta.thinking)
+        if words and not self._blocks.lost and (found := beside_delta(data)):
+            out.append(FieldsNoted("piece", found))
+        return frame
+
     def _read_again(
         self, name: bytes, data: bytes, problem: Exception, out: list[Event]
     ) -> AnthropicEvent | LastWord | None:
@@ -285,6 +321,8 @@ class AnthropicDecoder:
                 _PING if name == b"ping" else _UNKNOWN
             )  # `[DONE]` is other protocols' word and ends nothing
             return None
+        if (unusual := self._unusual(data, out)) is not None:
+            return unusual
         try:
             found = reread(FRAME, data)
         except Unreadable as again:

@@ -51,9 +51,18 @@ class AnthropicEvent(Struct, gc=False):
     metrics: Any = msgspec.field(default=None, name="amazon-bedrock-invocationMetrics")
 
 
+class UsualAnthropicDelta(AnthropicDelta, gc=False, forbid_unknown_fields=True):
+    """For the hot path: a delta with a field that this does not know is read a second time."""
+
+
+class UsualAnthropicEvent(AnthropicEvent, gc=False):
+    delta: UsualAnthropicDelta | None = None
+
+
 CONTENT = frozenset({"delta", "content_block", "text", "partial_json"})
 """Fields that hold what a reply says or does. Of another type than they should have they leave a hole."""
 HOLDING = frozenset({b"", b"message", b"content_block_start", b"content_block_delta", b"message_delta"})
 """Names of events that hold content, or the reason to stop."""
 
 FRAME: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(AnthropicEvent)
+USUAL_FRAME: msgspec.json.Decoder[AnthropicEvent] = msgspec.json.Decoder(UsualAnthropicEvent)

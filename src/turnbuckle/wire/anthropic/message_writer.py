@@ -27,14 +27,14 @@ class MessageWriter(Protocol):
     """What an answer is made of, in this order: `start`, blocks, and `end` or `fail`. A `ping` may stand
     anywhere."""
 
-    def start(self, model: str, usage: dict[str, Any]) -> None: ...
+    def start(self, model: str, usage: dict[str, Any], beside: dict[str, Any]) -> None: ...
 
     def begin(self, block: dict[str, Any]) -> None:
         """A block as it stands in a start: empty, or whole where nothing of it grows."""
         ...
 
-    def grow(self, text: str) -> None:
-        """More of the open block."""
+    def grow(self, text: str, beside: dict[str, Any] | None = None) -> None:
+        """More of the open block, and what a provider says of this piece."""
         ...
 
     def sign(self, signature: str) -> None:
@@ -47,9 +47,15 @@ class MessageWriter(Protocol):
         """The open block is over."""
         ...
 
+    def tell(self, event: dict[str, Any]) -> None:
+        """An event of a provider as it came; a delta belongs to the open block."""
+        ...
+
     def ping(self, extra: dict[str, Any]) -> None: ...
 
-    def end(self, stop: dict[str, Any], usage: dict[str, Any], extra: dict[str, Any]) -> None: ...
+    def end(self, stop: dict[str, Any], usage: dict[str, Any], extra: dict[str, Any]) -> None:
+        """`stop` stands in the message, `extra` beside it."""
+        ...
 
     def fail(self, error: dict[str, Any], extra: dict[str, Any]) -> None: ...
 
@@ -70,16 +76,21 @@ class MessageStream:
         out.clear()
         return written
 
-    def start(self, model: str, usage: dict[str, Any]) -> None:
-        self._event("message_start", message=empty_message(self._id, model, usage))
+    def start(self, model: str, usage: dict[str, Any], beside: dict[str, Any]) -> None:
+        self._event("message_start", message={**beside, **empty_message(self._id, model, usage)})
 
     def begin(self, block: dict[str, Any]) -> None:
         self._index += 1
         self._before = _BEFORE % (self._index, _GROWS.get(block["type"], _INPUT))
         self._event("content_block_start", index=self._index, content_block=block)
 
-    def grow(self, text: str) -> None:
-        self._out.append(self._before + _json(text) + _AFTER)
+    def grow(self, text: str, beside: dict[str, Any] | None = None) -> None:
+        more = b"," + _json(beside)[1:-1] if beside else b""
+        self._out.append(self._before + _json(text) + more + _AFTER)
+
+    def tell(self, event: dict[str, Any]) -> None:
+        fields = {"index": self._index} if event["type"] == "content_block_delta" else {}
+        self._event(event["type"], **{**event, **fields})
 
     def sign(self, signature: str) -> None:
         self._delta(type="signature_delta", signature=signature)
@@ -103,7 +114,7 @@ class MessageStream:
     def _delta(self, **delta: Any) -> None:
         self._event("content_block_delta", index=self._index, delta=delta)
 
-    def _event(self, kind: str, **fields: Any) -> None:
+    def _event(self, kind: str, /, **fields: Any) -> None:
         self._out.append(frame(_json({"type": kind, **fields}), kind))
 
 
@@ -116,15 +127,18 @@ class WholeMessage:
         self._block: dict[str, Any] = {}
         self._pieces: list[str] = []
 
-    def start(self, model: str, usage: dict[str, Any]) -> None:
-        self._message |= {"model": model, "usage": usage}
+    def start(self, model: str, usage: dict[str, Any], beside: dict[str, Any]) -> None:
+        self._message = {**beside, **self._message, "model": model, "usage": usage}
 
     def begin(self, block: dict[str, Any]) -> None:
         self._block = dict(block)
         self._message["content"].append(self._block)
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, beside: dict[str, Any] | None = None) -> None:
         self._pieces.append(text)
+
+    def tell(self, event: dict[str, Any]) -> None:
+        pass  # a whole answer has no place for it
 
     def sign(self, signature: str) -> None:
         self._block["signature"] = signature

@@ -4,10 +4,11 @@ A chunk is read by structs that know every usual field; one that they do not kno
 document. So the usual chunk costs nothing more, and what is unusual is found wherever it stands.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from turnbuckle.vocab.events import Event, FieldsNoted
+from turnbuckle.wire.answer_fields import LARGEST, unknown_fields, unknown_usage
 from turnbuckle.wire.loose_json import whole_number
 from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
 from turnbuckle.wire.payload import Unreadable, read_any
@@ -23,7 +24,6 @@ _NESTED = {
     "prompt_tokens_details": frozenset({"cached_tokens", "cache_write_tokens"}),
     "completion_tokens_details": frozenset({"reasoning_tokens"}),
 }
-_LARGEST = 1 << 20  # characters of one reply's fields that are kept; more is content in the wrong place
 
 
 class UnknownFields:
@@ -32,7 +32,7 @@ class UnknownFields:
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
         self._looked = b""  # the chunk that was looked at last
-        self._room = _LARGEST
+        self._room = LARGEST
 
     def unusual(self, data: bytes, choice_number: int, out: list[Event]) -> Chunk | None:
         """A chunk that only has fields which nobody here knows, if it is one."""
@@ -70,7 +70,7 @@ class UnknownFields:
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and whole_number(choice.get("index")) in (None, choice_number):
                 yield from self._of_choice(choice, size)
-        if usage := _usage_fields(document.get("usage")):
+        if usage := unknown_usage(document.get("usage"), _USAGE, _NESTED):
             yield FieldsNoted("usage", usage)
 
     def _of_choice(self, choice: dict[str, Any], size: int) -> Iterator[FieldsNoted]:
@@ -79,39 +79,6 @@ class UnknownFields:
             ("choice", choice, _CHOICE),
         )
         for where, place, known in places:
-            if isinstance(place, dict) and (found := _unknown(place, known)):
+            if isinstance(place, dict) and (found := unknown_fields(place, known)):
                 self._room -= size
                 yield FieldsNoted(where, found)
-
-
-def _unknown(place: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    return {name: value for name, value in place.items() if name not in known and value is not None}
-
-
-def _usage_fields(usage: Any) -> dict[str, Any]:
-    if not isinstance(usage, dict):
-        return {}
-    found = {
-        name: value
-        for name, value in usage.items()
-        if name not in _USAGE and name not in _NESTED and value is not None
-    }
-    for name, known in _NESTED.items():
-        inner = usage.get(name)
-        if isinstance(inner, dict) and (more := _unknown(inner, known)):
-            found[name] = more
-    return found
-
-
-def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tellings of the same object as one: lists go on, objects are joined, else the later one counts."""
-    made = dict(one)
-    for name, value in other.items():
-        before = made.get(name)
-        if isinstance(before, list) and isinstance(value, list):
-            made[name] = [*before, *value]
-        elif isinstance(before, dict) and isinstance(value, dict):
-            made[name] = joined(before, value)
-        else:
-            made[name] = value
-    return made

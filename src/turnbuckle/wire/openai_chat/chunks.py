@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.vocab.events import Usage
-from turnbuckle.wire.openai_chat.answer_fields import joined
+from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.sse import frame
 from turnbuckle.wire.usage import usage_to_chat
 

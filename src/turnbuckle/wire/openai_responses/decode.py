@@ -6,8 +6,8 @@ with the error nested inside) are cuts. So is the end of the body without any of
 stream: there is no `[DONE]` here, and a gateway that adds one says nothing by it.
 
 `type` in the JSON names the event; the SSE name stands in where it is missing. Progress of what the provider
-runs itself (searches, shell, pictures) is a sign of life; such items become opaque blocks when they are
-whole.
+runs itself (searches, shell, pictures) goes through as it came, and so do events that nobody here knows; such
+items become opaque blocks when they are whole.
 
 Holes. An event that cannot be read may have held content. No delta behind it is shown; but items are told
 again, whole, when they are done and in the terminal response, and that heals it. Without that the reply is
@@ -31,6 +31,7 @@ from turnbuckle.vocab.events import (
     FinishNoted,
     LastWord,
     Skipped,
+    StageNoted,
     Started,
     TextDelta,
     UsageNoted,
@@ -39,14 +40,16 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
+from turnbuckle.wire.openai_responses.answer_fields import ResponseFields, stage_of
 from turnbuckle.wire.openai_responses.frames import (
     CONTENT,
     DELTAS,
     HOLDING,
     LIFECYCLE,
-    PROGRESS,
+    OURS_TO_TELL,
     STREAM_EVENT,
     TERMINAL,
+    USUAL_EVENT,
     WHOLES,
     Response,
     Spelling,
@@ -96,7 +99,8 @@ class ResponsesDecoder:
         self.loose = False
         self.end_kind: EndKind = ""
         self.reply_id = ""
-        self._decode = STREAM_EVENT.decode
+        self._decode = USUAL_EVENT.decode
+        self._fields = ResponseFields()
         self._model = ""
         self._output = Output(quirks.think)
         self._hot = _NOTHING
@@ -159,6 +163,7 @@ class ResponsesDecoder:
         self._note_start(response, out)
         if status in ("queued", "in_progress"):
             return Cut(failures.incomplete(f"the response is {status.replace('_', ' ')} in the background"))
+        self._fields.of(document, 0, out)
         return self._terminal(str(status or "completed"), response, "answer", out)
 
     def end(self, out: list[Event]) -> LastWord:
@@ -176,6 +181,7 @@ class ResponsesDecoder:
             return None
         self._hot = _NOTHING  # any other event may end or change the part that grew
         if kind in TERMINAL:
+            self._fields.of_event(data, out)
             return self._terminal_event(kind, event, out)
         if kind in WHOLES:
             self._output.whole(WHOLES[kind], event, out)
@@ -188,13 +194,28 @@ class ResponsesDecoder:
         elif kind in LIFECYCLE:
             if event.response is not None:
                 self._note_start(event.response, out)
-        elif kind == "error" or (event.error and kind not in PROGRESS):
+                self._fields.of_event(data, out)
+        elif kind == "response.output_text.annotation.added":
+            self._output.annotated(event, data, out)
+        elif kind == "error" or (event.error and event.item_id is None and event.output_index is None):
             return Cut(failures.from_error(_document(data)))
         elif kind == "keepalive":
             out.append(_PING)
-        elif kind not in PROGRESS:
-            out.append(_UNKNOWN)
+        elif kind not in OURS_TO_TELL:
+            self._stage(kind, event, data, out)
         return None
+
+    def _stage(self, kind: str, event: StreamEvent, data: bytes, out: list[Event]) -> None:
+        """How far an item of the provider's own has got, or something of which nobody here knows what it
+        is."""
+        item = self._output.item_of(event)
+        about_none = event.item_id is None and event.output_index is None
+        if self._output.hole or not (about_none or self._output.is_opaque(event)):
+            out.append(_UNKNOWN)
+        elif about_none and not kind.startswith("response."):
+            out.append(_UNKNOWN)  # a gateway's own sign of life
+        else:
+            out.append(StageNoted(item.item_id if item is not None else "", stage_of(kind, data)))
 
     def _delta(self, kind: str, spelling: Spelling, event: StreamEvent, out: list[Event]) -> None:
         delta = event.delta
@@ -238,6 +259,8 @@ class ResponsesDecoder:
         if data.strip() == b"[DONE]":
             out.append(_UNKNOWN)
             return None
+        if (unusual := self._unusual(data, out)) is not None:
+            return unusual
         try:
             found = reread(STREAM_EVENT, data)
         except Unreadable as again:
@@ -267,6 +290,16 @@ class ResponsesDecoder:
         else:
             out.append(Skipped(why, sample(data), harmless=True))
         return None
+
+    def _unusual(self, data: bytes, out: list[Event]) -> StreamEvent | None:
+        """An event that only has fields which nobody here knows, if it is one."""
+        try:
+            event = STREAM_EVENT.decode(data)
+        except Unreadable:
+            return None
+        if event.type in DELTAS and not self._output.hole:
+            self._fields.of_piece(data, out)
+        return event
 
     # Facts about the reply
 

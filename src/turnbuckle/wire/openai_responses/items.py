@@ -32,14 +32,18 @@ from turnbuckle.vocab.events import (
     ReasoningDelta,
     RefusalDelta,
     Skipped,
+    StageNoted,
     StateNoted,
     TextDelta,
 )
-from turnbuckle.wire.openai_responses.frames import CALLS, PARTS, Spelling, StreamEvent
+from turnbuckle.wire.answer_fields import unknown_fields
+from turnbuckle.wire.openai_responses.answer_fields import PART, PART_FIELDS
+from turnbuckle.wire.openai_responses.frames import ADDED, CALLS, PARTS, Spelling, StreamEvent
 from turnbuckle.wire.openai_responses.parts import (
     APART,
     OutputItem,
     Part,
+    annotation_of,
     fits,
     json_text,
     may_be,
@@ -53,6 +57,8 @@ from turnbuckle.wire.text_blocks import Speech, TextBlocks
 from turnbuckle.wire.think import Mode
 
 _UNFINISHED = ("incomplete", "in_progress")
+_READ = frozenset({"message", "reasoning", *CALLS})
+"""Types of items that are read here. All others only their provider understands."""
 
 
 class Output:
@@ -81,7 +87,26 @@ class Output:
         known = self._by_id.get(item_id) if item_id else self._at.get(event.output_index)
         if known is None or known.kind != found["type"] or not may_be(known, found):
             self._speech.release(out)
-            self._begin(found["type"], item_id, event.output_index, found, out)
+            item = self._begin(found["type"], item_id, event.output_index, found, out)
+            if item_id and item.kind not in _READ and not self.hole:
+                out.append(StageNoted(item_id, {"type": ADDED, "item": found}))
+
+    def item_of(self, event: StreamEvent) -> OutputItem | None:
+        """The item that an event is about."""
+        return self._by_id.get(word(event.item_id)) or self._at.get(event.output_index)
+
+    def is_opaque(self, event: StreamEvent) -> bool:
+        """Whether it is about an item that only its provider understands."""
+        item = self.item_of(event)
+        return item is not None and item.kind not in _READ
+
+    def annotated(self, event: StreamEvent, data: bytes, out: list[Event]) -> None:
+        """What a text refers to is told with its state, all of it each time."""
+        item, given = self.item_of(event), annotation_of(data)
+        part = item.parts.get(event.content_index or 0) if item is not None else None
+        if part is not None and given is not None and not part.closed and not self.hole:
+            part.annotations.append(given)
+            out.append(StateNoted(part.block, {"type": "message", "annotations": list(part.annotations)}))
 
     def part_added(self, event: StreamEvent, out: list[Event]) -> None:
         part = event.part
@@ -117,7 +142,7 @@ class Output:
 
     def was_told(self, event: StreamEvent) -> bool:
         """Whether the item that an event means was told whole, so that it can lack nothing."""
-        item = self._by_id.get(word(event.item_id)) or self._at.get(event.output_index)
+        item = self.item_of(event)
         return item is not None and item.done
 
     def _growing_thought(
@@ -262,6 +287,8 @@ class Output:
                 part.release(out)
             if part.make is TextDelta:
                 extra = {key: given[key] for key in ("annotations", "logprobs") if given.get(key)}
+                if more := unknown_fields(given, PART):
+                    extra[PART_FIELDS] = more
                 out.append(StateNoted(part.block, {**frame, **extra}))
         if whole:
             for part in item.parts.values():

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.frames import ADDED, CALLS
 from turnbuckle.wire.openai_responses.open_item import CALLED, GROWS, PREFIXES, OpenItem, summary_content
 from turnbuckle.wire.openai_responses.shapes import response_body
 from turnbuckle.wire.sse import frame
@@ -30,6 +30,7 @@ class OutputWriter:
         self._sequence = 0
         self._places: list[OpenItem | dict[str, Any]] = []
         self._ids: set[str] = set()
+        self._staged: dict[str, int] = {}  # places of others' items that are not whole
 
     def open(self) -> bytes:
         body = response_body(self.base, "in_progress", [])
@@ -75,12 +76,16 @@ class OutputWriter:
         if known.kind == "text":
             fields["logprobs"] = []
         known.head = b'event: %b\ndata: %b,"sequence_number":' % (name.encode(), _json(fields)[:-1])
-        return self.write(
-            "response.output_item.added", output_index=known.index, item=known.item("in_progress", empty=True)
-        )
+        return self.write(ADDED, output_index=known.index, item=known.item("in_progress", empty=True))
 
-    def grow(self, known: OpenItem, text: str) -> bytes:
+    def grow(self, known: OpenItem, text: str, beside: Mapping[str, Any] | None = None) -> bytes:
+        """`beside` is what a provider says of this piece."""
         known.pieces.append(text)
+        if beside:
+            own: dict[str, Any] = {"logprobs": []} if known.kind == "text" else {}
+            return self.write(
+                f"{GROWS[known.kind]}.delta", **{**own, **beside, **known.where(), "delta": text}
+            )
         number = self._sequence
         self._sequence = number + 1
         if number <= self._after:
@@ -107,7 +112,8 @@ class OutputWriter:
             case "refusal":
                 told = self.write(name, **known.where(), refusal=text)
             case _:
-                told = self.write(name, **known.where(), text=text, logprobs=[])
+                logprobs = known.content("")["logprobs"]
+                told = self.write(name, **known.where(), text=text, logprobs=logprobs)
         return told + self._part(known, "response.content_part.done", known.content(text))
 
     def done(self, known: OpenItem, status: str) -> bytes:
@@ -116,13 +122,39 @@ class OutputWriter:
         item = self._places[known.index] = known.item(status)
         return self.write("response.output_item.done", output_index=known.index, item=item)
 
+    def place(self, item: dict[str, Any]) -> bytes:
+        """An item of somebody else that goes on: its stages and its end follow."""
+        index = len(self._places)
+        self._places.append(item)
+        self._staged[str(item["id"])] = index
+        return self.write(ADDED, output_index=index, item=item)
+
+    def is_placed(self, item_id: str) -> bool:
+        """Whether such an item is there and goes on."""
+        return item_id in self._staged
+
+    def stage(self, item_id: str, event: Mapping[str, Any]) -> bytes:
+        """How far it has got."""
+        return self.write(event["type"], **{**event, "output_index": self._staged[item_id]})
+
+    def settle(self, item: dict[str, Any]) -> bytes:
+        """Such an item is whole."""
+        index = self._staged.pop(str(item["id"]))
+        self._places[index] = item
+        return self.write("response.output_item.done", output_index=index, item=item)
+
+    def give_up(self) -> bytes:
+        """The reply is over: what is not whole will not be."""
+        left = [self._places[index] for index in self._staged.values()]
+        return b"".join(self.settle({**item, "status": "failed"}) for item in left if isinstance(item, dict))
+
     def item(self, item: dict[str, Any]) -> bytes:
         """An item that is whole already, such as what a tool of ours gave back."""
         index = len(self._places)
         whole = {"id": f"item_{self._stem}_{index}", **item}
         begun = {**whole, "status": "in_progress"} if "status" in whole else whole
         self._places.append(whole)
-        return self.write("response.output_item.added", output_index=index, item=begun) + self.write(
+        return self.write(ADDED, output_index=index, item=begun) + self.write(
             "response.output_item.done", output_index=index, item=whole
         )
 

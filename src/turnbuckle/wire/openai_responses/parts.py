@@ -7,7 +7,7 @@ import msgspec
 from turnbuckle.vocab.arguments import same_arguments
 from turnbuckle.vocab.events import BlockClosed, Event
 from turnbuckle.wire.openai_responses.frames import CALLS
-from turnbuckle.wire.payload import Unreadable, mend_all
+from turnbuckle.wire.payload import Unreadable, mend_all, read_any
 from turnbuckle.wire.text_blocks import TextBlocks
 
 APART = "\n\n"
@@ -20,7 +20,7 @@ class Part:
     It is one block, or, if it is text with reasoning inside, several: then `block` is the last one of
     text."""
 
-    __slots__ = ("begun_at", "block", "closed", "index", "make", "pieces", "spoken")
+    __slots__ = ("annotations", "begun_at", "block", "closed", "index", "make", "pieces", "spoken")
 
     def __init__(self, block: int, make: Any, index: object, spoken: TextBlocks | None = None) -> None:
         self.block = block
@@ -30,6 +30,7 @@ class Part:
         self.begun_at = 0  # where in `pieces` the growing part begins
         self.closed = False
         self.spoken = spoken  # of text
+        self.annotations: list[Any] = []  # those that were told before the whole
 
     @property
     def plain(self) -> bool:
@@ -132,6 +133,15 @@ def thoughts(told: dict[str, Any], spelled: str) -> str:
 def word(value: Any) -> str:
     """An id or a name as text; anything else as nothing."""
     return str(value) if isinstance(value, str | int) else ""
+
+
+def annotation_of(data: bytes) -> Any:
+    """What a text refers to, as one event tells it."""
+    try:
+        document = read_any(data)
+    except Unreadable:
+        return None
+    return document.get("annotation") if isinstance(document, dict) else None
 
 
 def json_text(value: Any) -> str:

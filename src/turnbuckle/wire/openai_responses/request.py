@@ -30,6 +30,7 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
 
 _CUSTOM = "custom_tool_call"
@@ -158,7 +159,7 @@ class _Items:
         item = {"type": "message", "role": "assistant", "content": [content]}
         if item_id:
             item["status"] = "completed"  # must be there beside an id; the true one follows if it is known
-        item.update(_without(state, "annotations", "logprobs", "type"))
+        item.update(_without(state, "annotations", "logprobs", "type", PART_FIELDS))
         self.made.append(item)
         return item_id
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from turnbuckle.vocab.events import FinishNoted, Usage
 from turnbuckle.vocab.failure import Failure, FailureKind
+from turnbuckle.wire.answer_fields import joined
+from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.usage import usage_to_responses
 
@@ -37,6 +39,7 @@ _UNFINISHED: dict[str, str] = {
     "window": "max_output_tokens",
     "filtered": "content_filter",
 }
+_OF_PART = ("annotations", "logprobs", PART_FIELDS)
 _FINISHED = (None, "stop", "calls", "refused", "other")
 _ERROR_CODES: dict[FailureKind, str] = {
     "rate_limited": "rate_limit_exceeded",
@@ -63,6 +66,7 @@ def text_content(text: str, state: Mapping[str, Any]) -> dict[str, Any]:
         "text": text,
         "annotations": own.get("annotations") or [],
         "logprobs": own.get("logprobs") or [],
+        **(own.get(PART_FIELDS) or {}),
     }
 
 
@@ -74,9 +78,8 @@ def message_item(
     item_id: str, status: str, content: list[dict[str, Any]], state: Mapping[str, Any]
 ) -> dict[str, Any]:
     made = {"type": "message", "id": item_id, "status": status, "role": "assistant", "content": content}
-    if state.get("type") == "message" and state.get("phase"):
-        made["phase"] = state["phase"]
-    return made
+    own = state if state.get("type") == "message" else {}
+    return {**made, **{key: value for key, value in own.items() if key not in made and key not in _OF_PART}}
 
 
 def call_item(
@@ -129,11 +132,14 @@ def response_body(
     output: list[dict[str, Any]],
     *,
     usage: Usage | None = None,
+    counted: Mapping[str, Any] | None = None,
     reason: str = "",
     failure: Failure | None = None,
 ) -> dict[str, Any]:
-    """A response object. Clients differ in which fields they insist on, so all the usual ones are there."""
+    """A response object. Clients differ in which fields they insist on, so all the usual ones are there.
+    `counted` is what a provider counts beside what we know."""
     over = status in ("completed", "incomplete")
+    told = usage_to_responses(usage or Usage()) if over or usage is not None else None
     return {
         "instructions": None,
         "metadata": {},
@@ -150,7 +156,7 @@ def response_body(
         "error": error_of(failure) if failure is not None else None,
         "incomplete_details": {"reason": reason} if reason else None,
         "output": output,
-        "usage": usage_to_responses(usage or Usage()) if over or usage is not None else None,
+        "usage": joined(told, counted) if told is not None and counted else told,
     }
 
 

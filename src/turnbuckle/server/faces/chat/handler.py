@@ -61,8 +61,15 @@ class Chat:
         if asked.stream and not first.failed:
             headers = (*headers, *route_header(first.route), *first.headers)
             usage, queued = asked.include_usage, begun.origin.queued
+            # Packages keep the name that the first chunk has, so that it is the true one if it is known.
+            name = first.model if first.ended else ""
             dialect = ChatRenderer(
-                begun.run, model=model, created=created, include_usage=usage, events=events, queued=queued
+                begun.run,
+                model=name or model,
+                created=created,
+                include_usage=usage,
+                events=events,
+                queued=queued,
             )
             return Streaming(begun.run, dialect, begun.after, headers, begun.origin.on_disconnect)
         plain = WholeChatRenderer(

@@ -24,6 +24,7 @@ from turnbuckle.narrate.told import (
     HandedOver,
     HeadTold,
     ModelCalled,
+    ModelNamed,
     Notice,
     QuestionAnswered,
     QuestionAsked,
@@ -45,7 +46,7 @@ from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.vocab.tooling import ToolStatus
-from turnbuckle.wire.openai_chat.answer_fields import joined
+from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
@@ -81,6 +82,7 @@ class _Renderer(ABC):
         """The one that was asked last."""
         self._run = run
         self._narration = Narration(run)
+        self._asked = ""  # the model that was asked last
         self._labels: dict[str, str] = {}  # of calls that run
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -129,8 +131,12 @@ class _Renderer(ABC):
                 self._passed(where, data)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
-            case ModelCalled(route=route, stands_in=model):
+            case ModelCalled(route=route, model=model):
                 self.route, self.provider_headers = route, ()
+                if model != self._asked:
+                    self._asked = model
+                    self._answered_by(model)
+            case ModelNamed(model=model):
                 self._answered_by(model)
             case HandedOver(calls):
                 for handed in calls:
@@ -157,7 +163,7 @@ class _Renderer(ABC):
 
     @abstractmethod
     def _answered_by(self, model: str) -> None:
-        """Who speaks from here on; empty: who was asked for."""
+        """Who speaks from here on."""
 
     @abstractmethod
     def _passed(self, where: str, data: dict[str, Any]) -> None:
@@ -218,7 +224,7 @@ class ChatRenderer(_Renderer):
         """`queued` is what the run had to wait for before it began, in words."""
         self._chunks = ChunkWriter(chat_id(run), model, created, usage=include_usage)
         self._out: list[bytes] = []
-        self._wanted = self._model = model
+        self._model = model
         self._events = events
         self._include_usage = include_usage
         self._usage_fields: dict[str, Any] = {}
@@ -255,7 +261,6 @@ class ChatRenderer(_Renderer):
         return frame(_json({"error": error, **extra}))
 
     def _answered_by(self, model: str) -> None:
-        model = model or self._wanted
         if model != self._model:
             self._model = model
             self._chunks.answered_by(model)
@@ -320,7 +325,7 @@ class WholeChatRenderer(_Renderer):
         self, run: RunId, *, model: str, created: int, events: Events = "chunk", queued: str = ""
     ) -> None:
         self._created = created
-        self._model = self._wanted = model
+        self._model = model
         self._extra = events != "none"
         self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
         self._notice = ""
@@ -389,7 +394,7 @@ class WholeChatRenderer(_Renderer):
         super()._draw(told)
 
     def _answered_by(self, model: str) -> None:
-        self._model = model or self._wanted
+        self._model = model
 
     def _text(self, text: str) -> None:
         self._texts.append(text)

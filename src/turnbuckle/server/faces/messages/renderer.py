@@ -33,14 +33,17 @@ import msgspec
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
+    AnswerFields,
     HandedOver,
     HeadTold,
     ModelCalled,
+    ModelNamed,
     Notice,
     Paragraph,
     PartOver,
     PartState,
     ProviderItem,
+    ProviderStage,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -62,7 +65,7 @@ from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import result_part
-from turnbuckle.wire.anthropic.encode import CALL_STATE
+from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.anthropic.input_blocks import OWN_SERVER
 from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWriter, WholeMessage
 from turnbuckle.wire.anthropic.parse_request import PROTOCOL
@@ -79,10 +82,11 @@ def message_id(run: RunId) -> str:
     return f"msg_{run}"
 
 
-def handed_block(call: HandedCall) -> dict[str, Any]:
-    """A call for the client, without its input."""
-    state = {key: call.state[key] for key in CALL_STATE if key in call.state}
-    return {"type": "tool_use", "id": call.id, "name": call.name, **state}
+def handed_block(call: HandedCall, *, native: bool) -> dict[str, Any]:
+    """A call for the client, without its input. `native`: what its provider noted of it is of this
+    protocol."""
+    block = {"type": "tool_use", "id": call.id, "name": call.name}
+    return {**call.state, **block} if native else block
 
 
 class _MessageRenderer(Generic[W]):
@@ -97,7 +101,14 @@ class _MessageRenderer(Generic[W]):
         self._run = run
         self._writer = writer
         self._narration = Narration(run)
-        self._wanted = self._model = model
+        self._model = model
+        self._asked = ""  # the model that was asked last
+        # What a provider of this protocol says beside what we know:
+        self._noted: dict[tuple[int, int], dict[str, Any]] = {}  # of blocks, by attempt and number
+        self._piece: dict[str, Any] = {}  # of the next piece of text
+        self._beside: dict[str, Any] = {}  # of the message
+        self._stop_fields: dict[str, Any] = {}  # of its end
+        self._counted: dict[str, Any] = {}  # of its usage
         self._started = False
         self._open = ""  # the kind of the block that is open
         self._where = (0, 0)  # attempt and block of its last words
@@ -138,14 +149,16 @@ class _MessageRenderer(Generic[W]):
                     self._close()
             case Paragraph():
                 self._close()
-            case ProviderItem(protocol, data) if protocol == PROTOCOL:
-                self._provider_item(data)
+            case ProviderItem() | ProviderStage() | AnswerFields() if told.protocol == PROTOCOL:
+                self._of_provider(told)
             case UsageCounted(attempt, usage):
                 self._usages[attempt] = usage
                 if usage.input:
                     self._start()
             case ModelCalled():
                 self._called(told)
+            case ModelNamed(model=model):
+                self._model = model
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
             case ReplyOver(failure=failure):
@@ -161,7 +174,7 @@ class _MessageRenderer(Generic[W]):
                     self._held.clear()
             case HandedOver(calls):
                 for call in calls:
-                    self._call(handed_block(call), call.arguments or "{}")
+                    self._call(handed_block(call, native=self._native), call.arguments or "{}")
             case RunOver():
                 self._over(told)
             case _:
@@ -172,17 +185,21 @@ class _MessageRenderer(Generic[W]):
     def _say(self, text: str, where: tuple[int, int]) -> None:
         (attempt, block), before = where, self._where
         if self._open != "text" or (self._native and attempt == before[0] and block != before[1]):
-            self._begin({"type": "text", "text": ""})
+            self._begin({**self._noted.pop(where, {}), "type": "text", "text": ""})
         self._where = where
-        self._writer.grow(text)
+        self._grow(text)
 
     def _thought(self, text: str, where: tuple[int, int]) -> None:
         if self._is_untold(where[0]):
             return
         if self._open != "thinking" or where != self._where:
-            self._begin({"type": "thinking", "thinking": "", "signature": ""})
+            self._begin({**self._noted.pop(where, {}), "type": "thinking", "thinking": "", "signature": ""})
             self._where = where
-        self._writer.grow(text)
+        self._grow(text)
+
+    def _grow(self, text: str) -> None:
+        beside, self._piece = self._piece, {}
+        self._writer.grow(text, beside)
 
     def _is_untold(self, attempt: int) -> bool:
         """Whether thoughts of an attempt are left out: its answer goes on behind what was told before."""
@@ -200,9 +217,33 @@ class _MessageRenderer(Generic[W]):
                     self._begin({"type": "thinking", "thinking": "", "signature": ""})
                     self._where = where
                 self._signature = data["signature"]
+            case "thinking" if self._native:
+                self._noted[where] = data
             case None if data.get("citations") and self._open == "text" and where == self._where:
                 for citation in data["citations"]:
                     self._writer.cite(citation)
+            case None if self._native:
+                self._noted[where] = data
+
+    def _of_provider(self, told: ProviderItem | ProviderStage | AnswerFields) -> None:
+        """What a Messages provider says that means nothing here."""
+        match told:
+            case ProviderItem(data=data):
+                self._provider_item(data)
+            case AnswerFields(where="usage", data=data):
+                self._counted = data
+            case AnswerFields(where="piece", data=data):
+                self._piece = data
+            case AnswerFields(where="message", data=data):
+                self._stop_fields |= data
+            case AnswerFields(data=data):
+                self._beside |= data
+            case ProviderStage(item=item, data=data) if not item:
+                self._start()
+                self._writer.tell(data)
+            case ProviderStage(item=item, data=data):
+                if self._open in ("text", "thinking") and self._where == (told.attempt, int(item)):
+                    self._writer.tell(data)
 
     def _provider_item(self, data: dict[str, Any]) -> None:
         """What a provider's tool is asked waits for its result: alone, nobody takes it back."""
@@ -228,7 +269,10 @@ class _MessageRenderer(Generic[W]):
 
     def _called(self, told: ModelCalled) -> None:
         self.route, self.provider_headers = told.route, ()
-        self._model = told.stands_in or self._wanted
+        if told.model != self._asked:
+            self._asked = self._model = told.model
+        self._piece = {}
+        self._noted.clear()
         self._native = told.protocol == PROTOCOL
         if told.why in _ROUNDS:
             self._mute = self._bound = False
@@ -286,7 +330,9 @@ class _MessageRenderer(Generic[W]):
     def _start(self) -> None:
         if not self._started:
             self._started = True
-            self._writer.start(self._model, usage_to_anthropic(self._weighed()))
+            counted = joined(usage_to_anthropic(self._weighed()), self._counted)
+            self._writer.start(self._model, counted, self._beside)
+            self._beside = {}
 
     def _begin(self, block: dict[str, Any]) -> None:
         self._start()
@@ -324,8 +370,8 @@ class _MessageRenderer(Generic[W]):
         self._start()
         self._close()
         self.ended = True
-        extra = {KEY: {**outcome_fields(told.end, self._run), **self._extra()}}
-        stop = stop_of(end, told, self._reply)
+        extra = {**self._beside, KEY: {**outcome_fields(told.end, self._run), **self._extra()}}
+        stop = {**self._stop_fields, **stop_of(end, told, self._reply)}
         self._writer.end(stop, self._usage(told.usage), extra)
         self._finished(end)
 
@@ -346,7 +392,7 @@ class _MessageRenderer(Generic[W]):
         """`spent` is that of all attempts together."""
         every = list(self._usages.values())
         whole = msgspec.structs.replace(self._weighed(), output=spent.output, reasoning=spent.reasoning)
-        made = usage_to_anthropic(whole)
+        made = joined(usage_to_anthropic(whole), self._counted)
         if len(every) > 1:
             made["iterations"] = [{"type": "message", **usage_to_anthropic(usage)} for usage in every]
         return made

@@ -30,14 +30,17 @@ import msgspec
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
+    AnswerFields,
     HandedOver,
     HeadTold,
     ModelCalled,
+    ModelNamed,
     Notice,
     Paragraph,
     PartOver,
     PartState,
     ProviderItem,
+    ProviderStage,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -57,6 +60,7 @@ from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
+from turnbuckle.wire.openai_responses.frames import ADDED, CALLS
 from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
 from turnbuckle.wire.openai_responses.parse_request import PROTOCOL, grouped
@@ -107,7 +111,9 @@ class ResponsesRenderer:
             "created_at": created,
             "model": model,
         }
-        self._wanted = model
+        self._asked = ""  # the model that was asked last
+        self._beside: dict[str, Any] = {}  # what the provider says of the next piece of text
+        self._counted: dict[str, Any] = {}  # what it counts that we do not know
         self._narration = Narration(run)
         self._base: dict[str, Any] = {"completed_at": None, **(echo or {}), **identity}
         self._writer = OutputWriter(self._base, after=-1 if starting_after is None else starting_after)
@@ -208,21 +214,25 @@ class ResponsesRenderer:
                 self._close_message()
             case PartState():
                 self._state(told)
-            case ProviderItem(protocol, data) if protocol == PROTOCOL:
-                self._close_message()
-                self._out.append(self._writer.item(data))
+            case ProviderItem() | ProviderStage() | AnswerFields() if told.protocol == PROTOCOL:
+                self._of_provider(told)
             case PartOver(block):
                 if block in self._blocks:
                     self._close(self._blocks.pop(block), "completed")
             case ReplyOver(failure=failure):
                 self._close_blocks("completed" if failure is None else "incomplete")
+                self._out.append(self._writer.give_up())
             case Notice():
                 self._noticed(told)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
-            case ModelCalled(route=route, stands_in=model):
-                self.route, self.provider_headers = route, ()
-                self._base["model"] = model or self._wanted
+            case ModelCalled(route=route, model=model):
+                self.route, self.provider_headers, self._beside = route, (), {}
+                self._out.append(self._writer.give_up())
+                if model != self._asked:
+                    self._asked = self._base["model"] = model
+            case ModelNamed(model=model):
+                self._base["model"] = model
             case ToolBegun(call, tool, arguments) if not told.again:
                 written = msgspec.json.encode(arguments).decode()
                 self._calls[call] = self._call("ran" if self._hosted else "call", call, tool, written)
@@ -252,7 +262,11 @@ class ResponsesRenderer:
         elif where[0] != self._where[0]:
             self._joined = True
         self._where = where
-        self._out.append(self._writer.grow(self._message, text))
+        beside, self._beside = self._beside, {}
+        if logprobs := beside.get("logprobs"):
+            self._message.state.setdefault("type", "message")
+            self._message.state.setdefault("logprobs", []).extend(logprobs)
+        self._out.append(self._writer.grow(self._message, text, beside))
 
     def _block(self, block: int, kind: str, text: str) -> None:
         known = self._blocks.setdefault(block, OpenItem(kind))
@@ -269,7 +283,45 @@ class ResponsesRenderer:
             if not known.begun:
                 self._out.append(self._writer.add(known))
         elif self._message is not None and self._where == (told.attempt, told.block) and not self._joined:
+            self._annotate(self._message, told.data.get("annotations") or [])
             self._message.state.update(told.data)
+
+    def _annotate(self, message: OpenItem, annotations: list[Any]) -> None:
+        """Tell what is new of what a text refers to."""
+        known = len(message.state.get("annotations") or [])
+        for place, annotation in enumerate(annotations[known:], known):
+            self._out.append(
+                self._writer.write(
+                    "response.output_text.annotation.added",
+                    **message.where(),
+                    annotation_index=place,
+                    annotation=annotation,
+                )
+            )
+
+    def _of_provider(self, told: ProviderItem | ProviderStage | AnswerFields) -> None:
+        """What a Responses provider says that means nothing here."""
+        writer, data = self._writer, told.data
+        match told:
+            case AnswerFields(where="reply"):
+                self._base.update(data)
+            case AnswerFields(where="usage"):
+                self._counted = data
+            case AnswerFields():
+                self._beside = data
+            case ProviderStage(item=item) if data["type"] == ADDED:
+                self._close_message()
+                if not writer.is_placed(item):
+                    self._out.append(writer.place(data["item"]))
+            case ProviderStage(item=item):
+                if writer.is_placed(item):
+                    self._out.append(writer.stage(item, data))
+                elif not item:
+                    self._out.append(writer.write(data["type"], **data))
+            case ProviderItem():
+                self._close_message()
+                placed = writer.is_placed(str(data.get("id")))
+                self._out.append(writer.settle(data) if placed else writer.item(data))
 
     # What else happens
 
@@ -354,6 +406,8 @@ class ResponsesRenderer:
                 known = self._call("custom", call.id, name, unwrapped(call.arguments))
             else:
                 known = self._call("call", call.id, name, call.arguments or "{}")
+            if call.state.get("type") in CALLS:
+                known.state.update({key: value for key, value in call.state.items() if value is not None})
             if group:
                 known.state["namespace"] = group
             self._out.append(self._writer.done(known, "completed"))
@@ -371,6 +425,7 @@ class ResponsesRenderer:
             end.row.response,
             self._writer.done_items(),
             usage=told.usage,
+            counted=self._counted,
             reason=end.row.reason,
         )
         body["completed_at"] = int(told.at) if end.row.response == "completed" else None

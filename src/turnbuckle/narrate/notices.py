@@ -1,0 +1,48 @@
+"""The quiet lines of a run: which facts are told to the user in one, and in which words."""
+
+from turnbuckle.narrate.closing import compacted_line
+from turnbuckle.narrate.told import Notice
+from turnbuckle.turn.facts import (
+    Compacted,
+    Decided,
+    Fact,
+    GiveUp,
+    Noticed,
+    RunClaimed,
+    RunLeft,
+    RunStarted,
+    StopAsked,
+)
+
+STOPPING = "stopping"
+RESTARTED = "taken up again after a restart"
+CRASHED = "taken up again after its process died"
+
+
+class Notices:
+    """`compacts`: somebody asked for a smaller history, so that this is the answer and no notice."""
+
+    def __init__(self) -> None:
+        self.compacts = False
+        self._left = False
+
+    def take(self, fact: Fact) -> Notice | None:
+        match fact:
+            case RunStarted(notice=text) if text:
+                return Notice(text, "conversation")
+            case Noticed(notice=text) if text:
+                return Notice(text, "seam")
+            case Decided(decision=decision, notice=text) if text:
+                return Notice(text, "given_up" if isinstance(decision, GiveUp) else "break")
+            case Compacted() if not self.compacts:
+                return Notice(compacted_line(fact), "compaction", fact.compaction.summary)
+            case RunLeft(_, why):
+                self._left = True
+                return Notice(f"Let go of: {why}. It is kept, and can be resumed.", "left", why)
+            case RunClaimed():
+                left, self._left = self._left, False
+                return Notice(RESTARTED, "restarted") if left else Notice(CRASHED, "crashed")
+            case StopAsked(by=by):
+                return Notice(STOPPING, "stop", by)
+            case _:
+                return None
