@@ -36,7 +36,7 @@ from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
-from turnbuckle.runtime.price import load, price_of, window_of
+from turnbuckle.runtime.prices import PriceBook, price_of, window_of
 from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.retention import Keeping, Retention, Swept
 from turnbuckle.runtime.runs import KIND as RUN
@@ -59,10 +59,10 @@ from turnbuckle.tools.spec import Tool, ToolContext
 from turnbuckle.trust import require_trust
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
-from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts, TurnLimits
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.prices import FREE
 
 REHEARSAL_PACE = 0.003
 
@@ -101,11 +101,6 @@ async def open_app(
     dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools, told=told))
     policy = replace(policy_of(settings, environment, _facts_in(sandbox, dispatcher)), attended=attended)
     clock = SystemClock()
-    price: Price | None = None
-    if policy.limits.money is not None:
-        load()
-        price = price_of
-
     store: Journal = SqliteJournal(Path(settings.data)) if journal_given is None else journal_given
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
@@ -123,7 +118,7 @@ async def open_app(
             }
             runs = Runs(
                 journal,
-                RunRules(policy, opening(settings.workspace), price),
+                RunRules(policy, opening(settings.workspace), PriceBook(price_of)),
                 RoutedModels(live, embedded),
                 toolbox,
                 process_environment(clock.sleep),
@@ -332,7 +327,7 @@ def policy_of(
     names = [RouteName(route_name(route)) for route in _routes(settings)]
     turn, recovery = settings.turn, settings.recovery
     return Policy(
-        routes=tuple(live.get(name, RouteFacts(name, "openai_chat", NAME)) for name in names),
+        routes=tuple(live.get(name, RouteFacts(name, "openai_chat", NAME, price=FREE)) for name in names),
         tools=dict(tools or {}),
         limits=TurnLimits(
             model_calls=turn.max_calls,

@@ -25,6 +25,7 @@ from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.redaction import (
     is_secret_name,
@@ -346,7 +347,7 @@ def _check(given: Any, kind: Any, where: Where, place: Any) -> None:
 def _check_open(given: dict[str, Any], kind: Any, where: Where, place: Any) -> None:
     """The tables of a route that are kept as they are written, since the route's own maker reads them."""
     if kind is RouteSettings:
-        for key, shape in (("quirks", Quirks), ("stall", StallSettings)):
+        for key, shape in (("quirks", Quirks), ("stall", StallSettings), ("price", Price)):
             if key in given:
                 _check(given[key], shape, (*where, key), place)
 

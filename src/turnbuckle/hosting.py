@@ -39,6 +39,7 @@ from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
+from turnbuckle.server.api.usage import UsageApi, usage_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.messages.handler import MessagesApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
@@ -187,6 +188,7 @@ class _Parts:
                 SessionsApi(sessions),
             ),
             *archive_endpoints(ArchivesApi(sessions)),
+            *usage_endpoints(UsageApi(runs.spending, sessions)),
             *model_endpoints(runs.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
             *settings_endpoints(self._settings_view()),

@@ -62,6 +62,15 @@ class RouteSettings(Struct, frozen=True, omit_defaults=True):
             )
         ),
     ] = None
+    price: Annotated[
+        dict[str, Any],
+        Meta(
+            description=(
+                "US dollars for a million tokens: `{ input = 3, output = 15, cached = 0.3 }`. "
+                "Default: what the price table says. See [costs](costs.md)."
+            )
+        ),
+    ] = {}
     headers: Annotated[dict[str, str], Meta(description="Extra headers. Values may be `env:NAME`.")] = {}
     quirks: Annotated[
         dict[str, Any], Meta(description="How this host differs from its protocol, see [quirks](quirks.md).")

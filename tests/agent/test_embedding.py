@@ -61,6 +61,8 @@ def test_a_run_gives_its_answer_its_outcome_and_what_it_used(tmp_path: Path):
     assert str(result) == result.text
     assert result.usage.input > 0 < result.usage.output
     assert (result.model_calls, result.tool_calls, result.drafts, result.wasted.times) == (2, 1, (), 0)
+    assert (result.spent.calls, result.cost) == (2, 0.0)
+    assert result.context.used > 0
     assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
     assert text_in(result.messages[0].parts) == COUNT
 

@@ -66,7 +66,7 @@ def test_a_cut_is_told_in_one_quiet_line_and_counted_at_the_end(
     lines = capsys.readouterr().err.splitlines()
     assert lines[1] == "stream broke (reset) in write_file, 1,527 characters kept, finishing the draft"
     assert lines[-1].startswith("wasted: ")
-    assert lines[-1].endswith("money unknown (reset ×1)")
+    assert lines[-1].endswith("$0.00 (reset ×1)")
     assert len((here / "a.txt").read_text().splitlines()) == 50
 
 

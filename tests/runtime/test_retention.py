@@ -90,7 +90,7 @@ def turn_of(run):
 
 
 def wasted(run):
-    ledger = Ledger(None)
+    ledger = Ledger()
     for fact in facts_in(run):
         ledger.take(fact)
     return ledger.entries

@@ -266,6 +266,8 @@ def look_at_sessions(visit, things, session):
     lines = visit("GET", "/v1/sessions/{session}/export", session=session)
     visit("POST", "/v1/sessions/import", raw=lines, headers={"content-type": "application/x-ndjson"})
     visit("GET", "/v1/sessions/{session}/context", session=session)
+    visit("GET", "/v1/sessions/{session}/usage", session=session)
+    visit("GET", "/v1/usage")
     for path in ("retry", "stop", "undo", "compact", "undo_compaction", "new", "reset", "stop"):
         visit("POST", f"/v1/sessions/{{session}}/{path}", {}, session=session)
     visit("DELETE", "/v1/sessions/{session}", session=f"{session}-fork")

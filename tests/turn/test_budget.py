@@ -23,6 +23,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.prices import MILLION, Price, Spent
 
 POLICY = Policy(
     (RouteFacts(RouteName("main"), "openai_chat", "m"),),
@@ -32,8 +33,16 @@ TURN = Turn(started_at=100.0, now=130.0)
 
 ASKING = {
     "model calls": (Tally(asks=3), "the limit of 3 model calls is reached", Tally(asks=2)),
-    "tokens": (Tally(tokens=1000), "the limit of 1,000 tokens is reached", Tally(tokens=999)),
-    "money": (Tally(money=2.5), "the limit of 2.5 in money is reached", Tally(money=2.4)),
+    "tokens": (
+        Tally(spent=Spent(input_tokens=400, output_tokens=600)),
+        "the limit of 1,000 tokens is reached",
+        Tally(spent=Spent(output_tokens=999)),
+    ),
+    "money": (
+        Tally(spent=Spent(cost=2.5)),
+        "the limit of 2.5 in money is reached",
+        Tally(spent=Spent(cost=2.4)),
+    ),
     "anchors": (
         Tally(splice_failures=4),
         "a call that was cut could not be finished 4 times in a row",
@@ -72,7 +81,7 @@ def test_tools_have_limits_of_their_own():
 
 def test_what_has_no_limit_is_never_used_up():
     free = replace(POLICY, limits=TurnLimits(tokens=None, money=None))
-    assert budget.exceeded(replace(TURN, tally=Tally(tokens=10**9, money=1e9)), free) == ""
+    assert budget.exceeded(replace(TURN, tally=Tally(spent=Spent(output_tokens=10**9, cost=1e9))), free) == ""
 
 
 LONG = "x" * 4_000
@@ -88,11 +97,12 @@ BROKEN = {
 @pytest.mark.parametrize("events", BROKEN.values(), ids=BROKEN.keys())
 def test_what_a_cut_reply_generated_counts_though_nobody_told(events):
     limited = replace(turn_facts.POLICY, limits=TurnLimits(tokens=2_000))
-    fold = TurnFold(limited, price=lambda model, used: (used.output or 0) / 1000)
-    for fact in (START, ask(), burst(*events, RESET)):
+    fold = TurnFold(limited)
+    price = Price(0.0, MILLION / 1000)
+    for fact in (START, ask(), replace(burst(*events, RESET), price=price)):
         fold.take(fact)
-    assert 1_000 <= fold.turn.tally.tokens <= 1_020
-    assert 1.0 <= fold.turn.tally.money <= 1.02
+    assert 1_000 <= fold.turn.tally.spent.tokens <= 1_020
+    assert 1.0 <= fold.turn.tally.spent.cost <= 1.02
     number = 1
     while due := recorded(fold):
         number = due[0].attempt
@@ -105,8 +115,8 @@ def test_what_a_cut_reply_generated_counts_though_nobody_told(events):
 @pytest.mark.requirement("C12")
 def test_the_input_of_a_reply_that_broke_counts_too_and_an_attempt_without_any_answer_costs_nothing():
     task = replace(START, messages=(Message("user", (TextPart("w" * 8_000),)),))
-    assert after(task, ask(), burst(TextDelta(0, "Hi"), RESET)).turn.tally.tokens == 2_001
-    assert after(task, ask(), burst(RESET)).turn.tally.tokens == 0
+    assert after(task, ask(), burst(TextDelta(0, "Hi"), RESET)).turn.tally.spent.tokens == 2_001
+    assert after(task, ask(), burst(RESET)).turn.tally.spent.tokens == 0
 
 
 @pytest.mark.requirement("C12")
@@ -117,8 +127,8 @@ def test_a_whole_reply_is_believed_and_one_without_a_count_is_guessed():
         UsageNoted(Usage(input=10, output=5)),
         Ended("end"),
     )
-    assert after(START, ask(), burst(*told)).turn.tally.tokens == 15
-    assert after(START, ask(), said(LONG)).turn.tally.tokens == 1_001
+    assert after(START, ask(), burst(*told)).turn.tally.spent.tokens == 15
+    assert after(START, ask(), said(LONG)).turn.tally.spent.tokens == 1_001
 
 
 @pytest.mark.requirement("C12")
@@ -128,3 +138,13 @@ def test_in_the_middle_of_a_reply_the_input_is_guessed_until_it_is_told():
     assert inside(400, None, given=899) == ""
     assert inside(400, None, given=900) == "the limit of 1,000 tokens is reached"
     assert inside(400, Usage(input=10), given=900) == ""
+
+
+@pytest.mark.requirement("H8")
+def test_what_is_left_is_told_of_every_limit_and_none_where_there_is_none():
+    used = Tally(asks=1, tool_runs=1, spent=Spent(2, 100, 50, cost=1.0))
+    assert budget.left(replace(TURN, tally=used), POLICY) == budget.BudgetLeft(2, 3, 30.0, 850, 1.5)
+    free = replace(POLICY, limits=TurnLimits())
+    assert budget.left(replace(TURN, tally=used), free) == budget.BudgetLeft(89, 299, 3570.0)
+    over = Tally(asks=9, spent=Spent(9, 9_999, cost=9.0))
+    assert budget.left(replace(TURN, tally=over, now=999.0), POLICY) == budget.BudgetLeft(0, 4, 0.0, 0, 0.0)

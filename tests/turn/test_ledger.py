@@ -1,6 +1,7 @@
 """What a run has wasted is counted by cause, in characters, tokens, seconds and money."""
 
 import pytest
+from msgspec.structs import replace
 
 from turnbuckle.turn.facts import (
     Continue,
@@ -19,6 +20,7 @@ from turnbuckle.vocab.events import CallArgs, Cut, Event, ReasoningDelta, TextDe
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import DraftId, RouteName
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import MILLION, Price
 
 RESET = failure("reset", "gone")
 STALL = failure("stalled", "stalled 12 s", clock="gap")
@@ -39,11 +41,9 @@ def _decided(
 
 
 def _ledger(*facts: Fact, price: float | None = None) -> tuple[Waste, ...]:
-    ledger = Ledger(
-        lambda model, used: None if price is None else ((used.input or 0) + (used.output or 0)) * price
-    )
+    ledger, each = Ledger(), None if price is None else Price(price * MILLION, price * MILLION)
     for fact in facts:
-        ledger.take(fact)
+        ledger.take(replace(fact, price=each) if isinstance(fact, Streamed) else fact)
     return ledger.entries
 
 
@@ -53,7 +53,7 @@ def test_a_run_without_a_break_wastes_nothing() -> None:
 
 @pytest.mark.requirement("C8")
 def test_an_attempt_that_brought_nothing_is_wasted_with_the_wait_behind_it() -> None:
-    (waste,) = _ledger(_asked(10), _decided(13, Retry(2)), _asked(15), price=0.1)
+    (waste,) = _ledger(_asked(10), _said(13, Cut(RESET)), _decided(13, Retry(2)), _asked(15), price=0.1)
     assert waste == Waste("reset", 1, seconds=5.0, money=0.0)
 
 

@@ -84,7 +84,8 @@ def test_a_whole_answer_ends_the_run_as_completed():
 def test_usage_is_added_up():
     usage = UsageNoted(Usage(input=10, output=5, cost=0.5))
     fold = after(START, ask(), burst(TextDelta(0, "Hi"), FinishNoted("stop", ""), usage, Ended("end")))
-    assert (fold.turn.tally.tokens, fold.turn.tally.money, fold.turn.tally.asks) == (15, 0.5, 1)
+    spent = fold.turn.tally.spent
+    assert (spent.tokens, spent.cost, fold.turn.tally.asks) == (15, 0.5, 1)
 
 
 @pytest.mark.requirement("D1", "D2")

@@ -7,11 +7,12 @@ from msgspec import Struct
 from turnbuckle.journal.port import StreamRow
 from turnbuckle.reply.draft import Draft
 from turnbuckle.service.owners import LOCAL
-from turnbuckle.service.run_view import RunFold, Tokens
+from turnbuckle.service.run_view import ContextUse, RunFold, Tokens
 from turnbuckle.turn.ledger import Waste, total
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import OutcomeKind
+from turnbuckle.vocab.prices import NOTHING_SPENT, Spent
 
 
 class Result(Struct, frozen=True):
@@ -20,9 +21,10 @@ class Result(Struct, frozen=True):
     `text` is all that the model said, with a paragraph for what it said behind each round of tools. `outcome`
     is `completed`, `partial` (it gave up, and what it has is kept), `cancelled` or `failed`, and `why` says
     so in a sentence. `usage` is what the providers counted, `wasted` what cuts and stalls have cost, by cause
-    in `wastes`. `drafts` are calls that were cut and never finished, with all that arrived. `messages` is
-    what was said in this run, from the task on, with calls and results. `notices` are the quiet lines about
-    what broke, and what was done then.
+    in `wastes`. `cost` is US dollars, and None where nobody knows the price of a model that was asked;
+    `spent` has all of it, and `context` says how full the model's window was. `drafts` are calls
+    that were cut and never finished, with all that arrived. `messages` is what was said in this run, from the
+    task on, with calls and results. `notices` are the quiet lines about what broke, and what was done then.
     """
 
     run: str
@@ -39,6 +41,13 @@ class Result(Struct, frozen=True):
     tool_calls: int = 0
     failure: Failure | None = None
     notices: tuple[str, ...] = ()
+    spent: Spent = NOTHING_SPENT
+    context: ContextUse = ContextUse()
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars for all model calls; None if the price of one is not known."""
+        return None if self.spent.unpriced_calls else self.spent.cost or 0.0
 
     @property
     def ok(self) -> bool:
@@ -71,4 +80,6 @@ def result_of(fold: RunFold, row: StreamRow) -> Result:
         tool_calls=view.tool_calls,
         failure=view.outcome.failure,
         notices=view.notices,
+        spent=view.spent,
+        context=view.context,
     )

@@ -150,7 +150,7 @@ class AgentRuns:
 
     async def result(self, run: RunId) -> Result:
         """Wait for the end of a run, and give all of it."""
-        fold = RunFold(self._opened.runs.policy, self._opened.runs.rules.price)
+        fold = RunFold(self._opened.runs.policy)
         async with contextlib.aclosing(self._items(run)) as pages:
             async for items in pages:
                 for item in items:

@@ -4,7 +4,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,11 +14,13 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS, Preset
 from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName
+from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.redaction import without_secrets_in_url
 from turnbuckle.wire.protocol import Protocol
 from turnbuckle.wire.registry import PROTOCOLS
 
+Kind = TypeVar("Kind", bound=Struct)
 _FROM_ENVIRONMENT = "env:"
 _PRIVATE_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home.arpa")
 _OPENAI_ID = 40
@@ -73,6 +75,7 @@ class Route(Struct, frozen=True):
     """Fields of the request body that only this route wants."""
     local: bool = False
     context_window: int | None = None
+    price: Price | None = None
 
     def __repr__(self) -> str:
         shown = (
@@ -88,7 +91,15 @@ class Route(Struct, frozen=True):
         """What the turn must know of it."""
         cap, most = self.max_output_tokens, self.most_output_tokens
         return RouteFacts(
-            self.name, self.protocol, self.model, cap, most, self.effort, self.quirks, self.context_window
+            self.name,
+            self.protocol,
+            self.model,
+            cap,
+            most,
+            self.effort,
+            self.quirks,
+            self.context_window,
+            self.price,
         )
 
 
@@ -110,6 +121,7 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
     extra: dict[str, Any] = {}
     local: bool | None = None
     context_window: int | None = None
+    price: dict[str, Any] = {}
 
 
 def resolve(
@@ -143,7 +155,16 @@ def resolve(
         extra=written.extra,
         local=is_local(base_url) if written.local is None else written.local,
         context_window=written.context_window,
+        price=_price(written.price, label) if written.price else None,
     )
+
+
+def _price(written: dict[str, Any], label: str) -> Price:
+    price = _read(written, Price, f"{label}, price")
+    given = (price.input, price.output, price.cached, price.cache_written, price.request)
+    if min(value for value in given if value is not None) < 0:
+        raise RouteError(f"{label}, price: a price is not negative")
+    return price
 
 
 def _usual_quirks(preset: Preset, protocol: Protocol, base_url: str) -> Quirks:
@@ -177,7 +198,7 @@ def is_local(url: str) -> bool:
     return address.is_private or address.is_loopback or address.is_link_local
 
 
-def _read(config: Mapping[str, Any], kind: type[_Written], label: str) -> _Written:
+def _read(config: Mapping[str, Any], kind: type[Kind], label: str) -> Kind:
     _known(config, kind.__struct_fields__, label)
     try:
         return msgspec.convert(dict(config), kind)

@@ -17,10 +17,10 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.journal.port import Item, Reader
 from turnbuckle.journal.tail import read_all, tail
-from turnbuckle.runtime.price import price_of
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste, total
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import money_text
 
 TICK = 0.5
 STATUS_AFTER = 1.5
@@ -42,7 +42,7 @@ class Follower:
         self._as_json = as_json
         self._renderer = PieceRenderer(reasoning)
         self._waiting = self._renderer.narration.waiting
-        self._ledger = Ledger(price_of)
+        self._ledger = Ledger()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="screen")
         self._told_at = 0.0
 
@@ -130,7 +130,7 @@ def waste_lines(wastes: tuple[Waste, ...]) -> list[Piece]:
         return []
     all_of_it = total(wastes)
     causes = ", ".join(f"{waste.cause} ×{waste.times}" for waste in wastes)
-    money = "money unknown" if all_of_it.money is None else f"${all_of_it.money:.4f}"
+    money = money_text(all_of_it.money, unpriced=1 if all_of_it.money is None else 0)
     tokens = all_of_it.input_tokens + all_of_it.output_tokens
     parts = (
         (f"{all_of_it.characters:,} characters", all_of_it.characters),

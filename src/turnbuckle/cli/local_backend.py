@@ -17,7 +17,6 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import ApprovalSettled, RunUnfinished, SessionBusy, SessionUnknown, TurnbuckleError
 from turnbuckle.journal.port import InUse, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
-from turnbuckle.runtime.price import price_of
 from turnbuckle.runtime.retention import prune_outputs
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import NewRun, find_run
@@ -217,7 +216,7 @@ class LocalBackend:
         return draft.text
 
     async def ledger(self, run: str) -> tuple[Waste, ...]:
-        ledger = Ledger(price_of)
+        ledger = Ledger()
         async for _, fact in self._runs.facts(RunId(run)):
             ledger.take(fact)
         return ledger.entries

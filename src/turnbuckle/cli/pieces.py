@@ -18,6 +18,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Spent, spent_text
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
 
 Tone = Literal["tool", "notice", "quiet", "bad"]
@@ -79,7 +80,7 @@ class PieceRenderer:
             case Notice(text):
                 return [Line(text, "notice")]
             case RunOver(_, end):
-                return [Break(), outcome_line(end, told.seconds)]
+                return [Break(), outcome_line(end, told.seconds, told.spent)]
             case _:
                 return []
 
@@ -89,13 +90,14 @@ class PieceRenderer:
         return [Break()] if turns else []
 
 
-def outcome_line(outcome: Outcome, seconds: float) -> Line:
-    """How it ended, in one line."""
+def outcome_line(outcome: Outcome, seconds: float, spent: Spent | None = None) -> Line:
+    """How it ended, and what it has cost, in one line."""
+    cost = f", {spent_text(spent)}" if spent is not None and spent.calls else ""
     why = f": {outcome.why}" if outcome.why else ""
     tone: Tone = (
         "quiet" if outcome.kind == "completed" else "notice" if outcome.kind == "cancelled" else "bad"
     )
-    return Line(f"{outcome.kind} after {seconds:.1f} s{why}", tone)
+    return Line(f"{outcome.kind} after {seconds:.1f} s{cost}{why}", tone)
 
 
 def _result_line(name: str, outcome: ToolOutcome) -> Line:

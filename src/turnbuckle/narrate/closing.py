@@ -5,6 +5,7 @@ from turnbuckle.narrate.told import RunOver
 from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.prices import Price, cost_of
 from turnbuckle.vocab.request import RunOptions
 
 _DECLINED = ("refused", "filtered")
@@ -20,6 +21,7 @@ class Closing:
         """The model declined in words of its own."""
         self.finish: Finish | None = None
         self.verdict = ""
+        self.price: Price | None = None
         self._options = RunOptions()
         self._repeatable = False
         self._spent = Usage()
@@ -37,6 +39,11 @@ class Closing:
     def count(self, usage: Usage) -> None:
         self._now = usage
 
+    @property
+    def cost(self) -> float | None:
+        """What this attempt has cost, as far as it was counted and anybody knows."""
+        return None if self._now is None else cost_of(self._now, self.price)
+
     def end(self, run: RunId, fact: RunEnded, began: float, gap: int) -> RunOver:
         """A text of a wanted form gets no note, nor one that stops where the client itself set the limit."""
         outcome, seconds = fact.outcome, fact.at - began
@@ -44,7 +51,8 @@ class Closing:
         at_limit = self._options.max_output_tokens is not None and self.finish == "length"
         bare = self._options.response_format is not None or at_limit or (declined and self.refused)
         usage, repeatable = self._usage(), self._repeatable
-        return RunOver(run, outcome, usage, self.handed, declined, bare, repeatable, seconds, gap, at=fact.at)
+        told = (self.handed, declined, bare, repeatable, seconds, gap, fact.spent)
+        return RunOver(run, outcome, usage, *told, at=fact.at)
 
     def _usage(self) -> Usage:
         spent, now = self._spent, self._now

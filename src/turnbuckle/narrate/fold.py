@@ -186,6 +186,7 @@ class Narration:
                 return self._grow(fact.at, event.text)
         self._growing = _NOWHERE
         if isinstance(fact, Streamed):
+            self._closing.price = fact.price
             for event in fact.events:
                 if fact.attempt != self._silent or isinstance(event, UsageNoted):
                     self._event(fact.attempt, event, out)
@@ -256,8 +257,8 @@ class Narration:
                 self._open.clear()
                 self._flush(out)
                 failure = event.failure if isinstance(event, Cut) else None
-                said, detail = self._finish.said, self._finish.detail
-                out.append(ReplyOver(attempt, self._closing.finish or "", failure, said, detail))
+                why, cost = (self._finish.said, self._finish.detail), self._closing.cost
+                out.append(ReplyOver(attempt, self._closing.finish or "", failure, *why, cost))
                 if failure is None:
                     out.extend(self._cards.arrived())
             case _:

@@ -14,6 +14,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
+from turnbuckle.vocab.prices import Spent
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 
 WaitingKind = Literal[
@@ -155,6 +156,8 @@ class ReplyOver(_Told, frozen=True, tag="reply_over"):
     failure: Failure | None = None
     said: str = ""
     detail: str = ""
+    cost: float | None = None
+    """US dollars for this call; None if nobody knows."""
 
 
 class UsageCounted(_Told, frozen=True, tag="usage"):
@@ -325,6 +328,8 @@ class RunOver(_Told, frozen=True, tag="run_over"):
     repeatable: bool = False
     seconds: float = 0.0
     gap: int = 0
+    spent: Spent | None = None
+    """What its model calls have used, and what that cost. None in runs of versions that did not count it."""
 
     @property
     def outcome(self) -> OutcomeKind:

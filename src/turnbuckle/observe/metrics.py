@@ -30,7 +30,6 @@ from turnbuckle.turn.facts import (
     RunLeft,
     ToolFinished,
 )
-from turnbuckle.turn.ledger import Price
 from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.tooling import FINISH_CALL, Effect
@@ -51,8 +50,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """An onlooker that counts. `tools` maps each tool to what it does to the world; `price` tells what tokens
-    cost where the provider does not, and without it such calls count as free."""
+    """An onlooker that counts. `tools` maps each tool to what it does to the world."""
 
     def __init__(
         self,
@@ -60,10 +58,8 @@ class Metrics:
         routes: Iterable[str] = (),
         tools: Mapping[str, Effect] | None = None,
         endpoints: Iterable[str] = (),
-        price: Price | None = None,
     ) -> None:
         self.know(endpoints=endpoints, routes=routes, tools=tools)
-        self._price = price
         self._active: set[RunId] = set()
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
@@ -109,7 +105,7 @@ class Metrics:
             self._first_token.labels(route).observe(max(call.first_at - call.asked.at, 0.0))
             self._gap.labels(route).observe(call.longest_gap or 0.0)
         if call.usage is not None:
-            self._used(call.asked.model, call.usage)
+            self._used(call.usage, call.cost)
         if call.failure is None:
             self._stalls_survived.inc(run.stalls)
             run.stalls = 0
@@ -184,16 +180,16 @@ class Metrics:
             # It was started by a process that is gone, and nobody started it again.
             self._not_repeated.inc()
 
-    def _used(self, model: str, usage: Usage) -> None:
+    def _used(self, usage: Usage, cost: float | None) -> None:
         given, made = usage.input or 0, usage.output or 0
         self._tokens.labels("input").inc(given)
         self._tokens.labels("output").inc(made)
         self._tokens.labels("cached").inc(usage.cached)
         self._tokens.labels("cache_written").inc(usage.cache_written)
-        cost = usage.cost
-        if cost is None and self._price is not None:
-            cost = self._price(model, usage)
-        self._money.inc(cost or 0.0)
+        if cost is None:
+            self._unpriced.inc()
+        else:
+            self._money.inc(cost)
 
     def _route(self, name: str) -> str:
         return name if name in self._routes else OTHER
@@ -252,7 +248,9 @@ class Metrics:
             "compactions_total", "Histories that were made smaller, by the step.", "step"
         )
         self._freed = self._counter("compaction_tokens_freed_total", "Tokens that compactions left out.")
-        self._money = self._counter("money_total", "US dollars spent on model calls.")
+        self._money = self._counter("money_total", "US dollars spent on model calls whose price is known.")
+        told = "Model calls that cost something that nobody knows: their model has no price."
+        self._unpriced = self._counter("unpriced_calls_total", told)
 
     def _make_server_metrics(self) -> None:
         self._http_requests = self._counter(

@@ -42,6 +42,7 @@ from turnbuckle.vocab.events import (
 )
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.prices import cost_of
 
 MOST_RUNS = 10_000
 """So many runs are kept in sight, which is twenty times what a server drives at once. The oldest goes
@@ -64,6 +65,8 @@ class CallStats(Struct, frozen=True):
     failure: Failure | None = None
     reply_id: str = ""
     model: str = ""
+    cost: float | None = None
+    """US dollars; None if nobody knows."""
 
     @property
     def seconds(self) -> float:
@@ -188,7 +191,7 @@ class RunObserver:
             seen.first_at = seen.first_at if seen.first_at is not None else fact.at
             seen.last_at = fact.at
         if last is not None and seen.asked is not None:
-            call = _summed_up(seen, seen.asked, fact.at, last)
+            call = _summed_up(seen, seen.asked, fact, last)
             self._tell(lambda onlooker: onlooker.over(seen, call))
             seen.asked = None
 
@@ -200,10 +203,10 @@ class RunObserver:
                 _log.error("%s could not follow a run", type(onlooker).__name__, exc_info=error)
 
 
-def _summed_up(seen: RunStats, asked: ModelAsked, at: float, last: Ended | Cut) -> CallStats:
+def _summed_up(seen: RunStats, asked: ModelAsked, fact: Streamed, last: Ended | Cut) -> CallStats:
     return CallStats(
         asked,
-        at,
+        fact.at,
         first_at=seen.first_at,
         longest_gap=None if seen.first_at is None else seen.longest_gap,
         usage=seen.usage,
@@ -211,4 +214,5 @@ def _summed_up(seen: RunStats, asked: ModelAsked, at: float, last: Ended | Cut) 
         failure=last.failure if isinstance(last, Cut) else None,
         reply_id=seen.reply_id,
         model=seen.model,
+        cost=cost_of(seen.usage, fact.price) if seen.usage is not None else None,
     )

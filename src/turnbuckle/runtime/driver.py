@@ -18,6 +18,7 @@ from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.prices import PriceBook
 from turnbuckle.runtime.request_tools import free_text_names
 from turnbuckle.runtime.room import RequestSize, RoomKeeper, summary_request
 from turnbuckle.runtime.sending import Sending
@@ -50,12 +51,13 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Ask, Turn
-from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
@@ -81,11 +83,13 @@ class Driver:
         ways: WayBook | None = None,
         windows: WindowBook | None = None,
         histories: HistoryBook | None = None,
+        prices: PriceBook | None = None,
     ) -> None:
         self.stop = Stop()
         histories = histories if histories is not None else HistoryBook(environment.wall)
         self._room = RoomKeeper(windows if windows is not None else WindowBook(), histories)
         self._ways = ways if ways is not None else WayBook()
+        self._prices = prices if prices is not None else PriceBook()
         self.leaving = asyncio.Event()
         """The process lets go of the run in good order: whatever runs is to end and to say how."""
         self._log = log
@@ -346,6 +350,7 @@ class Driver:
             folding=ask.folding,
         )
         shown = self.turn.shown if ask.folding is None else ""
+        self._prices.look(route)
         await self._log.append([asked])
         speech = speech_for(self.turn, shown, way, asked.notes)
         halt = Halt(self.stop, budget.seconds_left(self.turn, self._policy), self._policy.limits.seconds)
@@ -367,19 +372,20 @@ class Driver:
                 if halt.why is not None and said and isinstance(said[-1], Cut):
                     said = (*said[:-1], Cut(halt.why))
                 if said:
-                    await self._tell(attempt, said, speech.take_notice())
+                    await self._tell(route, attempt, said, speech.take_notice())
                 if speech.over:
                     break
         if not speech.over:
             heard = [Cut(failure("incomplete", "the attempt ended without a last word"))]
-            await self._tell(attempt, speech.take(heard), speech.take_notice())
+            await self._tell(route, attempt, speech.take(heard), speech.take_notice())
         self._model.note(route.name, heard)
         await self._room.learn(route, heard)
         self._ways.note(self.turn, route.name, way)
 
-    async def _tell(self, attempt: int, said: tuple[Event, ...], notice: str) -> None:
+    async def _tell(self, route: RouteFacts, attempt: int, said: tuple[Event, ...], notice: str) -> None:
+        price = await self._prices.of(route) if isinstance(said[-1], Ended | Cut) else None
         noticed = [Noticed(self._wall(), attempt, notice)] if notice else []
-        await self._log.append([*noticed, self._streamed(attempt, said)])
+        await self._log.append([*noticed, self._streamed(attempt, said, price)])
 
     def _usable(self, wanted: RouteName) -> RouteName:
         """`wanted`, or who stands in while it rests. Never a route that this turn has given up on: two dead
@@ -389,13 +395,13 @@ class Driver:
         chosen = (self._model.choose(name) for name in (wanted, *left))
         return next((name for name in chosen if name not in failed), wanted)
 
-    def _streamed(self, attempt: int, said: tuple[Event, ...]) -> Streamed:
+    def _streamed(self, attempt: int, said: tuple[Event, ...], price: Price | None) -> Streamed:
         """With a last word that decides nothing yet goes what the decision must know of the routes."""
         resting: tuple[RouteName, ...] = ()
         if isinstance(said[-1], Cut):
             names = [route.name for route in self._policy.routes]
             resting = tuple(name for name in names if len(names) > 1 and self._model.choose(name) != name)
-        return Streamed(self._wall(), attempt, said, resting=resting)
+        return Streamed(self._wall(), attempt, said, resting=resting, price=price)
 
     def _why_halt(self, speech: StreamFilter | RestSpeech, given: int) -> Failure | None:
         """Why this attempt is not worth its time any more."""

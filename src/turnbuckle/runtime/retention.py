@@ -231,7 +231,7 @@ def _merged(group: list[tuple[Item, Streamed]]) -> Merge:
     first, last = group[0], group[-1]
     begins = first[0].seq - max(first[1].merged - 1, 0)
     events = joined(event for _, fact in group for event in fact.events)
-    merged = Streamed(last[1].at, last[1].attempt, events, last[0].seq - begins + 1)
+    merged = Streamed(last[1].at, last[1].attempt, events, last[0].seq - begins + 1, price=last[1].price)
     return Merge(first[0].seq, Item(last[0].seq, encode(merged)))
 
 

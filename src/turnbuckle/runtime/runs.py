@@ -50,6 +50,7 @@ from turnbuckle.runtime.lease import LEASE, hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Tools
+from turnbuckle.runtime.prices import PriceBook
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.tools.background import Processes, lost_note
@@ -68,7 +69,6 @@ from turnbuckle.turn.facts import (
     encode,
 )
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Ended, FinishNoted, TextDelta
@@ -136,7 +136,7 @@ class RunRules(Struct, frozen=True):
 
     policy: Policy
     opening: tuple[Message, ...] = ()
-    price: Price | None = None
+    prices: PriceBook | None = None
 
 
 class Runs:
@@ -325,12 +325,12 @@ class Runs:
         return claim
 
     def _parts(self, claim: Claim) -> tuple[RunLog, Driver]:
-        fold = TurnFold(self.policy, self.rules.price, sending=True)
+        fold = TurnFold(self.policy, sending=True)
         elapsed = self.environment.elapsed
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
         tools = self._tools(RunId(claim.stream))
-        books = (self._ways, self.windows, self._histories)
+        books = (self._ways, self.windows, self._histories, self.rules.prices)
         return log, Driver(log, self._model, tools, self.environment, *books)
 
     def _running(self, claim: Claim) -> Running:

@@ -16,6 +16,7 @@ from turnbuckle.runtime.session_messages import Accepted, IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
+from turnbuckle.service.spending import SpendingService
 from turnbuckle.session.commands import Command, help_text, status_text, stopped_text, words_behind
 from turnbuckle.turn.facts import SESSION
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
@@ -56,9 +57,10 @@ def context_text(use: SessionContext) -> str:
 class Commands:
     """Carries commands out."""
 
-    def __init__(self, manager: SessionManager, sessions: Sessions) -> None:
+    def __init__(self, manager: SessionManager, sessions: Sessions, spending: SpendingService) -> None:
         self._manager = manager
         self._sessions = sessions
+        self._spending = spending
 
     async def perform(
         self, command: Command, session: SessionId, new: NewRun, said: IncomingMessage
@@ -68,6 +70,8 @@ class Commands:
                 return CommandReply(help_text())
             case "sessions":
                 return CommandReply(await self._listed(new.user))
+            case "cost":
+                return CommandReply(await self._spending.words(session, new.user))
             case _:
                 return await self._manager.with_worker(
                     session, new.user, lambda worker: self._in(worker, command, new, said)

@@ -22,13 +22,17 @@ from turnbuckle.reply.draft import Draft
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import RUNNING
 from turnbuckle.service.owners import Owner, public_session
+from turnbuckle.turn import budget
 from turnbuckle.turn.approvals import open_in
+from turnbuckle.turn.budget import BudgetLeft
 from turnbuckle.turn.facts import Fact, HandedCall, RunStarted
 from turnbuckle.turn.fold import TurnFold
-from turnbuckle.turn.ledger import Ledger, Price, Waste, total
+from turnbuckle.turn.ledger import Ledger, Waste, total
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import NOTHING_SPENT, Spent
 
 RunStatus = Literal[
     "queued", "running", "waiting_for_approval", "interrupted", "completed", "partial", "cancelled", "failed"
@@ -37,10 +41,13 @@ ApprovalStatus = Literal["pending", "allowed", "denied", "answered", "expired", 
 
 
 class Tokens(Struct, frozen=True):
-    """What the providers counted, over all model calls."""
+    """What the providers counted, over all model calls. `cached` and `cache_written` are parts of `input`:
+    what came from the provider's cache, and what went to it."""
 
     input: int = 0
     output: int = 0
+    cached: int = 0
+    cache_written: int = 0
 
 
 class ContextUse(Struct, frozen=True):
@@ -72,7 +79,8 @@ class RunView(Struct, frozen=True):
     """One run. `interrupted`: nobody drives it at this moment; it is kept, and goes on when it is taken up.
     `output` is all that the model said in it, also a refusal, with a paragraph for what it said behind each
     round of tools. `notices` are the quiet lines that every surface shows beside that: what broke, what was
-    kept, what was done."""
+    kept, what was done. `usage` is what the providers counted; `spent` is that with estimates for replies
+    that broke, and what it cost. `left` is what remains of the limits of the run."""
 
     id: str
     session: str
@@ -93,11 +101,14 @@ class RunView(Struct, frozen=True):
     last_event: int
     notices: tuple[str, ...] = ()
     context: ContextUse = ContextUse()
+    spent: Spent = NOTHING_SPENT
+    left: BudgetLeft | None = None
     object: Literal["run"] = "run"
 
 
 class RunLine(Struct, frozen=True):
-    """A run in a list."""
+    """A run in a list. `spent` is null where it is not known: the run has no end yet, or is of a version that
+    did not count."""
 
     id: str
     session: str
@@ -105,6 +116,7 @@ class RunLine(Struct, frozen=True):
     title: str
     created_at: float
     updated_at: float
+    spent: Spent | None = None
     object: Literal["run"] = "run"
 
 
@@ -131,17 +143,17 @@ class LedgerView(Struct, frozen=True):
 class RunFold:
     """`take` every fact; then ask for what is to be shown."""
 
-    def __init__(self, policy: Policy, price: Price | None = None) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.started: RunStarted | None = None
-        self.ledger = Ledger(price)
+        self.ledger = Ledger()
         self.last = 0
-        self._turn = TurnFold(policy, price)
+        self._turn = TurnFold(policy)
         self._narration = Narration()
         self._text: list[str] = []
         self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
         self._model = ""
         self._stands_in = ""
-        self._usage: dict[int, Tokens] = {}
+        self._usage: dict[int, Usage] = {}
         self._context = ContextUse()
         self._summary = 0  # the attempt that writes a summary
         self._approvals: dict[str, ApprovalView] = {}
@@ -191,7 +203,7 @@ class RunFold:
                 self._model, self._stands_in = model, stands_in
                 self._context = replace(self._context, used=told.expected, window=told.window)
             case UsageCounted(attempt, usage):
-                self._usage[attempt] = Tokens(usage.input or 0, usage.output or 0)
+                self._usage[attempt] = usage
                 if attempt != self._summary and usage.input:
                     self._context = replace(self._context, used=usage.input + (usage.output or 0))
             case QuestionAsked():
@@ -235,10 +247,7 @@ class RunFold:
             row.updated,
             self.output,
             turn.outcome,
-            Tokens(
-                sum(one.input for one in self._usage.values()),
-                sum(one.output for one in self._usage.values()),
-            ),
+            self._tokens(),
             turn.tally.asks,
             turn.tally.tool_runs,
             waiting,
@@ -248,6 +257,21 @@ class RunFold:
             self.last,
             tuple(self._notices),
             self._context,
+            turn.tally.spent,
+            None if turn.outcome is not None else budget.left(turn, self._turn.policy),
+        )
+
+    @property
+    def context(self) -> ContextUse:
+        return self._context
+
+    def _tokens(self) -> Tokens:
+        counted = self._usage.values()
+        return Tokens(
+            sum(one.input or 0 for one in counted),
+            sum(one.output or 0 for one in counted),
+            sum(one.cached for one in counted),
+            sum(one.cache_written for one in counted),
         )
 
     def ledger_view(self) -> LedgerView:
@@ -270,12 +294,14 @@ def queued_view(run: str, session: str, at: float, waits: WaitingOn | None = Non
     )
 
 
-def line_of(row: StreamRow, owner: Owner, running: Running | None) -> RunLine:
+def line_of(row: StreamRow, owner: Owner, running: Running | None, spent: Spent | None = None) -> RunLine:
     """A run in a list: what the index knows of it, and whoever drives it."""
     status: Any = row.status if row.status != RUNNING else "interrupted"
     if row.status == RUNNING and running is not None:
         status = "waiting_for_approval" if open_in(running.turn) else "running"
-    return RunLine(row.name, public_session(owner, row.parent), status, row.title, row.created, row.updated)
+        spent = running.turn.tally.spent
+    session = public_session(owner, row.parent)
+    return RunLine(row.name, session, status, row.title, row.created, row.updated, spent)
 
 
 def draft_of(run: str, draft: Draft, *, with_text: bool = False) -> DraftView:

@@ -107,7 +107,8 @@ class RunService:
         self._journal = stores.journal
         self._runs = stores.runs
         self._manager = stores.manager
-        self._commands = Commands(stores.manager, stores.sessions)
+        self.spending = stores.spending
+        self._commands = Commands(stores.manager, stores.sessions, self.spending)
         self._withdrawing: set[asyncio.Task[bool]] = set()
 
     # Beginning
@@ -308,7 +309,8 @@ class RunService:
     ) -> tuple[list[StreamRow], list[RunLine]]:
         """A page of runs, the last touched first: as the index has them, and as they are shown."""
         rows = await self._journal.streams(replace(wanted, kind=RUN, user=of(owner)), place, limit)
-        return rows, [line_of(row, owner, self._runs.live(RunId(row.name))) for row in rows]
+        spent = {row.name: await self.spending.of_run(row) for row in rows}
+        return rows, [line_of(row, owner, self._runs.live(RunId(row.name)), spent[row.name]) for row in rows]
 
     # Reading
 
@@ -330,7 +332,7 @@ class RunService:
 
     async def fold(self, run: RunId) -> RunFold:
         """All that is stored of a run, folded."""
-        fold = RunFold(self._runs.policy, self._runs.rules.price)
+        fold = RunFold(self._runs.policy)
         async for seq, fact in self.facts(run):
             fold.take(seq, fact)
         return fold
@@ -342,7 +344,7 @@ class RunService:
         except RunUnknown:
             session = public_session(owner, begun.session)
             return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
-        return line_of(row, owner, self._runs.live(begun.run))
+        return line_of(row, owner, self._runs.live(begun.run), await self.spending.of_run(row))
 
     async def view(self, run: str, owner: Owner) -> RunView:
         """A run as it stands. Raises RunUnknown."""

@@ -12,6 +12,7 @@ from turnbuckle.service.lifecycle import Lifecycle
 from turnbuckle.service.limits import NO_LIMIT, Slots
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.sessions import SessionService
+from turnbuckle.service.spending import SpendingService
 from turnbuckle.service.stores import Stores
 from turnbuckle.service.watch import RunWatch
 
@@ -36,6 +37,7 @@ def make_services(
     watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
     manager = SessionManager(journal, runs, rules, began=watch.began)
     idempotency = IdempotencyStore(journal, runs.environment)
-    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency)
+    spending = SpendingService(journal, runs)
+    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending)
     service = RunService(stores, watch)
     return Services(service, SessionService(stores), Lifecycle(stores, service), stores)

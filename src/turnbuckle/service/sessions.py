@@ -243,7 +243,7 @@ class SessionService(SessionReader):
         super().__init__(stores.journal, stores.sessions)
         self._stores = stores
         self._manager = stores.manager
-        self._commands = Commands(stores.manager, stores.sessions)
+        self._commands = Commands(stores.manager, stores.sessions, stores.spending)
         self._importer = Importer(stores.journal, stores.environment)
 
     # Making

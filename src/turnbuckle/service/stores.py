@@ -10,6 +10,7 @@ from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import Owner, of
+from turnbuckle.service.spending import SpendingService
 from turnbuckle.vocab.ids import RunId
 
 
@@ -30,6 +31,7 @@ class Stores(Struct, frozen=True):
     sessions: Sessions
     manager: SessionManager
     idempotency: IdempotencyStore
+    spending: SpendingService
 
     @property
     def environment(self) -> Environment:

@@ -20,6 +20,7 @@ Command = Literal[
     "context",
     "undo compaction",
     "status",
+    "cost",
     "sessions",
     "help",
 ]
@@ -34,6 +35,7 @@ HELP: dict[Command, str] = {
     "context": "how full the model's window is, and the summary that it is told",
     "undo compaction": "tell the model all of it again",
     "status": "what runs, what waits, and how full the model's window is",
+    "cost": "tokens and money of the last run, this session and today",
     "sessions": "list the sessions",
     "help": "this list",
 }

@@ -6,7 +6,7 @@ the clock was set. Tokens are the provider's own count. What a reply that broke 
 what came.
 """
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
@@ -76,6 +76,29 @@ def seconds_left(turn: Turn, policy: Policy) -> float:
     return max(policy.limits.seconds - seconds_used(turn, turn.now), 0.0)
 
 
+class BudgetLeft(Struct, frozen=True):
+    """What is left of the limits of a run. None: there is no such limit. `money` counts the calls whose price
+    is known."""
+
+    model_calls: int
+    tool_calls: int
+    seconds: float
+    tokens: int | None = None
+    money: float | None = None
+
+
+def left(turn: Turn, policy: Policy) -> BudgetLeft:
+    """What the turn may still use."""
+    limits, used = policy.limits, turn.tally
+    return BudgetLeft(
+        max(limits.model_calls - used.asks, 0),
+        max(limits.tool_calls - used.tool_runs, 0),
+        round(seconds_left(turn, policy), 3),
+        None if limits.tokens is None else max(limits.tokens - used.spent.tokens, 0),
+        None if limits.money is None else max(limits.money - (used.spent.cost or 0.0), 0.0),
+    )
+
+
 def exceeded(turn: Turn, policy: Policy) -> str:
     """The sentence that says which limit was reached; empty while there is room for one more model call."""
     limits, used = policy.limits, turn.tally
@@ -83,9 +106,9 @@ def exceeded(turn: Turn, policy: Policy) -> str:
         return f"the limit of {limits.model_calls} model calls is reached"
     if seconds_used(turn, turn.now) >= limits.seconds:
         return f"the limit of {limits.seconds:g} seconds is reached"
-    if limits.tokens is not None and used.tokens >= limits.tokens:
+    if limits.tokens is not None and used.spent.tokens >= limits.tokens:
         return f"the limit of {limits.tokens:,} tokens is reached"
-    if limits.money is not None and used.money >= limits.money:
+    if limits.money is not None and (used.spent.cost or 0.0) >= limits.money:
         return f"the limit of {limits.money:g} in money is reached"
     if used.splice_failures > policy.continuations:
         return f"a call that was cut could not be finished {used.splice_failures} times in a row"
@@ -106,11 +129,11 @@ def exceeded_inside(
         return f"the limit of {limits.seconds:g} seconds is reached"
     given = usage.input if usage is not None and usage.input else given if characters else 0
     counted = (usage.output or 0) if usage is not None else 0
-    tokens = used.tokens + given + max(counted, characters // CHARACTERS_PER_TOKEN)
+    tokens = used.spent.tokens + given + max(counted, characters // CHARACTERS_PER_TOKEN)
     if limits.tokens is not None and tokens >= limits.tokens:
         return f"the limit of {limits.tokens:,} tokens is reached"
     cost = usage.cost if usage is not None and usage.cost else 0.0
-    if limits.money is not None and used.money + cost >= limits.money:
+    if limits.money is not None and (used.spent.cost or 0.0) + cost >= limits.money:
         return f"the limit of {limits.money:g} in money is reached"
     return ""
 

@@ -19,6 +19,7 @@ from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, Sessio
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Price, Spent
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -168,7 +169,7 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
     """A burst of what the model said, as it is shown: repeated text has been taken out at the seam. Long
     after the run has ended bursts may be merged: `merged` is for how many numbers this one stands, up to its
-    own. With the last word it is known which routes rest at that moment."""
+    own. With the last word it is known which routes rest at that moment, and what the call cost."""
 
     at: float
     attempt: int
@@ -176,6 +177,8 @@ class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
     merged: int = 0
     worked: float | UnsetType = UNSET
     resting: tuple[RouteName, ...] = ()
+    price: Price | None = None
+    """The price that held for the call; None if nobody knows it."""
 
 
 class Noticed(Struct, frozen=True, tag="noticed"):
@@ -397,6 +400,8 @@ class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
     """The last compaction of this run, for whoever goes on from it."""
     measure: Measure | None = None
     """What its history takes, as far as that is known."""
+    spent: Spent | None = None
+    """What its model calls have used. None in runs of versions that did not count it."""
 
 
 Fact = (

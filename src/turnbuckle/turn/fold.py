@@ -7,15 +7,13 @@ from msgspec.structs import replace
 
 from turnbuckle.reply.accumulate import Accumulator
 from turnbuckle.turn.base import NO_BASE, Base, joined
-from turnbuckle.turn.budget import tokens_of, worked_on
+from turnbuckle.turn.budget import worked_on
 from turnbuckle.turn.commands import Command
 from turnbuckle.turn.facts import Fact, ModelAsked, RunStarted, Streamed
-from turnbuckle.turn.ledger import Price
 from turnbuckle.turn.machine import AttemptOver, Input, apply, pending
 from turnbuckle.turn.policy import Policy, for_options
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.events import Cut, Ended, Usage
-from turnbuckle.vocab.reply import Reply
+from turnbuckle.vocab.events import Cut, Ended
 
 
 class TurnFold:
@@ -24,19 +22,16 @@ class TurnFold:
     A burst of stream events costs only its fold. The turn itself moves when the attempt has its last word.
     """
 
-    def __init__(self, policy: Policy, price: Price | None = None, *, sending: bool = False) -> None:
+    def __init__(self, policy: Policy, *, sending: bool = False) -> None:
         """`policy` are the rules of every run; the options of this one are put into them when it
-        starts. `price` tells what a reply cost where its provider does not; without it, such replies count as
-        free. With `sending`, the history is the one that models are told, compactions applied."""
+        starts. With `sending`, the history is the one that models are told, compactions applied."""
         self.turn = Turn()
         self.base: Base = NO_BASE
         """What the run stands on, for whoever needs the whole history. Known before its first fact is taken;
         without it the turn's messages are the run's own, and all else is the same."""
         self.policy = policy
         self._sending = sending
-        self._price = price
         self._reply = Accumulator()
-        self._model = ""
         self._worked = 0.0
 
     def take(self, fact: Fact) -> None:
@@ -44,14 +39,13 @@ class TurnFold:
             self._reply.add_all(fact.events)
             if fact.events and isinstance(fact.events[-1], Ended | Cut):
                 reply = self._reply.snapshot()
-                over = AttemptOver(fact.at, fact.attempt, reply, self._cost(reply), fact.worked, fact.resting)
+                over = AttemptOver(fact.at, fact.attempt, reply, fact.price, fact.worked, fact.resting)
                 self._apply(over)
             elif fact.worked is not UNSET:
                 self._worked += fact.worked
             return
         if isinstance(fact, ModelAsked):
             self._reply = Accumulator()
-            self._model = fact.model
         elif isinstance(fact, RunStarted):
             self.policy = for_options(self.policy, fact.options)
         self._apply(fact)
@@ -70,12 +64,6 @@ class TurnFold:
         if self._worked:
             self.turn, self._worked = worked_on(self.turn, self._worked), 0.0
         self.turn = apply(self.turn, taken, self.policy, sending=self._sending)
-
-    def _cost(self, reply: Reply) -> float:
-        if self._price is None or (reply.usage is not None and reply.usage.cost is not None):
-            return 0.0
-        given, made = tokens_of(reply, self.turn)
-        return self._price(self._model, replace(reply.usage or Usage(), input=given, output=made)) or 0.0
 
     def after(self, facts: Sequence[Fact]) -> Turn | None:
         """Where these facts would lead that are not taken yet; None if that cannot be told without taking

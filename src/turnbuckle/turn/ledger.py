@@ -6,21 +6,17 @@ came, and the wait before the next try. Tokens are the provider's own count wher
 of the characters. What summaries cost stands there too, as a cause of its own.
 """
 
-from collections.abc import Callable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.turn.facts import Compacted, Continue, Decided, Fact, ModelAsked, RunEnded, Streamed
 from turnbuckle.vocab.events import CallArgs, ReasoningDelta, RefusalDelta, TextDelta, Usage, UsageNoted
+from turnbuckle.vocab.prices import Price, cost_of, without_own_cost
 
 COMPACTION = "compaction"
 """The cause under which summaries are told."""
 CHARACTERS_PER_TOKEN = 4
 _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
-
-Price = Callable[[str, Usage], float | None]
-"""Money for what a model has used; None if nobody knows."""
 
 
 class Waste(Struct, frozen=True):
@@ -38,13 +34,13 @@ class Waste(Struct, frozen=True):
 class Ledger:
     """`take` the facts of a run in their order; `entries` is what was wasted, by cause."""
 
-    def __init__(self, price: Price | None = None) -> None:
-        self._price = price
+    def __init__(self) -> None:
         self._wastes: dict[str, Waste] = {}
         self._asked: ModelAsked | None = None
         self._last_piece = 0.0
         self._thought = 0  # characters of reasoning in this attempt
         self._usage: Usage | None = None
+        self._price: Price | None = None
         self._waits_for: tuple[str, float] | None = None
 
     @property
@@ -56,7 +52,7 @@ class Ledger:
             case ModelAsked():
                 self._end_wait(fact.at)
                 self._asked, self._last_piece = fact, fact.at
-                self._thought, self._usage = 0, None
+                self._thought, self._usage, self._price = 0, None, None
             case Streamed():
                 self._streamed(fact)
             case Decided():
@@ -69,6 +65,7 @@ class Ledger:
                 pass
 
     def _streamed(self, fact: Streamed) -> None:
+        self._price = fact.price or self._price
         for event in fact.events:
             if isinstance(event, _CONTENT):
                 self._last_piece = fact.at
@@ -87,7 +84,8 @@ class Ledger:
         given = self._usage.input if self._usage is not None and self._usage.input else 0
         output = -(-lost // CHARACTERS_PER_TOKEN)
         used = replace(self._usage or Usage(), input=given, output=output)
-        price = self._price(asked.model, used) if self._price is not None else None
+        # The provider's own sum is for all of the reply, also for what was kept of it.
+        price = cost_of(without_own_cost(used) if fact.gained or used.cost is None else used, self._price)
         self._wastes[cause] = replace(
             before,
             times=before.times + 1,
@@ -108,9 +106,7 @@ class Ledger:
         usage = self._usage or Usage()
         given = usage.input or asked.expected
         output = usage.output or -(-len(fact.compaction.summary) // CHARACTERS_PER_TOKEN)
-        price = usage.cost
-        if price is None and self._price is not None:
-            price = self._price(asked.model, replace(usage, input=given, output=output))
+        price = cost_of(replace(usage, input=given, output=output), self._price)
         self._wastes[COMPACTION] = replace(
             before,
             times=before.times + 1,

@@ -66,6 +66,7 @@ from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Price, with_call
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.tooling import result_part
 from turnbuckle.wire.registry import rules_of
@@ -81,7 +82,7 @@ class AttemptOver(Struct, frozen=True):
     at: float
     attempt: int
     reply: Reply
-    cost: float = 0.0
+    price: Price | None = None
     worked: float | UnsetType = UNSET
     resting: tuple[RouteName, ...] = ()
 
@@ -257,9 +258,9 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
 def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     reply = with_own_ids(over.reply)
     usage = reply.usage
-    tokens = sum(budget.tokens_of(reply, turn))
-    money = over.cost or (usage.cost if usage is not None and usage.cost else 0.0)
-    tally = replace(turn.tally, tokens=turn.tally.tokens + tokens, money=turn.tally.money + money)
+    given, made = budget.tokens_of(reply, turn)
+    used = replace(usage or Usage(), input=given, output=made)
+    tally = replace(turn.tally, spent=with_call(turn.tally.spent, used, over.price))
     turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
     found = broken_reply.verdict_on(turn)
     if turn.ask is not None and turn.ask.folding is not None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from turnbuckle.turn.consent import ConsentRule
 from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.ids import ProtocolName, RouteName
+from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import RunOptions
 from turnbuckle.vocab.tooling import FINISH_CALL, Effect
@@ -24,6 +25,8 @@ class RouteFacts(Struct, frozen=True):
     quirks: Quirks = Quirks()
     window: int | None = None
     """How many tokens it takes in all, as the settings say."""
+    price: Price | None = None
+    """What its tokens cost, as the settings say."""
 
 
 class CompactionRules(Struct, frozen=True):

@@ -13,6 +13,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import NOTHING_SPENT, Spent
 from turnbuckle.vocab.quirks import CapField
 from turnbuckle.vocab.reply import Reply
 from turnbuckle.vocab.request import RunOptions
@@ -93,8 +94,7 @@ class Tally(Struct, frozen=True):
 
     asks: int = 0
     tool_runs: int = 0
-    tokens: int = 0
-    money: float = 0.0
+    spent: Spent = NOTHING_SPENT
     retries: int = 0  # silent tries in a row on this route
     waits: int = 0  # waits in a row that the provider asked for
     unproductive: int = 0  # continuations in a row without progress

@@ -18,7 +18,7 @@ from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.outcome import Outcome
 
-_SECONDS = re.compile(r"\d+\.\d s")
+_SECONDS = re.compile(r"\d+\.\d s(?:, [\d,]+ tokens in)?")
 _CONNECTION = re.compile(r"^conn\w+ (?:lost|again).*\n", re.M)
 
 

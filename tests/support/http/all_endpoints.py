@@ -17,6 +17,7 @@ from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
+from turnbuckle.server.api.usage import UsageApi, usage_endpoints
 from turnbuckle.server.faces.chat.handler import Chat
 from turnbuckle.server.faces.messages.handler import MessagesApi
 from turnbuckle.server.faces.responses.handler import ResponsesApi
@@ -40,6 +41,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     rows = (
         *api_endpoints(*apis),
         *archive_endpoints(ArchivesApi(_nobody)),
+        *usage_endpoints(UsageApi(_nobody, _nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
         *settings_endpoints(SettingsView("1", "", True, (), (), SandboxView("none", (), ""))),

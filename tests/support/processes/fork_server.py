@@ -195,6 +195,7 @@ def _import_all() -> None:
         __import__(f"turnbuckle.cli.{name}")
     for name in ("hosting", "cli.chat.command", "cli.doctor.command"):
         __import__(f"turnbuckle.{name}")
+    __import__("genai_prices.data_snapshot")
 
 
 def _tell_ends(waiting: dict[int, int]) -> None:

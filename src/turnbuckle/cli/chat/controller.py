@@ -54,7 +54,8 @@ class ChatView(Protocol):
 
 
 class View(Struct, frozen=True):
-    """What is under way. `queued` are messages that no run has taken up yet."""
+    """What is under way. `queued` are messages that no run has taken up yet. `meter` is the route, how full
+    the context is and the cost of the run, or of the last one."""
 
     running: bool
     lines: tuple[Line, ...] = ()
@@ -62,6 +63,7 @@ class View(Struct, frozen=True):
     queued: tuple[str, ...] = ()
     question: ApprovalAsked | None = None
     lost: bool = False
+    meter: str = ""
 
 
 class ChatController:
@@ -189,7 +191,8 @@ class ChatController:
             if now - self._renderer.waiting.since >= STATUS_AFTER:
                 words = waiting_words(self._renderer.waiting, now)
         live = tuple(self._renderer.live()) if running else ()
-        return View(running, live, words, tuple(self._pending.values()), self.question, self._lost)
+        meter = self._renderer.meter.words
+        return View(running, live, words, tuple(self._pending.values()), self.question, self._lost, meter)
 
     def entered(self, text: str, about: str = "") -> Entered:
         """Take a line. `about` is what was `asking` when the line was begun. `refused`: it cannot be
@@ -278,7 +281,7 @@ class ChatController:
                 await self._tell(f"reasoning is {'shown' if self._reasoning else 'not shown'}")
             case Command("session", name):
                 await self.switch(name)
-            case Command("compact" | "context" as word, rest):
+            case Command("compact" | "context" | "cost" as word, rest):
                 await self._send(f"/{word} {rest}".rstrip(), None)  # the session itself knows these
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
                 done = await self._place.change(self.session, verb)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Line, Piece, PieceRenderer, Tone, Words
 from turnbuckle.narrate.fold import Narration
+from turnbuckle.narrate.meter import Meter
 from turnbuckle.narrate.told import (
     Broke,
     CallArriving,
@@ -32,7 +33,6 @@ from turnbuckle.narrate.told import (
     UserSaid,
 )
 from turnbuckle.narrate.waiting import WaitingFold
-from turnbuckle.runtime.price import price_of
 from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import short_argument, shortened
 from turnbuckle.turn.ledger import Ledger
@@ -92,7 +92,8 @@ class ChatRunRenderer:
     def __init__(self, reasoning: bool = False) -> None:
         self.after = 0
         self._pieces = PieceRenderer(reasoning, Narration(arguments=True))
-        self._ledger = Ledger(price_of)
+        self._ledger = Ledger()
+        self.meter = Meter()
         self._run = ""
         self._cards: dict[str, _RunningTool] = {}
         self._call = ""
@@ -130,6 +131,7 @@ class ChatRunRenderer:
             pieces.append(Words(text))
         else:
             for told in narration.take(fact):
+                self.meter.take(told)
                 pieces += self._before(told)
                 pieces += self._pieces.draw(told)
                 if isinstance(told, RunOver):

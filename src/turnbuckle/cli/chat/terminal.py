@@ -319,8 +319,9 @@ def _status(view: View) -> str:
     if view.lost:
         return "connection lost, trying again"
     if view.running and view.question is None:
-        return f"{view.waiting or 'working'} · Ctrl-C stops"
-    return "sending" if view.queued and not view.running else ""
+        meter = f"{view.meter} · " if view.meter else ""
+        return f"{meter}{view.waiting or 'working'} · Ctrl-C stops"
+    return "sending" if view.queued and not view.running else view.meter
 
 
 def _cut(text: str, width: int) -> str:

@@ -1,7 +1,7 @@
 // What a run has used and what it wasted, with the causes.
 
 import { el } from "./elements.js";
-import { capital, many, money, span, whole } from "./words.js";
+import { capital, costWords, many, money, span, whole } from "./words.js";
 
 /** One line: tokens, money, calls. */
 export function usageWords(fold) {
@@ -12,8 +12,11 @@ export function usageWords(fold) {
     const { used, window } = fold.context;
     parts.push(`context ${whole(used)} of ${whole(window)} tokens (${Math.round((used / window) * 100)} %)`);
   }
-  if (totals.input || totals.output) parts.push(`${whole(totals.input)} tokens in, ${whole(totals.output)} out`);
-  if (totals.cost) parts.push(money(totals.cost));
+  const cached = totals.cached ? ` (${whole(totals.cached)} cached)` : "";
+  if (totals.input || totals.output)
+    parts.push(`${whole(totals.input)} tokens in${cached}, ${whole(totals.output)} out`);
+  const cost = costWords(totals.cost, totals.unpriced);
+  if (cost) parts.push(cost);
   return parts.join(" · ");
 }
 

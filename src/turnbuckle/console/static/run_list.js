@@ -3,7 +3,7 @@
 import { addressOf } from "./address.js";
 import { el, newId, setText } from "./elements.js";
 import { ago, extended, merged } from "./lists.js";
-import { STATUS, spaced } from "./words.js";
+import { STATUS, many, spaced, spentWords } from "./words.js";
 
 const STATUSES = [
   ["", "All"],
@@ -31,11 +31,12 @@ export class RunList {
     this.filter.addEventListener("change", () => void this.#reload());
     this.list = el("ul.runs", { "aria-label": "Runs" });
     this.note = el("p.muted", { role: "status" });
+    this.today = el("span.muted.small.today");
     this.more = el("button", { type: "button", hidden: true, onclick: () => void this.#more() }, "More");
     this.element = el(
       "div.page",
       null,
-      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter),
+      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter, el("span.grow"), this.today),
       this.list,
       this.note,
       this.more,
@@ -48,6 +49,7 @@ export class RunList {
     this.shell.watch.addEventListener("look", this.onLook);
     this.seen.observe(this.more);
     await this.#refresh();
+    await this.#showToday();
   }
 
   close() {
@@ -67,6 +69,15 @@ export class RunList {
     if (!this.#rows.length || !page.has_more) this.#next = page.next;
     this.#rows = merged(this.#rows, page.data, page.has_more);
     this.#draw();
+  }
+
+  async #showToday() {
+    try {
+      const [day] = (await this.shell.api.ask("GET", "/v1/usage?days=1")).data;
+      if (day) setText(this.today, `Today (UTC): ${many(day.runs, "run")}, ${spentWords(day.spent) || "no tokens"}`);
+    } catch (problem) {
+      if (problem.name !== "ApiProblem") throw problem;
+    }
   }
 
   async #more() {
@@ -103,6 +114,7 @@ export class RunList {
       setText(item.status, STATUS[row.status] ?? spaced(row.status));
       item.status.dataset.status = row.status;
       setText(item.link, row.title || row.id);
+      setText(item.spent, spentWords(row.spent));
       setText(item.when, ago(row.updated_at, now));
       kept.set(row.id, item);
       return item.element;
@@ -118,8 +130,9 @@ export class RunList {
 
 function made(row) {
   const link = el("a", { href: addressOf({ page: "run", id: row.id }) });
-  const item = { status: el("span.status"), link, when: el("span.when.muted.small") };
+  const item = { status: el("span.status"), link, spent: el("span.spent.muted.small") };
+  item.when = el("span.when.muted.small");
   const session = row.session && el("a.small.of", { href: addressOf({ page: "session", id: row.session }) }, "session");
-  item.element = el("li", { "data-run": row.id }, item.status, item.link, session, item.when);
+  item.element = el("li", { "data-run": row.id }, item.status, item.link, session, item.spent, item.when);
   return item;
 }

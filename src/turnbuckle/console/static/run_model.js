@@ -39,7 +39,7 @@ export class RunModel {
     this.interrupted = false;
     this.queued = false;
     this.stale = false;
-    this.totals = { input: 0, output: 0, cost: null, asks: 0, recoveries: 0 };
+    this.totals = { input: 0, output: 0, cached: 0, cost: null, unpriced: 0, asks: 0, recoveries: 0 };
     this.calls = new CallCards(
       (tool) => this.#show(tool),
       (tool) => this._changed.add(tool),
@@ -180,7 +180,7 @@ export class RunModel {
     this._broke = null;
     const attempt = { number, route, model, why, stream, after };
     if (why !== "compact") this.context = { used: told.expected || 0, window: told.window || null };
-    Object.assign(attempt, { usage: null, characters: 0, thought: 0, finish: "", failure: null, decided: null });
+    Object.assign(attempt, { usage: null, cost: null, characters: 0, thought: 0, finish: "", failure: null, decided: null });
     this._attempt = attempt;
     this.attempts.push(attempt);
     this.totals.asks += 1;
@@ -190,13 +190,15 @@ export class RunModel {
     this._thought = null;
   }
 
-  _replyOver({ finish = "", failure = null }, at) {
+  _replyOver({ finish = "", failure = null, cost = null }, at) {
     this._thought = null;
     const attempt = this._attempt;
     if (!attempt) return;
     const { span } = attempt;
     span.end ??= at;
-    Object.assign(attempt, { finish, failure });
+    Object.assign(attempt, { finish, failure, cost });
+    if (cost !== null) this.totals.cost = (this.totals.cost || 0) + cost;
+    else if (attempt.usage) this.totals.unpriced += 1;
     const quietSince = span.heardAt ?? span.start;
     if (failure?.kind === "stalled" && span.end > quietSince) {
       const stall = this.#span("stall", quietSince, { attempt, failure });
@@ -220,11 +222,11 @@ export class RunModel {
   _usage({ usage }) {
     const attempt = this._attempt;
     if (!attempt) return;
-    const before = attempt.usage || { input: 0, output: 0, cost: null };
-    const { input, output, cost } = usage;
+    const before = attempt.usage || { input: 0, output: 0, cached: 0 };
+    const { input, output, cached } = usage;
     this.totals.input += (input || 0) - (before.input || 0);
     this.totals.output += (output || 0) - (before.output || 0);
-    if (typeof cost === "number") this.totals.cost = (this.totals.cost || 0) + cost - (before.cost || 0);
+    this.totals.cached += (cached || 0) - (before.cached || 0);
     attempt.usage = usage;
     if (attempt.why !== "compact" && input && this.context) this.context.used = input + (output || 0);
   }

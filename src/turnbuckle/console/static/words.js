@@ -65,6 +65,22 @@ export function money(amount) {
   return `$${amount.toFixed(amount < 0.1 ? 4 : 2)}`;
 }
 
+/** Money, where some of it is not known: never 0 for what nobody knows. */
+export function costWords(cost, unpriced) {
+  if (!unpriced) return money(cost);
+  return cost === null || cost === undefined
+    ? "cost unknown"
+    : `${money(cost)} + ${many(unpriced, "call")} of unknown price`;
+}
+
+/** What a run, a session or a day has used: tokens and money. Fields that are 0 are left out by the server. */
+export function spentWords(spent) {
+  if (!spent || !spent.calls) return "";
+  const all = (spent.input_tokens || 0) + (spent.output_tokens || 0);
+  const cost = costWords(spent.cost, spent.unpriced_calls || 0);
+  return cost ? `${many(all, "token")}, ${cost}` : many(all, "token");
+}
+
 /** The time of day, with its date if that is not today's. */
 export function clock(at, now) {
   const then = new Date(at * 1000);

@@ -9,6 +9,7 @@ from turnbuckle.server.streaming.disconnect import SECONDS
 from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpoke, Waited
 from turnbuckle.vocab.origin import CANCEL, DETACH
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Spent
 from turnbuckle.wire.field_table import LONGEST_WORD, Field, FieldTable, Kind, one_of, some_text, text
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.openai_chat.message_fields import MESSAGE, MOST_MESSAGES
@@ -121,6 +122,7 @@ _END = Shape(
         type=kind_of("run_ended"),
         at={"type": "number"},
         outcome=reference(Outcome.__name__),
+        spent=reference(Spent.__name__),
     ),
 )
 _FACT = Shape(
@@ -136,7 +138,7 @@ _FACT = Shape(
         "oneOf": [_BEGAN.ref, _SPOKE.ref, _END.ref, *(reference(kind.__name__) for kind in _FACTS)],
     },
     (_BEGAN, _SPOKE, _END),
-    (*_FACTS, Outcome),
+    (*_FACTS, Outcome, Spent),
 )
 _SHOWN = tuple(kind for kind in get_args(Told) if kind not in (RunBegun, UserSaid, *get_args(ForClients)))
 _RUN_BEGUN = thing("type run session input", "The run has begun.", type=kind_of("run_begun"), **_BEGAN_FIELDS)

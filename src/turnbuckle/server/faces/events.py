@@ -138,7 +138,8 @@ def _cut_down(fact: Fact) -> dict[str, Any]:
         shown, left_out = _input(fact.messages)
         told: dict[str, Any] = {"type": "user_spoke", "at": fact.at, "id": fact.id, "input": shown}
     elif isinstance(fact, RunEnded):
-        return {"type": "run_ended", "at": fact.at, "outcome": fact.outcome}
+        ended = {"type": "run_ended", "at": fact.at, "outcome": fact.outcome}
+        return ended if fact.spent is None else {**ended, "spent": fact.spent}
     else:
         assert isinstance(fact, RunStarted)
         shown, left_out = _input(fact.messages[max(len(fact.messages) - fact.fresh, 0) :])

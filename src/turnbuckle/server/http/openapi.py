@@ -41,6 +41,7 @@ _TAGS = {
     "messages": "Messages, in Anthropic's protocol: an agent's turn, or a relay to a model of any provider.",
     "runs": "A run as what it is: begin it, follow it from any event, stop it, answer it, read what it left.",
     "sessions": "What belongs together: one conversation, with one run at a time.",
+    "usage": "Tokens and money, by day and by session.",
     "models": "What can be asked for as `model`.",
     "console": "The page for people, and the settings that it shows.",
     "health": "For balancers, supervisors and Prometheus.",

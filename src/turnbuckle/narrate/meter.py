@@ -1,0 +1,48 @@
+"""What a run uses while it goes on: its route, how full the window is, and what it has cost so far."""
+
+from turnbuckle.narrate.told import ModelCalled, ReplyOver, RunOver, Told, UsageCounted
+from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.prices import money_text
+
+
+class Meter:
+    """`take` what is told of a run; `words` is one line for a person, empty while no model was asked."""
+
+    def __init__(self) -> None:
+        self.route = ""
+        self.used = 0
+        self.window: int | None = None
+        self.cost: float | None = None
+        self.unpriced = 0
+        self._usage: Usage | None = None
+        self._summary = 0
+
+    def take(self, told: Told) -> None:
+        match told:
+            case ModelCalled(attempt=attempt, why="compact"):
+                self._summary, self._usage = attempt, None
+            case ModelCalled():
+                self.route, self.used, self.window = told.route, told.expected, told.window
+                self._usage = None
+            case UsageCounted(attempt, usage):
+                self._usage = usage
+                if attempt != self._summary and usage.input:
+                    self.used = usage.input + (usage.output or 0)
+            case ReplyOver(cost=cost):
+                if cost is not None:
+                    self.cost = (self.cost or 0.0) + cost
+                elif self._usage is not None:
+                    self.unpriced += 1
+            case RunOver(spent=spent) if spent is not None:
+                self.cost, self.unpriced = spent.cost, spent.unpriced_calls
+            case _:
+                pass
+
+    @property
+    def words(self) -> str:
+        if not self.route:
+            return ""
+        share = f" ({self.used * 100 // self.window} %)" if self.window else ""
+        context = f"context {self.used:,}{share}" if self.used else ""
+        cost = money_text(self.cost, self.unpriced) if self.cost is not None or self.unpriced else ""
+        return " · ".join(part for part in (self.route, context, cost) if part)

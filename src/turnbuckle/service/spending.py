@@ -1,0 +1,131 @@
+"""What runs have used and cost: of one run, of a session, and by day.
+
+The end of a run says what its model calls used, so one item is read of each run. What has ended does not
+change, and is kept at hand.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import Journal, StreamQuery, StreamRow
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, Runs
+from turnbuckle.service.owners import Owner, of
+from turnbuckle.turn.facts import RunEnded, decode
+from turnbuckle.vocab.ids import RunId
+from turnbuckle.vocab.prices import NOTHING_SPENT, Spent, spent_text, together
+
+MOST_RUNS = 20_000
+"""Runs that one question looks at; the newest of them."""
+DAY = 86_400.0
+_KEPT = 50_000
+_PAGE = 200
+
+
+class Spending(Struct, frozen=True):
+    """What several runs have used together. `uncounted` are those of which nobody knows: they are of a
+    version that did not count, or were left without an end."""
+
+    spent: Spent = NOTHING_SPENT
+    runs: int = 0
+    uncounted: int = 0
+
+
+class DaySpending(Struct, frozen=True):
+    """The runs that began on one day, by UTC: `2026-11-17`."""
+
+    day: str
+    spent: Spent
+    runs: int
+    uncounted: int = 0
+
+
+class SpendingService:
+    """Looks up what was spent."""
+
+    def __init__(self, journal: Journal, runs: Runs) -> None:
+        self._journal = journal
+        self._runs = runs
+        self._known: dict[str, Spent | None] = {}
+
+    async def of_run(self, row: StreamRow) -> Spent | None:
+        """What one run has used so far; None if nobody knows."""
+        running = self._runs.live(RunId(row.name))
+        if running is not None:
+            return running.turn.tally.spent
+        if row.status == RUNNING:
+            return None
+        if row.name not in self._known:
+            while len(self._known) >= _KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[row.name] = await self._stored(row.name)
+        return self._known[row.name]
+
+    async def of_session(self, session: str) -> Spending:
+        """What all runs of a session have used, also those that were taken back."""
+        return await self._sum(self._rows(StreamQuery(kind=RUN, parent=session, order="newest"), 0.0))
+
+    async def since(self, owner: Owner, at: float) -> Spending:
+        """What all runs of this owner have used that began at this moment or later."""
+        return await self._sum(self._rows(StreamQuery(kind=RUN, user=of(owner), order="newest"), at))
+
+    async def by_day(self, owner: Owner, days: int) -> list[DaySpending]:
+        """What was used on each of the last days, the newest first. Days without any run are left out."""
+        sums: dict[str, Spending] = {}
+        wanted = StreamQuery(kind=RUN, user=of(owner), order="newest")
+        async for row in self._rows(wanted, _midnight(self._runs.environment.wall()) - (days - 1) * DAY):
+            day = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d")
+            sums[day] = _with(sums.get(day, Spending()), await self.of_run(row))
+        return [DaySpending(day, one.spent, one.runs, one.uncounted) for day, one in sums.items()]
+
+    async def words(self, session: str, owner: Owner) -> str:
+        """The last run, the session and today, for a person."""
+        rows = await self._journal.streams(StreamQuery(kind=RUN, parent=session, order="newest"), None, 1)
+        last = await self.of_run(rows[0]) if rows else None
+        whole = await self.of_session(session)
+        today = await self.since(owner, _midnight(self._runs.environment.wall()))
+        lines = [f"Last run: {spent_text(last)}."] if last is not None else []
+        named = (("This session", whole), ("Today (UTC)", today))
+        return "\n".join([*lines, *(f"{name}: {spending_text(one)}." for name, one in named)])
+
+    async def _stored(self, run: str) -> Spent | None:
+        last = await self._journal.read(run, max(await self._journal.head(run) - 1, 0), 1)
+        fact = decode(last[-1].data) if last else None
+        return fact.spent if isinstance(fact, RunEnded) else None
+
+    async def _rows(self, wanted: StreamQuery, since: float) -> AsyncIterator[StreamRow]:
+        place: tuple[float, str] | None = None
+        for _ in range(MOST_RUNS // _PAGE):
+            rows = await self._journal.streams(wanted, place, _PAGE)
+            for row in rows:
+                if row.created < since:
+                    return
+                yield row
+            if len(rows) < _PAGE:
+                return
+            place = rows[-1].born
+
+    async def _sum(self, rows: AsyncIterator[StreamRow]) -> Spending:
+        total = Spending()
+        async for row in rows:
+            total = _with(total, await self.of_run(row))
+        return total
+
+
+def _with(total: Spending, spent: Spent | None) -> Spending:
+    if spent is None:
+        return Spending(total.spent, total.runs + 1, total.uncounted + 1)
+    return Spending(together(total.spent, spent), total.runs + 1, total.uncounted)
+
+
+def spending_text(spending: Spending) -> str:
+    """One line for a person."""
+    runs = "1 run" if spending.runs == 1 else f"{spending.runs:,} runs"
+    missing = f", {spending.uncounted:,} of them not counted" if spending.uncounted else ""
+    return f"{runs}{missing}, {spent_text(spending.spent)}"
+
+
+def _midnight(now: float) -> float:
+    return now - now % DAY

@@ -1,0 +1,45 @@
+"""A line that says which route works, how full the context is, and what it has cost so far."""
+
+import pytest
+
+from turnbuckle.narrate.meter import Meter
+from turnbuckle.narrate.told import ModelCalled, ReplyOver, RunOver, UsageCounted
+from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.prices import Spent
+
+ASKED = ModelCalled(1, "main", "m", "first", expected=500, window=10_000)
+SUMMARY = ModelCalled(2, "small", "s", "compact", expected=9_000, window=20_000)
+
+CASES = {
+    "nothing was asked": ((), ""),
+    "asked": ((ASKED,), "main · context 500 (5 %)"),
+    "no window": ((ModelCalled(1, "main", "m", "first", expected=1_500),), "main · context 1,500"),
+    "counted": ((ASKED, UsageCounted(1, Usage(900, 100))), "main · context 1,000 (10 %)"),
+    "priced": (
+        (ASKED, UsageCounted(1, Usage(900, 100)), ReplyOver(1, cost=0.5)),
+        "main · context 1,000 (10 %) · $0.5000",
+    ),
+    "not priced": (
+        (ASKED, UsageCounted(1, Usage(900, 100)), ReplyOver(1)),
+        "main · context 1,000 (10 %) · cost unknown",
+    ),
+    "a refused request costs nothing": ((ASKED, ReplyOver(1)), "main · context 500 (5 %)"),
+    "a summary is no part of the context": (
+        (ASKED, SUMMARY, UsageCounted(2, Usage(9_000, 100)), ReplyOver(2, cost=0.25)),
+        "main · context 500 (5 %) · $0.2500",
+    ),
+    "the end knows best": (
+        (ASKED, ReplyOver(1, cost=0.5), RunOver("r", Outcome("completed"), spent=Spent(2, cost=0.75))),
+        "main · context 500 (5 %) · $0.7500",
+    ),
+}
+
+
+@pytest.mark.requirement("H8")
+@pytest.mark.parametrize("told, words", CASES.values(), ids=CASES.keys())
+def test_the_line_says(told, words):
+    meter = Meter()
+    for one in told:
+        meter.take(one)
+    assert meter.words == words
