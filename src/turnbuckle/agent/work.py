@@ -25,8 +25,8 @@ from turnbuckle.narrate.told import QuestionAsked
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.service.owners import LOCAL, session_id
+from turnbuckle.service.run_handle import RunHandle
 from turnbuckle.service.run_view import RunFold
-from turnbuckle.service.runs import RunHandle
 from turnbuckle.service.stores import RequestKey
 from turnbuckle.session.facts import Busy
 from turnbuckle.turn import approvals as asking

@@ -6,8 +6,6 @@ its intent is on disk and the claim is still ours; its result is on disk before 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Literal
 
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
@@ -16,6 +14,7 @@ from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.halt import Halt, Stop
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.log import RunLog
+from turnbuckle.runtime.models import closed_behind
 from turnbuckle.runtime.plain_rest import RestSpeech, WayBook, shaped, speech_for
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.prices import PriceBook
@@ -363,7 +362,7 @@ class Driver:
             request = await self._sending.prepared(told, asked, self._policy, self._tools.specs())
             request = shaped(request, self.turn, way)
         free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
-        async with _closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
+        async with closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
                 said = speech.take(free_text.take(events))
@@ -490,14 +489,3 @@ class Driver:
                 if not left:
                     raise
                 await self._sleep(_STORE_AGAIN)
-
-
-@asynccontextmanager
-async def _closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[AsyncIterator[list[Event]]]:
-    """An attempt that is left early is closed at once, and its connection with it."""
-    try:
-        yield bursts
-    finally:
-        close = getattr(bursts, "aclose", None)
-        if close is not None:
-            await close()

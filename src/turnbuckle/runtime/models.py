@@ -1,6 +1,7 @@
 """All models behind the driver's port: live routes, and the rehearsal that needs none."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from turnbuckle.runtime.ports import Model
 from turnbuckle.vocab.clock import StopSignal
@@ -32,3 +33,14 @@ class RoutedModels:
 
     def _of(self, route: RouteName) -> Model:
         return self._embedded.get(route, self._live)
+
+
+@asynccontextmanager
+async def closed_behind(bursts: AsyncIterator[list[Event]]) -> AsyncIterator[AsyncIterator[list[Event]]]:
+    """An attempt that is left early is closed at once, and its connection with it."""
+    try:
+        yield bursts
+    finally:
+        close = getattr(bursts, "aclose", None)
+        if close is not None:
+            await close()

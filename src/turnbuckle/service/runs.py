@@ -12,7 +12,6 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.errors import (
@@ -28,7 +27,6 @@ from turnbuckle.errors import (
 from turnbuckle.journal.port import Item, JournalError, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
 from turnbuckle.narrate.receipt import Receipt, receipt
-from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.runtime.client_calls import Handover, finder
 from turnbuckle.runtime.driver import PersonsAnswer
 from turnbuckle.runtime.held_session import KIND as SESSION
@@ -41,6 +39,7 @@ from turnbuckle.runtime.supervise import told
 from turnbuckle.service.catalog import Catalog
 from turnbuckle.service.commands import Commands
 from turnbuckle.service.owners import LOCAL, Owner, of, public_session, run_id
+from turnbuckle.service.run_handle import RunHandle, handle_of
 from turnbuckle.service.run_view import ApprovalView, RunFold, RunLine, RunView, line_of, queued_view
 from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.service.watch import RunWatch
@@ -49,7 +48,6 @@ from turnbuckle.session.facts import Busy
 from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
-from turnbuckle.vocab.origin import Origin
 
 WITHDRAWN = "it was taken back before its turn came"
 STOP_SECONDS = 5.0
@@ -63,35 +61,6 @@ Decision = Literal["allow", "deny", "answer"]
 _VERDICTS: dict[Decision, PersonsAnswer] = {"allow": "allowed", "deny": "denied", "answer": "answered"}
 
 log = logging.getLogger("turnbuckle.service")
-
-
-class RunHandle(Struct, frozen=True):
-    """A run that was begun, now or by the same request before. One that waits for its turn in a session has
-    only its id so far. `after` is where the answer to this request begins: behind what a run had said when it
-    was steered. `message`: what was said into a run that was under way. `told`: it is the answer to a
-    command, which no model gets to see. `mine`: it is driven because of this request."""
-
-    run: RunId
-    session: SessionId
-    origin: Origin
-    created: float
-    after: int = 0
-    message: str = ""
-    replayed: bool = False
-    ended: bool = False
-    told: bool = False
-    mine: bool = False
-
-    @property
-    def awaited(self) -> WaitingOn:
-        """What a run waits for that has not begun."""
-        return WaitingOn("turn", self.origin.queued or "its turn in this session", self.created)
-
-
-def handle_of(started: RunStarted, *, ended: bool = False) -> RunHandle:
-    """The same for a run that has begun."""
-    created = started.at if started.origin.created is None else started.origin.created
-    return RunHandle(started.run, started.session, started.origin, created, ended=ended)
 
 
 class RunService:

@@ -21,8 +21,9 @@ from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
 from turnbuckle.service.cursors import row_place_at
 from turnbuckle.service.owners import session_id
+from turnbuckle.service.run_handle import RunHandle
 from turnbuckle.service.run_view import RunFold, draft_of
-from turnbuckle.service.runs import Decision, RunHandle, RunService
+from turnbuckle.service.runs import Decision, RunService
 from turnbuckle.session.facts import Busy
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RunId

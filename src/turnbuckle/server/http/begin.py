@@ -5,7 +5,7 @@ import hashlib
 from turnbuckle.errors import InvalidValue
 from turnbuckle.server.http.exchange import Exchange, Headers
 from turnbuckle.service.owners import public_session
-from turnbuckle.service.runs import RunHandle
+from turnbuckle.service.run_handle import RunHandle
 from turnbuckle.service.stores import RequestKey
 from turnbuckle.session.facts import Busy
 

@@ -22,7 +22,8 @@ from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.catalog import ModelChoice
 from turnbuckle.service.owners import session_id
-from turnbuckle.service.runs import RunHandle, RunService
+from turnbuckle.service.run_handle import RunHandle
+from turnbuckle.service.runs import RunService
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import CANCEL, DETACH, Origin

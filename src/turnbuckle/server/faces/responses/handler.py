@@ -30,7 +30,8 @@ from turnbuckle.server.streaming.disconnect import read_policy
 from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.owners import session_id
-from turnbuckle.service.runs import RunHandle, RunService
+from turnbuckle.service.run_handle import RunHandle
+from turnbuckle.service.runs import RunService
 from turnbuckle.turn.client_calls import run_of
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.failure import Failure
