@@ -80,6 +80,7 @@ class Sending:
             top_p=options.top_p,
             stop=options.stop,
             effort=asked.effort,
+            thinking_budget=options.thinking_budget,
             response_format=constraint(turn, asked.notes),
             parallel_calls=options.parallel_calls,
             stream=asked.stream,

@@ -67,6 +67,9 @@ class ModelRequest(Struct, frozen=True):
     """What the client said in headers, for a provider of its own protocol."""
     conversation: str = ""
     """Requests of the same one begin alike, so what was encoded for one serves the next."""
+    thinking_budget: int | None = None
+    """Tokens that the client gives the model to think, 0 for none, in a protocol that counts them. Its own
+    words for that are in `extra`."""
 
 
 class RunOptions(Struct, frozen=True, omit_defaults=True):
@@ -95,3 +98,5 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     """Headers of the request that go to providers of the protocol that it was written in."""
     compact: str | None = None
     """The run makes the history smaller and does nothing else; the words say what is to be kept."""
+    thinking_budget: int | None = None
+    """Tokens for thinking, as the caller counts them; 0 for none."""

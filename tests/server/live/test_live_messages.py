@@ -129,6 +129,24 @@ def test_what_a_client_sends_arrives_as_it_came_with_its_version_and_betas(tmp_p
     run_scenario(scenario, tmp_path, says, protocol="anthropic")
 
 
+@pytest.mark.requirement("J1", "I8")
+def test_how_much_to_think_is_told_to_a_provider_of_another_protocol_or_named(tmp_path: Path):
+    async def scenario(server: LiveServer) -> None:
+        told = [
+            await server.post("/v1/messages", body(**more))
+            for more in (
+                {"thinking": {"type": "enabled", "budget_tokens": 8000}},
+                {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
+                {"thinking": {"type": "disabled"}},
+            )
+        ]
+        efforts = [request.body.get("reasoning_effort") for request in server.lab.requests]
+        assert efforts == ["medium", "high", None]
+        assert [reply.headers.get("x-turnbuckle-left-out") for reply in told] == [None, None, "thinking"]
+
+    run_scenario(scenario, tmp_path, says)
+
+
 @pytest.mark.requirement("J1")
 def test_the_start_of_a_message_has_the_true_count_and_its_end_all_that_was_generated(tmp_path: Path):
     start = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 40, "cache_read_input_tokens": 2, "output_tokens": 1}}}  # fmt: skip

@@ -30,6 +30,7 @@ from turnbuckle.wire.client_tools import MOST_TOOLS, all_different
 from turnbuckle.wire.field_table import FieldTable, FieldValues
 from turnbuckle.wire.fields import Fields, Refused, open_body
 from turnbuckle.wire.kept import KeptFields
+from turnbuckle.wire.thinking import budget_in
 
 PROTOCOL: ProtocolName = "anthropic"
 _NAME = re.compile(TOOL_NAME)
@@ -90,6 +91,7 @@ def _read(body: Fields, table: FieldTable) -> MessagesAsked:
         tool_choice=choice,
         parallel_calls=parallel,
         effort=effort,
+        thinking_budget=budget_in(given.get("thinking")),
         response_format=form,
         extra={PROTOCOL: extra} if extra else {},
         hosted=hosted,

@@ -28,12 +28,13 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.thinking import BUDGETS, word_for
 
 _DATA_URL = re.compile(r"data:([^;,]*);base64,", re.ASCII)
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
 _BUDGETED = re.compile(r"gemini-[12]\b")
-_BUDGETS = {"minimal": 512, "low": 1024, "medium": 8192, "high": 24_576}
+_MOST = 24_576  # tokens of thought that every model with a budget takes
 _LEAST_OF_PRO = 128  # it cannot do without thinking
 
 
@@ -85,22 +86,25 @@ def _generation(request: ModelRequest) -> dict[str, Any]:
         "stopSequences": list(request.stop) or None,
         "responseMimeType": "application/json" if is_json else None,
         "responseJsonSchema": schema if wanted.get("type") == "json_schema" else None,
-        "thinkingConfig": _thinking(request.model, request.effort),
+        "thinkingConfig": _thinking(request.model, request.effort, request.thinking_budget),
     }
     return {key: value for key, value in optional.items() if value is not None}
 
 
-def _thinking(model: str, effort: str | None) -> dict[str, Any] | None:
-    """Models up to 2.5 are given a budget of tokens, later ones a level."""
-    if effort is None:
+def _thinking(model: str, effort: str | None, budget: int | None) -> dict[str, Any] | None:
+    """Models up to 2.5 are given a budget of tokens, later ones a level. Not to think goes before any word of
+    how much."""
+    if effort is None and budget is None:
         return None
     if _BUDGETED.search(model):
-        if effort == "none":
+        if effort == "none" or budget == 0:
             return {"thinkingBudget": _LEAST_OF_PRO if "pro" in model else 0}
-        return {"thinkingBudget": _BUDGETS.get(effort, _BUDGETS["high"]), "includeThoughts": True}
-    if effort == "none":
+        wanted = BUDGETS.get(effort, _MOST) if effort is not None else budget
+        return {"thinkingBudget": min(wanted or _MOST, _MOST), "includeThoughts": True}
+    if effort == "none" or budget == 0:
         return {"thinkingLevel": "minimal"}
-    return {"thinkingLevel": effort if effort in _BUDGETS else "high", "includeThoughts": True}
+    level = word_for(budget) if effort is None and budget else effort
+    return {"thinkingLevel": level if level in BUDGETS else "high", "includeThoughts": True}
 
 
 # Contents

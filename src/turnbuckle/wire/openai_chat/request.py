@@ -27,6 +27,7 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.thinking import effort_of
 
 CUSTOM = "custom"
 """The type of a tool, and of a call, that takes text of any kind."""
@@ -60,7 +61,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop) or None,
-        "reasoning_effort": request.effort,
+        "reasoning_effort": effort_of(request),
         "response_format": request.response_format,
     }
     body.update({key: value for key, value in optional.items() if value is not None})

@@ -32,6 +32,7 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.thinking import effort_of
 
 _CUSTOM = "custom_tool_call"
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -62,7 +63,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         "max_output_tokens": request.max_output_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
-        "reasoning": {"effort": request.effort} if request.effort is not None else None,
+        "reasoning": {"effort": effort} if (effort := effort_of(request)) is not None else None,
         "text": {"format": _format(request.response_format)} if request.response_format is not None else None,
     }
     body.update({key: value for key, value in optional.items() if value is not None})

@@ -29,6 +29,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import FilePart, ImagePart, Message, ResultPart
 from turnbuckle.vocab.origin import CANCEL, DETACH, Origin
+from turnbuckle.vocab.request import RunOptions
 from turnbuckle.wire.anthropic.parse_request import (
     PROTOCOL,
     MessagesAsked,
@@ -36,6 +37,7 @@ from turnbuckle.wire.anthropic.parse_request import (
     read_message_request,
 )
 from turnbuckle.wire.fields import open_body
+from turnbuckle.wire.thinking import is_said_by, word_elsewhere
 
 SURFACE = "messages"
 ESTIMATED = "x-turnbuckle-estimated"
@@ -116,8 +118,8 @@ class MessagesApi:
             exchange,
             chosen,
             PROTOCOL,
-            replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools),
-            only_here=asked.only_here,
+            _wishes(asked, chosen),
+            only_here=_only_here(asked, chosen),
             unknown=asked.unknown,
             strict=self._strict,
         )
@@ -146,6 +148,18 @@ class MessagesApi:
     def _opening(self, chosen: ModelChoice) -> tuple[Message, ...]:
         """What our own agent is told in front of everything. A relay adds nothing of its own."""
         return self._runs.opening if chosen.own_tools else ()
+
+
+def _wishes(asked: MessagesAsked, chosen: ModelChoice) -> RunOptions:
+    wishes = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
+    return wishes if chosen.protocol == PROTOCOL else replace(wishes, effort=word_elsewhere(wishes.effort))
+
+
+def _only_here(asked: MessagesAsked, chosen: ModelChoice) -> tuple[str, ...]:
+    """What is lost to a provider of another protocol. How much to think is not, if that can be said there."""
+    if not is_said_by(chosen.protocol, asked.wishes.extra.get(PROTOCOL, {}).get("thinking")):
+        return asked.only_here
+    return tuple(name for name in asked.only_here if name != "thinking")
 
 
 def estimated(asked: MessagesAsked) -> int:
