@@ -222,8 +222,12 @@ def pure_layers_touch_nothing(source: Source) -> Iterator[str]:
             yield source.at(node, f"{source.layer} calls {node.func.id}()")
 
 
+IMPORTS_EXTRAS = "src/turnbuckle/journal/opening.py"
+"""Imports what an extra of the package needs only when that is asked for."""
+
+
 def imports_stand_at_the_top(source: Source) -> Iterator[str]:
-    if not source.in_package or source.layer == "cli":
+    if not source.in_package or source.layer == "cli" or source.path == IMPORTS_EXTRAS:
         return
     for function in _functions(source.nodes):
         for node in ast.walk(function):

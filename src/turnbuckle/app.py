@@ -23,11 +23,18 @@ from turnbuckle.call.token_count import TokenCounter
 from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, rehearses, route_name, routes_of, secrets_of
 from turnbuckle.errors import ConfigError
+from turnbuckle.journal.address import is_database
+from turnbuckle.journal.opening import (
+    JournalReader,
+    check_journal_at,
+    mend_journal_at,
+    open_journal,
+    open_journal_reader,
+)
 from turnbuckle.journal.port import Journal, StreamQuery
+from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite import doctor
-from turnbuckle.journal.sqlite.folder import LOCK, holds_journal
-from turnbuckle.journal.sqlite.journal import SqliteJournal
-from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.sqlite.folder import holds_journal
 from turnbuckle.lab.rehearsal.model import NAME, Rehearsal
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
@@ -101,7 +108,9 @@ async def open_app(
     dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools, told=told))
     policy = replace(policy_of(settings, environment, _facts_in(sandbox, dispatcher)), attended=attended)
     clock = SystemClock()
-    store: Journal = SqliteJournal(Path(settings.data)) if journal_given is None else journal_given
+    store = journal_given
+    if store is None:
+        store = await open_journal(settings.data, Path(settings.folder))
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
 
@@ -123,7 +132,7 @@ async def open_app(
                 toolbox,
                 process_environment(clock.sleep),
                 watch=watch,
-                background=Processes(Path(settings.data), clock),
+                background=Processes(Path(settings.folder), clock),
                 windows=WindowBook(journal, window_of),
             )
             yield App(settings, journal, runs, sandbox.holds, TokenCounter(routes, connections))
@@ -163,7 +172,7 @@ class _ToolContexts:
         return ToolContext(
             recall=past,
             workspace=Path(self._settings.workspace),
-            data=Path(self._settings.data),
+            data=Path(self._settings.folder),
             clock=self._clock,
             run=run,
             session=session,
@@ -195,7 +204,7 @@ def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> 
         return NoSandbox('tools.sandbox = "off"')
     seen = visible(
         Path(settings.workspace),
-        Path(settings.data),
+        Path(settings.folder),
         environment,
         readable=wanted.readable,
         writable=wanted.writable,
@@ -225,29 +234,24 @@ def _facts_in(sandbox: Sandbox, dispatcher: Dispatcher) -> dict[str, ToolFacts]:
 
 
 @asynccontextmanager
-async def open_reader(loaded: Loaded) -> AsyncIterator[SqliteReader | None]:
+async def open_reader(loaded: Loaded) -> AsyncIterator[JournalReader | None]:
     """The journal to look at, also beside a living process. None if there is none yet."""
-    folder = Path(loaded.settings.data)
-    if not holds_journal(folder):
-        yield None
-        return
-    reader = SqliteReader(folder)
+    reader = await open_journal_reader(loaded.settings.data)
     try:
         yield reader
     finally:
-        await reader.close()
+        if reader is not None:
+            await reader.close()
 
 
-def check_journal(loaded: Loaded) -> doctor.JournalReport | None:
+async def check_journal(loaded: Loaded) -> JournalReport | None:
     """What a look at the whole journal finds; None if there is none yet. Raises StorageError."""
-    folder = Path(loaded.settings.data)
-    return doctor.check(folder) if holds_journal(folder) else None
+    return await check_journal_at(loaded.settings.data)
 
 
-def mend_journal(loaded: Loaded) -> doctor.JournalReport | None:
+async def mend_journal(loaded: Loaded) -> JournalReport | None:
     """Cut damage out of the journal. Raises InUse beside a living process, and StorageError."""
-    folder = Path(loaded.settings.data)
-    return doctor.mend(folder) if holds_journal(folder) else None
+    return await mend_journal_at(loaded.settings.data)
 
 
 def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRules:
@@ -278,17 +282,22 @@ class CompactedJournal(Struct, frozen=True):
 async def compact_journal(loaded: Loaded) -> CompactedJournal | None:
     """Do now what the server does by and by, and give the room back. None if there is no journal yet. Raises
     InUse beside a living process, and StorageError."""
-    folder = Path(loaded.settings.data)
-    if not holds_journal(folder):
+    place, folder = loaded.settings.data, Path(loaded.settings.folder)
+    found = await check_journal_at(place) if is_database(place) else None
+    if found is None and not holds_journal(folder):
         return None
-    before = folder_size(folder)
-    journal = SqliteJournal(folder)
+    before = folder_size(folder) + (found.bytes if found is not None else 0)
+    journal = await open_journal(place, folder)
     try:
         swept = await retention_of(loaded.settings, journal).sweep()
     finally:
         await journal.close()
-    doctor.vacuum(folder)
-    return CompactedJournal(swept, before, folder_size(folder))
+    if found is None:
+        doctor.vacuum(folder)
+    left = (
+        await check_journal_at(place) if found is not None else None
+    )  # the database gives room back by itself
+    return CompactedJournal(swept, before, folder_size(folder) + (left.bytes if left is not None else 0))
 
 
 def retention_of(settings: Settings, journal: Journal) -> Retention:
@@ -296,7 +305,7 @@ def retention_of(settings: Settings, journal: Journal) -> Retention:
     session = settings.session
     once = IdempotencyStore(journal, process_environment(asyncio.sleep))
     keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
-    return Retention(journal, keeping, Path(settings.data) / "kept", wall=time.time, deleted=once.deleted)
+    return Retention(journal, keeping, Path(settings.folder) / "kept", wall=time.time, deleted=once.deleted)
 
 
 def folder_size(folder: Path) -> int:
@@ -316,7 +325,7 @@ def processes_of(loaded: Loaded) -> tuple[BackgroundProcess, ...]:
 
 def background_of(loaded: Loaded) -> Processes:
     """The background processes of the data folder."""
-    return Processes(Path(loaded.settings.data), SystemClock())
+    return Processes(Path(loaded.settings.folder), SystemClock())
 
 
 def policy_of(
@@ -385,13 +394,9 @@ def process_environment(sleep: Sleep) -> Environment:
     return Environment(owner, time.time, sleep, new_name, time.monotonic)
 
 
-def writer_of(folder: Path) -> str:
-    """The beginning of the name of whoever holds the journal's lock; empty if nobody is named there."""
-    try:
-        process = (folder / LOCK).read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return owner_name(process) if process else ""
+def writer_of(reader: JournalReader) -> str:
+    """The beginning of the name of whoever writes to the journal; empty if that is nobody."""
+    return owner_name(reader.writer) if reader.writer else ""
 
 
 def new_name(kind: str) -> str:

@@ -24,6 +24,7 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
+from turnbuckle.journal.address import is_database, password_of, shown
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
@@ -169,6 +170,7 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
     variables = {*presets, *(value.removeprefix(_ENV) for value in written)} - {""}
     values = {environment[name].strip() for name in variables if environment.get(name)}
     values |= secrets_in(environment) | {key for key in settings.server.api_keys if not key.startswith(_ENV)}
+    values.add(password_of(settings.data))
     for route in settings.routes:
         bare = {name: text for name, text in route.headers.items() if not text.startswith(_ENV)}
         key = route.api_key or ""
@@ -419,7 +421,8 @@ def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, st
     return msgspec.structs.replace(
         settings,
         workspace=absolute(settings.workspace, "workspace"),
-        data=absolute(settings.data, "data"),
+        data=settings.data if is_database(settings.data) else absolute(settings.data, "data"),
+        files=absolute(settings.files, "files"),
         tools=msgspec.structs.replace(settings.tools, modules=modules),
     )
 
@@ -443,6 +446,8 @@ def _shown(where: Where, value: Any) -> str:
         return _without_secret(value)
     if where[-1] == "api_keys":
         return ", ".join(map(_without_secret, value)) or "none"
+    if where == ("data",):
+        return msgspec.json.encode(shown(value)).decode()
     if where[-1] == "base_url":
         return msgspec.json.encode(without_secrets_in_url(value)).decode()
     if where[-1] == "extra":

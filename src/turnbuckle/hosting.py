@@ -78,7 +78,7 @@ async def open_server(
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     keys = api_keys_of(settings, environment)
-    file = KeyFile(Path(settings.data))
+    file = KeyFile(Path(settings.folder))
     token = "" if keys or file.keys() or tells_users() else secrets.token_urlsafe(32)
     written = (*keys, token) if token else keys
     auth = Auth(written, file, settings.server.host, SameUser(os.getuid()))

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from turnbuckle.call.limits import StallSettings
+from turnbuckle.journal.address import is_database
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
 from turnbuckle.tools.sandbox.port import SandboxSetting
@@ -320,7 +321,18 @@ class Settings(Struct, frozen=True):
         str,
         Meta(
             description=(
-                "The folder of the journal and of long tool outputs. One process at a time writes to it."
+                "The folder of the journal and of long tool outputs, or the address of a Postgres database "
+                "for the journal alone: `postgresql://user@host/name`, see [scale](scale.md). One process at "
+                "a time writes to it."
+            )
+        ),
+    ] = ".turnbuckle"
+    files: Annotated[
+        str,
+        Meta(
+            description=(
+                "If `data` is a database: the folder of what stays on this machine, such as keys and long "
+                "tool outputs."
             )
         ),
     ] = ".turnbuckle"
@@ -332,3 +344,8 @@ class Settings(Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     session: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
+
+    @property
+    def folder(self) -> str:
+        """Where files lie on this machine, whatever the journal is kept in."""
+        return self.files if is_database(self.data) else self.data

@@ -26,6 +26,7 @@ from msgspec import Struct
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.config import Loaded, Where, rehearses
 from turnbuckle.errors import ConfigError, NotTrusted
+from turnbuckle.journal.address import is_database
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.turn.consent import written
 
@@ -108,8 +109,11 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
     match key:
         case "workspace":
             return "" if _inside(settings.workspace, home) else "lets tools act outside of this folder"
-        case "data":
-            return "" if _inside(settings.data, home) else "keeps what is said outside of this folder"
+        case "data" | "files":
+            near = not is_database(settings.data) and _inside(settings.data, home)
+            return (
+                "" if near and _inside(settings.files, home) else "keeps what is said outside of this folder"
+            )
         case "server.host":
             return "" if _is_near(settings.server.host) else "lets other machines reach the server"
         case "server.api_keys":

@@ -77,7 +77,7 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
 
     async def read_beside() -> None:
         reader = SqliteReader(tmp_path)
-        assert reader.has_writer
+        assert reader.writer
         await reader.wait("a", 0)
         head = await reader.head("a")
         await reader.wait("a", head)  # news of another process arrive
@@ -98,7 +98,7 @@ def test_a_second_process_is_refused_with_a_clear_message_and_readers_are_not(tm
 
     async def after() -> None:
         reader = SqliteReader(tmp_path)
-        assert not reader.has_writer
+        assert not reader.writer
         assert {row.name for row in await reader.streams(StreamQuery(orphaned=True))} == set(
             append_process.STREAMS
         )

@@ -48,7 +48,7 @@ def test_a_reader_takes_no_lock_and_leaves_the_log_to_the_writer(tmp_path):
         log = tmp_path / "journal.db-wal"
         size = log.stat().st_size
         reader = SqliteReader(tmp_path)
-        assert reader.has_writer
+        assert reader.writer
         with pytest.raises(InUse):
             SqliteJournal(tmp_path)
         assert [row.name for row in await reader.streams()] == ["s"]
@@ -56,7 +56,7 @@ def test_a_reader_takes_no_lock_and_leaves_the_log_to_the_writer(tmp_path):
         assert log.stat().st_size == size
         await journal.close()
         reader = SqliteReader(tmp_path)
-        assert not reader.has_writer
+        assert not reader.writer
         await SqliteJournal(tmp_path).close()
         await reader.close()
 

@@ -102,7 +102,7 @@ def _id_of(keys: tuple[Key, ...], text: str) -> str:
 
 
 def _file(config: Path | None) -> KeyFile:
-    return KeyFile(Path(load_for(config).settings.data))
+    return KeyFile(Path(load_for(config).settings.folder))
 
 
 def _row(key: Key) -> dict[str, object]:

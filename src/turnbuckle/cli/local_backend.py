@@ -151,7 +151,7 @@ class LocalBackend:
 
     async def delete(self, session: str) -> None:
         await self._sessions.delete(await self._sessions.row(session))
-        await prune_outputs(self.opened.journal, Path(self.opened.settings.data) / "kept")
+        await prune_outputs(self.opened.journal, Path(self.opened.settings.folder) / "kept")
 
     # Runs
 

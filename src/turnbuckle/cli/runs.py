@@ -13,8 +13,7 @@ from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.config import Loaded
-from turnbuckle.journal.port import StreamQuery, StreamRow
-from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING, find_run
 from turnbuckle.service.cursors import cursor, row_place_at
@@ -112,7 +111,7 @@ async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_jso
     async with open_reader(loaded) as reader:
         wanted = StreamQuery(kind=KIND, status=RUNNING) if unfinished else StreamQuery(kind=KIND)
         rows = [] if reader is None else await reader.streams(wanted, row_place_at(after), limit)
-        lives = writer_of(Path(loaded.settings.data)) if reader is not None and reader.has_writer else ""
+        lives = writer_of(reader) if reader is not None else ""
     if len(rows) == limit:
         echo(f"there may be more: --after {cursor(rows[-1].place)}", err=True)
     if as_json:
@@ -142,7 +141,7 @@ def _row(row: StreamRow, lives: str) -> dict[str, Any]:
     }
 
 
-async def _latest(reader: SqliteReader, wanted: StreamQuery) -> str:
+async def _latest(reader: Reader, wanted: StreamQuery) -> str:
     rows = await reader.streams(wanted, limit=1)
     return rows[0].name if rows else ""
 

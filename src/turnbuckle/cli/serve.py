@@ -74,7 +74,7 @@ async def _serve(loaded: Loaded, *, open_page: bool) -> int:
         if not is_turnbuckle(server.host, server.port):
             return fail(error, FAILED)
         near = reachable(f"http://{server.host}:{server.port}")
-        if isinstance(error, InUse) and serves(server.host, server.port, Path(loaded.settings.data)):
+        if isinstance(error, InUse) and serves(server.host, server.port, Path(loaded.settings.folder)):
             return fail(f"{error}. It is a server, which listens on {near}", FAILED)
         if isinstance(error, InUse):
             return fail(f"{error}. It is not the server on {near}, which is another turnbuckle", FAILED)
@@ -112,7 +112,7 @@ def _announce(loaded: Loaded, open_page: bool, address: str) -> None:
     if sys.stderr.isatty():
         logging.getLogger("turnbuckle.server").addFilter(Quieter())
     address, _, token = address.partition(TOKEN)
-    needs_key = bool(token or loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys())
+    needs_key = bool(token or loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.folder)).keys())
     sandbox = sandbox_of(loaded).holds.words
     echo(*first_screen(address, loaded, needs_key=needs_key, sandbox=sandbox))
     if open_page:

@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,7 +31,7 @@ async def looking(loaded: Loaded) -> AsyncIterator[SessionReader]:
     async with open_reader(loaded) as reader:
         if reader is None:
             raise SessionUnknown("no sessions yet")
-        writer = writer_of(Path(loaded.settings.data)) if reader.has_writer else ""
+        writer = writer_of(reader)
         yield SessionReader(reader, writer=writer)
 
 

@@ -171,7 +171,7 @@ async def _beside(loaded: Loaded, wish: Wish, error: InUse) -> Remote:
         await remote.ask("GET", "/healthz")
     except ServerRefused:
         raise JournalTaken(f"{error}, and nothing answers at {remote.address}: {_WAY_OUT}") from None
-    if not await asyncio.to_thread(serves, server.host, server.port, Path(loaded.settings.data)):
+    if not await asyncio.to_thread(serves, server.host, server.port, Path(loaded.settings.folder)):
         raise JournalTaken(f"{error}, and {remote.address} is another turnbuckle: {_WAY_OUT}")
     echo(f"a server has the journal: this chat goes through {remote.address}", err=True)
     return remote
@@ -183,7 +183,7 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
     from turnbuckle.cli.chat.history import ChatHistory
     from turnbuckle.cli.chat.terminal import TerminalFront
 
-    front = TerminalFront(place, ChatHistory(Path(loaded.settings.data)), color=wish.color)
+    front = TerminalFront(place, ChatHistory(Path(loaded.settings.folder)), color=wish.color)
     environment = process_environment(asyncio.sleep)
     talk = ChatController(place, session, front, environment=environment, reasoning=wish.reasoning)
     front.attach(talk)

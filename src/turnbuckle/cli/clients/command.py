@@ -123,12 +123,12 @@ def _address(loaded: Loaded, given: str | None) -> str:
 
 def _key(loaded: Loaded, server: str | None) -> str:
     """A server without keys takes any. Which ones another server has, nobody here knows."""
-    has_keys = loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.data)).keys()
+    has_keys = loaded.settings.server.api_keys or KeyFile(Path(loaded.settings.folder)).keys()
     return NO_KEY if has_keys or server is not None else ANY_KEY
 
 
 def _new_key(loaded: Loaded, recipe: Recipe) -> str:
-    file = KeyFile(Path(loaded.settings.data))
+    file = KeyFile(Path(loaded.settings.folder))
     if not (file.keys() or loaded.settings.server.api_keys):
         _say("this is the first key: from now on the server takes no request without one")
     _, token = file.create(recipe.name, OWNER, time.time())

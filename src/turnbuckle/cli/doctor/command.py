@@ -43,8 +43,9 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.config import DEFAULT, Loaded
 from turnbuckle.errors import ConfigError
+from turnbuckle.journal.address import is_database, shown
 from turnbuckle.journal.port import InUse, JournalError, StorageError, StreamQuery, StreamRow
-from turnbuckle.journal.sqlite.doctor import JournalReport
+from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite.folder import DATABASE
 from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
@@ -122,21 +123,23 @@ def doctor(
     if not is_trusted(loaded) and (mend or compact or online):
         return fail(refusal(loaded.file, risks_in(loaded)), USAGE_ERROR)
     try:
-        report = mend_journal(loaded) if mend else check_journal(loaded)
+        report = run_loop(mend_journal(loaded) if mend else check_journal(loaded))
         sound = report is None or report.sound or bool(report.kept)
         if compact and not sound:
             return fail("the journal is damaged: turnbuckle doctor --mend comes first", FAILED)
         compacted = run_loop(compact_journal(loaded)) if compact else None
         if compacted is not None:
-            report = check_journal(loaded)
+            report = run_loop(check_journal(loaded))
         contents = run_loop(_contents(loaded))
+    except ConfigError as error:
+        return fail(error, USAGE_ERROR)
     except InUse as error:
         return fail(f"{error}; stop it first", FAILED)
     except StorageError as error:
         return fail(cause_of(error), FAILED)
-    setup = (*_setup(loaded, online=online), *check_store(Path(loaded.settings.data)))
+    setup = (*_setup(loaded, online=online), *check_store(Path(loaded.settings.folder)))
     found = _Found(
-        loaded, report, contents, _disk(loaded), _keys(loaded), compacted, processes_of(loaded), setup
+        loaded, report, contents, _disk(loaded, report), _keys(loaded), compacted, processes_of(loaded), setup
     )
     if as_json:
         echo_json(found.as_values())
@@ -187,7 +190,7 @@ async def _contents(loaded: Loaded) -> Contents | None:
                 await listed(reader, StreamQuery(kind=SESSION)),
                 await listed(reader, StreamQuery(kind=RUN)),
             )
-            writer = writer_of(Path(loaded.settings.data)).strip() if reader.has_writer else ""
+            writer = writer_of(reader).strip()
     except JournalError:
         return None
     return Contents(
@@ -199,17 +202,19 @@ async def _contents(loaded: Loaded) -> Contents | None:
     )
 
 
-def _disk(loaded: Loaded) -> DiskUse:
-    folder = Path(loaded.settings.data)
+def _disk(loaded: Loaded, report: JournalReport | None) -> DiskUse:
+    folder = Path(loaded.settings.folder)
     there = next(place for place in (folder, *folder.parents) if place.exists())
     journal = sum(file.stat().st_size for file in folder.glob(f"{DATABASE}*")) if folder.is_dir() else 0
+    if is_database(loaded.settings.data) and report is not None:
+        journal = report.bytes
     return DiskUse(folder_size(folder), journal, folder_size(folder / "kept"), shutil.disk_usage(there).free)
 
 
 def _keys(loaded: Loaded) -> Keys | str:
     """Or why they cannot be read."""
     try:
-        keys = KeyFile(Path(loaded.settings.data)).keys()
+        keys = KeyFile(Path(loaded.settings.folder)).keys()
     except ConfigError as error:
         return str(error)
     revoked = sum(key.revoked is not None for key in keys)
@@ -235,7 +240,8 @@ class _Found(Struct, frozen=True):
         )
         counted = None if contents is None else {**msgspec.to_builtins(contents), "unfinished": unfinished}
         return {
-            "folder": self.loaded.settings.data,
+            "folder": self.loaded.settings.folder,
+            "place": shown(self.loaded.settings.data),
             "journal": msgspec.to_builtins(self.report),
             "sound": self.report is None or self.report.sound,
             "contents": counted,
@@ -250,7 +256,7 @@ class _Found(Struct, frozen=True):
         }
 
     def print_all(self, mend: bool) -> None:
-        echo(f"journal: {Path(self.loaded.settings.data)}")
+        echo(f"journal: {shown(self.loaded.settings.data)}")
         self._print_report(mend)
         if self.compacted is not None:
             swept, before, after = self.compacted.swept, self.compacted.before, self.compacted.after

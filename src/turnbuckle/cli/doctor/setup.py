@@ -103,7 +103,7 @@ def _installed(name: str) -> str:
 
 def check_folders(settings: Settings) -> Iterator[Finding]:
     """The workspace, the data folder, the room on its disk, and the clock by its files."""
-    workspace, data = Path(settings.workspace), Path(settings.data)
+    workspace, data = Path(settings.workspace), Path(settings.folder)
     if not workspace.is_dir():
         yield Finding(
             "wrong",
@@ -223,7 +223,7 @@ def check_server(settings: Settings, environment: Mapping[str, str]) -> Iterator
     keys: tuple[str, ...] = ()
     try:
         keys = api_keys_of(settings, environment)
-        made = KeyFile(Path(settings.data)).keys()
+        made = KeyFile(Path(settings.folder)).keys()
         Origins(server.origins, server.host, needs_key=bool(keys or made))
     except ConfigError as error:
         yield Finding(
@@ -240,7 +240,7 @@ def check_server(settings: Settings, environment: Mapping[str, str]) -> Iterator
         yield Finding(
             "note", "server", f"it listens on {server.host} without TLS: keys can be overheard", fix
         )
-    yield _check_port(server.host, server.port, Path(settings.data))
+    yield _check_port(server.host, server.port, Path(settings.folder))
 
 
 def _check_port(host: str, port: int, data: Path) -> Finding:

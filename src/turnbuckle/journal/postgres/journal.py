@@ -284,13 +284,14 @@ class PostgresJournal(PostgresReader):
                 async with self._reading.use() as connection:
                     is_left = await rows.sweep_some(connection, key)
 
-    async def open(self) -> None:
+    async def open(self) -> bool:
         """Connect, bring the tables up to date, and be seen by the others. Raises JournalError."""
         async with self._reading.use() as connection:
             await check_server(connection, self.address)
             await bring_up_to_date(connection, self.address)
         await self.listener.open()
         await self.sweep()
+        return True
 
     async def _finish(self) -> None:
         self._hot.clear()
@@ -425,9 +426,11 @@ class _NotFree(JournalError):
     """One of the streams that are to be dropped is claimed."""
 
 
-async def open_postgres(place: str, clocks: Clocks | None = None) -> PostgresJournal:
-    """The journal at an address. Raises ValueError for an address that is none, and JournalError."""
+async def open_postgres(place: str, clocks: Clocks | None = None, *, alone: bool = False) -> PostgresJournal:
+    """The journal at an address. Raises ValueError for an address that is none, and JournalError: InUse if it
+    is to be `alone` and another process is that."""
     journal = PostgresJournal(read_address(place), clocks or Clocks())
+    journal.listener.alone = alone
     try:
         await journal.open()
     except BaseException:

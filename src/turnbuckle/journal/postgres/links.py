@@ -6,6 +6,7 @@ the address leads by then. A database that fails over is found again in this way
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
@@ -22,7 +23,16 @@ COMMAND_SECONDS = 30.0
 LOCK_MILLISECONDS = 5000  # longer locks are told as trouble, and waited out by trying again
 READ_PATIENCE = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 2.0, 2.0)
 """Pauses after which a read is tried again whose connection broke: a restart takes seconds."""
+_KEEPALIVE = {"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3"}
+"""So that the server notices within half a minute that a machine is gone, and lets go of what it held."""
 _TRIES = 8
+_NAME = "turnbuckle, process "
+_ALONE = "turnbuckle writes "
+_WRITER = """
+SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND (l.classid::bigint << 32 | l.objid::bigint) = hashtextextended($1, 0) LIMIT 1"""
 _POOLER = (
     "{shown} leads to a connection pooler. Turnbuckle keeps a few connections of its own, with locks and "
     "notifications that a pooler would mix up: name the database server itself"
@@ -86,11 +96,12 @@ async def connect(address: Address, *, relaxed: bool = False, lasting: bool = Fa
     """A new connection. What the address itself sets comes before what we would set. One that is `lasting` is
     told of other people's changes: it never waits for an answer for long."""
     settings = {
-        "application_name": "turnbuckle",
+        "application_name": f"{_NAME}{os.getpid()}",
         "search_path": address.schema,
         "lock_timeout": str(LOCK_MILLISECONDS),
         "synchronous_commit": "off" if relaxed else "on",
         "client_min_messages": "error",
+        **_KEEPALIVE,
     }
     given = dict(parse_qsl(urlsplit(address.url).query))
     try:
@@ -121,6 +132,18 @@ async def check_server(connection: Connection, address: Address) -> None:
         )
     if version < 130000:
         raise StorageFailed(f"the database at {address.shown} is Postgres {version // 10000}: 13 is needed")
+
+
+async def lock_alone(connection: Connection, address: Address) -> bool:
+    """Be the only process that writes, for as long as the connection lasts. False if another one is."""
+    sql = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
+    return bool(await connection.fetchval(sql, _ALONE + address.schema))
+
+
+async def writer_of(connection: Connection, address: Address) -> str:
+    """The process that is the only one that writes; empty if there is none."""
+    name = await connection.fetchval(_WRITER, _ALONE + address.schema)
+    return (name or "").removeprefix(_NAME)
 
 
 async def patiently(

@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from turnbuckle.journal.address import Address
-from turnbuckle.journal.port import StorageError
+from turnbuckle.journal.port import InUse, StorageError
 from turnbuckle.journal.postgres.errors import ERRORS, translated
-from turnbuckle.journal.postgres.links import Connection, connect
+from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, writer_of
 
 POLL_SECONDS = 5.0
+_TRIES, _TRIES_PAUSE = 40, 0.05
 _PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
 _hints = msgspec.json.Decoder(dict[str, int])
 
@@ -38,6 +39,8 @@ class Listener:
         self._connection: Connection = None
         self._task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
+        self.alone = False
+        """Whether no other process may write beside this one."""
         self.own: Callable[[], int] = lambda: 0
         """The server's process behind the connection that sends our own hints."""
 
@@ -50,9 +53,20 @@ class Listener:
         """Raises JournalError."""
         try:
             await self._connect()
+            if self.alone:
+                await self._lock_alone()
         except ERRORS as error:
             raise translated(error, self._address.shown) from error
         self._task = asyncio.ensure_future(self._keep())
+
+    async def _lock_alone(self) -> None:
+        for _ in range(_TRIES):
+            if await lock_alone(self._connection, self._address):
+                return
+            await self._sleep(_TRIES_PAUSE)  # a process that was killed is noticed after some milliseconds
+        who = await writer_of(self._connection, self._address)
+        told = f"process {who}" if who else "another process"
+        raise InUse(f"{told} already writes to the journal at {self._address.shown}; stop it, or use another")
 
     async def close(self) -> None:
         if self._task is not None:
@@ -93,6 +107,8 @@ class Listener:
             try:
                 if self._connection.is_closed():
                     await self._connect()
+                    if self.alone:  # claims are fenced by themselves; this is for those who start meanwhile
+                        await lock_alone(self._connection, self._address)
                 else:
                     await self._connection.execute("SELECT 1")
             except (*ERRORS, StorageError):

@@ -20,13 +20,12 @@ from turnbuckle.journal.port import (
     SearchPage,
     SearchPlace,
     StorageError,
-    StorageFailed,
     StreamQuery,
     StreamRow,
 )
 from turnbuckle.journal.postgres import rows, search
 from turnbuckle.journal.postgres.committer import GONE
-from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently
+from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently, writer_of
 from turnbuckle.journal.postgres.listener import Listener
 from turnbuckle.journal.postgres.schema import version_of
 from turnbuckle.journal.trouble import TroubleBook
@@ -60,6 +59,7 @@ class PostgresReader:
         self._clocks = clocks
         self._book = TroubleBook(time.time)
         self._closed = False
+        self._writer = ""
         self._waiters = Waiters()
         self._reading, self._searching = DatabaseLink(address), DatabaseLink(address)
         self._channel = f"turnbuckle_{address.schema}"
@@ -130,13 +130,20 @@ class PostgresReader:
             self._book.failed(error)
             raise
 
-    async def open(self) -> None:
-        """Raises JournalError if there is nothing to read."""
+    async def open(self) -> bool:
+        """Whether there is anything to read. Raises JournalError."""
         async with self._reading.use() as connection:
             await check_server(connection, self.address)
             if not await version_of(connection, self.address):
-                raise StorageFailed(f"there is no journal at {self.address.shown}")
+                return False
+            self._writer = await writer_of(connection, self.address)
         await self.listener.open()
+        return True
+
+    @property
+    def writer(self) -> str:
+        """The process that wrote to the journal when it was opened; empty if there was none."""
+        return self._writer
 
     async def close(self) -> None:
         if self._closed:
@@ -163,12 +170,15 @@ class PostgresReader:
             self._waiters.wake(stream)
 
 
-async def open_postgres_reader(place: str, clocks: Clocks | None = None) -> PostgresReader:
-    """Raises ValueError for an address that is none, and JournalError."""
+async def open_postgres_reader(place: str, clocks: Clocks | None = None) -> PostgresReader | None:
+    """None if there is no journal yet. Raises ValueError for an address that is none, and JournalError."""
     reader = PostgresReader(read_address(place), clocks or Clocks())
     try:
-        await reader.open()
+        there = await reader.open()
     except BaseException:
         await reader.close()
         raise
-    return reader
+    if there:
+        return reader
+    await reader.close()
+    return None

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from turnbuckle.journal.port import FormatUnknown
+from turnbuckle.journal.report import JournalReport, StreamDamage
 from turnbuckle.journal.sqlite.database import (
     FORMAT,
     SqlConnection,
@@ -44,33 +43,6 @@ _LARGE = """SELECT stream.parent, max(length(item.data)) AS size FROM stream
 JOIN item ON item.stream = stream.id AND item.seq = 1 WHERE stream.kind = 'run' AND stream.parent != ''
 GROUP BY stream.parent HAVING size > ? ORDER BY size DESC LIMIT 10"""
 _CHUNK = 1000
-
-
-class StreamDamage(Struct, frozen=True):
-    """Damage in one stream: `seq` is the first item that is lost, `lost` how many are, if they can be
-    counted."""
-
-    stream: str
-    seq: int | None
-    lost: int
-    why: str
-
-
-class JournalReport(Struct, frozen=True):
-    """What was found. `structure` is what the database says about itself. `kept` is where `mend` left the old
-    file."""
-
-    format: int
-    streams: int
-    items: int
-    bytes: int
-    problems: tuple[StreamDamage, ...] = ()
-    structure: tuple[str, ...] = ()
-    kept: str = ""
-
-    @property
-    def sound(self) -> bool:
-        return not self.problems and not self.structure
 
 
 def check(folder: Path) -> JournalReport:

@@ -25,7 +25,7 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import connect, open_to_read, snapshot, storage_errors
-from turnbuckle.journal.sqlite.folder import DATABASE, finish_mend_if_free, has_writer
+from turnbuckle.journal.sqlite.folder import DATABASE, finish_mend_if_free, has_writer, writing_process
 from turnbuckle.journal.sqlite.search import Search
 
 POLL_SECONDS = 0.02
@@ -92,9 +92,9 @@ class SqliteReader:
         return await self._search.find(words, wanted, limit, after)
 
     @property
-    def has_writer(self) -> bool:
-        """Whether a living process writes to this journal."""
-        return has_writer(self._folder)
+    def writer(self) -> str:
+        """The living process that writes to this journal; empty if there is none."""
+        return writing_process(self._folder) if has_writer(self._folder) else ""
 
     async def close(self) -> None:
         if self._closed:

@@ -1,0 +1,102 @@
+"""One place where a journal's address becomes a journal: a folder, or a database.
+
+What a database needs is imported only when one is named, since its driver is an extra of the package.
+Whatever the journal is kept in, one process at a time writes to it, and the folder of what stays on this
+machine has a lock that says which.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from turnbuckle.errors import ConfigError
+from turnbuckle.journal.address import is_database, read_address
+from turnbuckle.journal.port import Journal, Reader
+from turnbuckle.journal.report import JournalReport
+from turnbuckle.journal.sqlite import doctor
+from turnbuckle.journal.sqlite.folder import FolderLock, holds_journal
+from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.reader import SqliteReader
+from turnbuckle.journal.wrapped import WrappedJournal
+
+_EXTRA = "data names a Postgres database, and its driver is not installed: pip install 'turnbuckle[postgres]'"
+
+
+class JournalReader(Reader, Protocol):
+    """A journal to look at, also beside a living process."""
+
+    @property
+    def writer(self) -> str:
+        """The process that writes to the journal at this moment; empty if there is none, or nobody knows."""
+        ...
+
+
+class _LockedJournal(WrappedJournal):
+    """A journal in a database, and the lock of the folder beside it."""
+
+    def __init__(self, journal: Journal, lock: FolderLock) -> None:
+        super().__init__(journal)
+        self._lock = lock
+
+    async def close(self) -> None:
+        await super().close()
+        self._lock.release()
+
+
+async def open_journal(place: str, folder: Path) -> Journal:
+    """The journal at a place, to write. `folder` is that of the files beside a database. Raises ConfigError,
+    InUse if another process has it, and StorageError."""
+    if not is_database(place):
+        return SqliteJournal(Path(place))
+    with _database(place):
+        from turnbuckle.journal.postgres.journal import open_postgres
+    lock = FolderLock(folder)
+    try:
+        return _LockedJournal(await open_postgres(place, alone=True), lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+async def open_journal_reader(place: str) -> JournalReader | None:
+    """The journal at a place, to look at; None if there is none yet. Raises ConfigError and StorageError."""
+    if not is_database(place):
+        return SqliteReader(Path(place)) if holds_journal(Path(place)) else None
+    with _database(place):
+        from turnbuckle.journal.postgres.reader import open_postgres_reader
+    return await open_postgres_reader(place)
+
+
+async def check_journal_at(place: str) -> JournalReport | None:
+    """What a look at the whole journal finds; None if there is none yet. Raises ConfigError and
+    StorageError."""
+    if not is_database(place):
+        return doctor.check(Path(place)) if holds_journal(Path(place)) else None
+    with _database(place):
+        from turnbuckle.journal.postgres.doctor import check
+    return await check(place)
+
+
+async def mend_journal_at(place: str) -> JournalReport | None:
+    """Cut damage out of the journal. Raises ConfigError, InUse beside a living process, and StorageError."""
+    if not is_database(place):
+        return doctor.mend(Path(place)) if holds_journal(Path(place)) else None
+    with _database(place):
+        from turnbuckle.journal.postgres.doctor import mend
+    return await mend(place)
+
+
+@contextmanager
+def _database(place: str) -> Iterator[None]:
+    """What a database needs is imported inside. Raises ConfigError if it is not there, or the address is
+    none."""
+    try:
+        read_address(place)
+        yield
+    except ValueError as error:
+        raise ConfigError(f"data: {error}") from None
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise ConfigError(_EXTRA) from None
