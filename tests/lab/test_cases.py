@@ -6,11 +6,11 @@ import pytest
 
 from turnbuckle.lab.cases import CASES, find_case
 from turnbuckle.lab.cases.whole import ANSWER
-from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.script import Case, LabRequest
 from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.cut_points import broken_by
+from turnbuckle.testing.dry_run import rehearse
 from turnbuckle.testing.stream_invariants import check_stream
 from turnbuckle.vocab.events import Cut, Event
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from turnbuckle.lab.cases import find_case
-from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.script import LabRequest
 from turnbuckle.testing.cut_points import ENDS, try_every_cut, try_every_split
+from turnbuckle.testing.dry_run import rehearse
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 from turnbuckle.wire.answer import open_answer
 

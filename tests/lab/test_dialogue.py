@@ -5,7 +5,7 @@ import math
 import pytest
 
 from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
-from turnbuckle.lab.dialogue import DryRun, ScriptPlayer, rehearse
+from turnbuckle.lab.dialogue import ScriptPlayer
 from turnbuckle.lab.script import (
     Call,
     Comments,
@@ -33,6 +33,7 @@ from turnbuckle.lab.script import (
 from turnbuckle.lab.script_text import ScriptError
 from turnbuckle.reply.accumulate import fold
 from turnbuckle.testing.cut_points import broken_by
+from turnbuckle.testing.dry_run import DryRun, rehearse
 from turnbuckle.vocab.events import Cut as CutWord
 from turnbuckle.vocab.events import Event, Usage
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnbuckle.lab.cases import CASES, cases_for
+from turnbuckle.lab.cases import CASES
 
 SCENARIOS = (
     "P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11 P12 P14 P15 P16 P17 P18 P19 P21 P22 P23 P24 P25 P26 P28 P29 P30 P31 P33 P34 "
@@ -67,7 +67,8 @@ def _named() -> set[str]:
 
 
 def test_every_scenario_has_a_case_of_the_lab_or_a_reason_why_not():
-    without = {scenario for scenario in SCENARIOS if scenario[0] in "PTL" and not cases_for(scenario)}
+    played = {scenario for case in CASES for scenario in case.scenarios}
+    without = {scenario for scenario in SCENARIOS if scenario[0] in "PTL"} - played
     assert without == NOT_A_PROVIDER_CASE.keys()
 
 

@@ -7,9 +7,9 @@ from support.runs.run_harness import MAIN, RunHarness, RunRecord, run_case, run_
 
 from turnbuckle.lab.cases import find_case
 from turnbuckle.lab.cases.whole import ANSWER, THOUGHT
-from turnbuckle.lab.dialogue import rehearse
 from turnbuckle.lab.script import Finish, LabRequest, Say
 from turnbuckle.reply.accumulate import fold
+from turnbuckle.testing.dry_run import rehearse
 from turnbuckle.turn.facts import Continue, GiveUp, Reask, Retry
 from turnbuckle.vocab.events import Event, Skipped
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName, RouteName

@@ -1,6 +1,7 @@
 """What holds of every run that is told as a response, whatever happened in it."""
 
 from itertools import pairwise
+from typing import get_args
 
 import msgspec
 import openai
@@ -22,7 +23,7 @@ from support.narrate.sample_runs import (
 )
 from support.wire.official_clients import openai_client
 
-from turnbuckle.server.faces.responses.renderer import TOOL_ITEMS
+from turnbuckle.server.faces.responses.renderer import ToolItems
 from turnbuckle.server.outcomes import ROWS
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, CallsHandedOver, Decided, RunLeft
 from turnbuckle.vocab.events import ReasoningDelta, RefusalDelta
@@ -35,7 +36,7 @@ GROWING = (
     "response.function_call_arguments.delta",
     "response.mcp_call_arguments.delta",
 )
-BOTH = pytest.mark.parametrize("tools", TOOL_ITEMS)
+BOTH = pytest.mark.parametrize("tools", get_args(ToolItems))
 
 
 STATUSES = {

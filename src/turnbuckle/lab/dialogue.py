@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import Struct
 
 from turnbuckle.lab import script as steps
 from turnbuckle.lab.actions import Action, End, SendHead, Wait, Write
@@ -43,17 +42,6 @@ CREATED = 1_767_225_600
 _CHARACTERS_PER_TOKEN = 4
 _Delta = TextDelta | ReasoningDelta | RefusalDelta | CallArgs
 _STREAM_HEADERS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-
-
-class DryRun(Struct, frozen=True):
-    """A script as it would be played, without a wire: everything that is sent, how it ends, and how long it
-    takes."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    end: Ending | None
-    seconds: float
 
 
 class ScriptPlayer:
@@ -290,25 +278,3 @@ class ScriptPlayer:
 
 def _seconds(value: steps.Seconds) -> float:
     return math.inf if value == "forever" else value
-
-
-def rehearse(
-    script: Script, request: LabRequest, *, reply_id: str = "lab-1", longest: float = 86_400.0
-) -> DryRun:
-    """Play a script without a wire and without waiting, for at most `longest` seconds of its own time."""
-    status, headers = 0, {}
-    body: list[bytes] = []
-    seconds = 0.0
-    for action in ScriptPlayer(request, reply_id=reply_id).play(script):
-        match action:
-            case SendHead():
-                status, headers = action.status, action.headers
-            case Write():
-                body.append(action.data)
-            case Wait():
-                seconds += action.seconds
-                if seconds > longest:
-                    break
-            case End():
-                return DryRun(status, headers, b"".join(body), action.how, seconds)
-    return DryRun(status, headers, b"".join(body), None, seconds)

@@ -71,10 +71,6 @@ class FieldTable:
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
 
-    def of_fate(self, *fates: Fate) -> tuple[str, ...]:
-        """The names of the fields with these fates."""
-        return tuple(field.name for field in self.fields if field.fate in fates)
-
     def read(self, body: Fields) -> FieldValues:
         """All that is given. A null is the same as nothing. Raises `Refused`."""
         values: dict[str, Any] = {}

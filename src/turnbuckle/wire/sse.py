@@ -218,3 +218,10 @@ def comment(text: str = "keepalive") -> bytes:
 
 
 DONE = b"data: [DONE]\n\n"
+
+
+def drained(frames: list[bytes]) -> bytes:
+    """All frames that wait to be sent, of which none waits any more."""
+    written = frames[0] if len(frames) == 1 else b"".join(frames)
+    frames.clear()
+    return written

@@ -22,8 +22,3 @@ def find_case(name: str, cases: Mapping[str, Case] | None = None) -> Case:
     if name not in known:
         raise ScriptError(f'unknown case "{name}"{nearest(name, known)}')
     return known[name]
-
-
-def cases_for(scenario: str) -> tuple[Case, ...]:
-    """The cases that play a scenario, by its id."""
-    return tuple(case for case in CASES if scenario in case.scenarios)

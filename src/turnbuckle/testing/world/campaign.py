@@ -27,7 +27,6 @@ from turnbuckle.turn.facts import ToolFinished
 from turnbuckle.vocab.ids import ProtocolName
 
 ENDS: tuple[EndKind, ...] = ("tidy", "reset", "stall")
-_SIDES = ("before", "after")
 _MOST_PROBLEMS = 20
 
 

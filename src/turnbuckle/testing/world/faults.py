@@ -7,7 +7,6 @@ from msgspec import Struct
 from turnbuckle.vocab.failure import Clock, Failure, FailureKind, failure
 
 EndKind = Literal["tidy", "reset", "stall", "error"]
-END_KINDS: tuple[EndKind, ...] = ("tidy", "reset", "stall", "error")
 
 _ENDS: dict[EndKind, tuple[FailureKind, str, Clock | None]] = {
     "tidy": ("incomplete", "the stream ended without its last event", None),

@@ -38,8 +38,8 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyOpaque, ReplyReasoning, ReplyText
 from turnbuckle.wire.anthropic.frames import FINISHES
-from turnbuckle.wire.anthropic.request import object_of
 from turnbuckle.wire.protocol import Encoding
+from turnbuckle.wire.request_parts import object_of
 from turnbuckle.wire.sse import frame
 from turnbuckle.wire.usage import usage_to_anthropic
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from turnbuckle.wire.anthropic.request import object_of
+from turnbuckle.wire.request_parts import object_of
 from turnbuckle.wire.sse import frame
 
 _GROWS = {

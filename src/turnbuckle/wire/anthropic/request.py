@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -41,7 +40,7 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
-from turnbuckle.wire.openai_chat.request import overlay, with_hosted
+from turnbuckle.wire.request_parts import inline_data, object_of, overlay, with_hosted
 
 COUNT = "/messages/count_tokens"
 CAP_STREAMED = 32_000
@@ -49,7 +48,6 @@ CAP_WHOLE = 21_000
 
 _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
-_DATA_URL = re.compile(r"data:([^;,]*);base64,", re.ASCII)
 BLOCK = "_block"
 """In state: the whole block that a text stands for, or that a system prompt came as blocks."""
 IN_PLACE = "_role"
@@ -108,12 +106,6 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if request.cache_key and quirks.cache_marks:
         caching.mark(body)
     return body
-
-
-def object_of(arguments: str) -> dict[str, Any]:
-    """A call's arguments as the object that this wire wants; what is none is wrapped into one."""
-    value = judge(arguments).value
-    return value if value is not None else {"_malformed": arguments}
 
 
 def _cap(request: ModelRequest) -> int:
@@ -262,9 +254,8 @@ def _opaque(part: OpaquePart) -> dict[str, Any] | None:
 
 
 def _source(url: str, data: str, media_type: str) -> dict[str, Any]:
-    inline = _DATA_URL.match(url)
-    if inline:
-        return {"type": "base64", "media_type": inline[1] or media_type, "data": url[inline.end() :]}
+    if inline := inline_data(url, media_type):
+        return {"type": "base64", "media_type": inline[0], "data": inline[1]}
     if url:
         return {"type": "url", "url": url}
     return {"type": "base64", "media_type": media_type, "data": data}

@@ -11,7 +11,6 @@
 import re
 from typing import Any
 
-from turnbuckle.vocab.arguments import judge
 from turnbuckle.vocab.messages import (
     CallPart,
     FilePart,
@@ -28,9 +27,9 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.request_parts import inline_data, object_of
 from turnbuckle.wire.thinking import BUDGETS, word_for
 
-_DATA_URL = re.compile(r"data:([^;,]*);base64,", re.ASCII)
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _NO_SIGNATURE = "skip_thought_signature_validator"
 _BUDGETED = re.compile(r"gemini-[12]\b")
@@ -66,12 +65,6 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         body["generationConfig"] = config
     body.update(extra)
     return body
-
-
-def object_of(arguments: str) -> dict[str, Any]:
-    """A call's arguments as the object that this wire wants; what is none is wrapped into one."""
-    value = judge(arguments).value
-    return value if value is not None else {"_malformed": arguments}
 
 
 def _generation(request: ModelRequest) -> dict[str, Any]:
@@ -208,9 +201,8 @@ def _user_part(part: Part) -> dict[str, Any] | None:
 
 
 def _media(url: str, data: str, media_type: str) -> dict[str, Any]:
-    inline = _DATA_URL.match(url)
-    if inline:
-        return {"inlineData": {"mimeType": inline[1] or media_type, "data": url[inline.end() :]}}
+    if inline := inline_data(url, media_type):
+        return {"inlineData": {"mimeType": inline[0], "data": inline[1]}}
     if url:
         return {"fileData": {"mimeType": media_type, "fileUri": url}}
     return {"inlineData": {"mimeType": media_type, "data": data}}

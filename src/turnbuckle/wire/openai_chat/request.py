@@ -26,7 +26,8 @@ from turnbuckle.vocab.messages import (
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.request_parts import overlay, with_hosted
 from turnbuckle.wire.thinking import effort_of
 
 CUSTOM = "custom"
@@ -238,20 +239,6 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 def is_custom(tool: ToolSpec, beside: dict[str, Any]) -> bool:
     """Whether it is offered as a tool that takes any text: only to where it was brought from."""
     return tool.free_text and beside.get("type") == CUSTOM
-
-
-def with_hosted(tools: list[dict[str, Any]], hosted: tuple[HostedTool, ...]) -> list[dict[str, Any]]:
-    """The tools, with those of the provider's own where the client had put them."""
-    for tool in hosted:
-        tools.insert(tool.place, tool.state.data)
-    return tools
-
-
-def overlay(body: dict[str, Any], extra: dict[str, Any]) -> None:
-    """Put what only this protocol knows into a body. Objects are joined, since we may own a part of one."""
-    for key, value in extra.items():
-        ours = body.get(key)
-        body[key] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
 
 
 def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:

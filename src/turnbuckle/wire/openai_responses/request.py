@@ -29,9 +29,10 @@ from turnbuckle.vocab.messages import (
     words_of,
 )
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.request import HostedTool, ModelRequest, NamedTool, ToolSpec
+from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.request_parts import with_hosted
 from turnbuckle.wire.thinking import effort_of
 
 _CUSTOM = "custom_tool_call"
@@ -54,7 +55,7 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if not quirks.stored:
         body["include"] = [_ENCRYPTED]
     if request.tools or request.hosted:
-        body["tools"] = _with_hosted([_tool(tool) for tool in request.tools], request.hosted)
+        body["tools"] = with_hosted([_tool(tool) for tool in request.tools], request.hosted)
         body["tool_choice"] = _tool_choice(request)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
@@ -83,13 +84,6 @@ def _joined(ours: Any, given: Any) -> Any:
     if isinstance(ours, list) and isinstance(given, list) and given:
         return [*given, *(each for each in ours if each not in given)]
     return given
-
-
-def _with_hosted(tools: list[dict[str, Any]], hosted: tuple[HostedTool, ...]) -> list[dict[str, Any]]:
-    """The tools, with those of the provider's own where the client had put them."""
-    for tool in hosted:
-        tools.insert(tool.place, tool.state.data)
-    return tools
 
 
 def _split_instructions(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

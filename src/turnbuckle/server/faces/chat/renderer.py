@@ -50,7 +50,7 @@ from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
-from turnbuckle.wire.sse import DONE, frame
+from turnbuckle.wire.sse import DONE, drained, frame
 
 Events = Literal["chunk", "tools", "hermes", "none"]
 """How tool progress is told: on chunks, as events of our name or of one that frontends know, or not at
@@ -232,17 +232,11 @@ class ChatRenderer(_Renderer):
         super().__init__(run, queued)
 
     def open(self) -> bytes:
-        return self._chunks.role() + self._written()
+        return self._chunks.role() + drained(self._out)
 
     def take(self, items: Sequence[Item]) -> bytes:
         self._take(items)
-        return self._written()
-
-    def _written(self) -> bytes:
-        out = self._out
-        written = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        return written
+        return drained(self._out)
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:

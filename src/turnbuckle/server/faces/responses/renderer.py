@@ -65,10 +65,10 @@ from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
 from turnbuckle.wire.openai_responses.parse_request import PROTOCOL, grouped
 from turnbuckle.wire.openai_responses.shapes import response_body
+from turnbuckle.wire.sse import drained
 
 ToolItems = Literal["hosted", "function"]
 """What a call to one of our tools is told as: an `mcp_call`, or a `function_call` and its output."""
-TOOL_ITEMS: tuple[ToolItems, ...] = ("hosted", "function")
 
 _HOSTED: dict[ToolStatus, str] = {"finished": "completed", "failed": "failed"}
 
@@ -141,7 +141,7 @@ class ResponsesRenderer:
         """To be called before anything is taken."""
         self._out.append(self._writer.open())
         self._tell(self._queued)
-        return self._written()
+        return drained(self._out)
 
     def take(self, items: Sequence[Item]) -> bytes:
         self._begun = self._begun or bool(items)
@@ -160,20 +160,14 @@ class ResponsesRenderer:
                 self._draw(told)
             if type(fact) is Waited:
                 self._progress()
-        return self._written()
-
-    def _written(self) -> bytes:
-        out = self._out
-        written = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        return written
+        return drained(self._out)
 
     def beat(self, now: float, waits: WaitingOn | None = None) -> bytes:
         if self.ended:
             return b""
         if self._held:
             self._tell_held()
-        return self._written()
+        return drained(self._out)
 
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
