@@ -17,6 +17,11 @@ HI = {"role": "user", "content": "Hi."}
     [
         [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be."}]}],
         [{"type": "message", "role": "system", "content": "Be."}],
+        [{"type": "message", "id": "msg_1", "role": "user", "content": "Hello."}],
+        [
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "id": "fco_1", "call_id": "c", "output": "a"},
+        ],
         [
             {
                 "type": "message",

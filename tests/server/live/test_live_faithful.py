@@ -12,9 +12,16 @@ from support.server.live_server import LiveServer, run_scenario
 from turnbuckle.lab.script import CutOff, Finish, Frame, LabRequest, Raw, Say, ScriptItem, Status
 from turnbuckle.server.http.passing import passable
 
-RECORDED = sorted((Path(__file__).parents[2] / "recorded_clients").glob("*.json"))
-PATHS = {"/v1/chat/completions": "openai_chat", "/v1/responses": "openai_responses"}
+BODIES = sorted((Path(__file__).parents[2] / "client_bodies").glob("*/*.json"))
+"""`recorded` are those of real clients, with long texts made short and ids made equal; `written` is what else the pages
+of clients and providers say."""
+PATHS = {
+    "/v1/chat/completions": "openai_chat",
+    "/v1/responses": "openai_responses",
+    "/v1/messages": "anthropic",
+}
 NEVER = {"accept", "content-type"}
+FINISH = {"name": "finish_call"}
 
 
 def hello(_: LabRequest) -> Iterable[ScriptItem]:
@@ -25,18 +32,74 @@ def as_passed_on(path: str, body: dict[str, Any]) -> dict[str, Any]:
     """What the page says that a relay changes, and nothing else."""
     made = {name: value for name, value in body.items() if value is not None}
     made |= {"model": "m", "stream": True}
+    if path.endswith("/messages"):
+        return as_messages(made)
     if "tools" in made:
         made.setdefault("tool_choice", "auto")
     if path.endswith("/responses"):
-        return made
+        return as_response(made)
     made["stream_options"] = {"include_usage": True, **made.get("stream_options", {})}
     if isinstance(made.get("stop"), str):
         made["stop"] = [made["stop"]]
     return made
 
 
+def as_response(body: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(body["input"], str):
+        body["input"] = [{"role": "user", "content": body["input"]}]
+    made = {"store": False, **body, "input": [as_item(item) for item in body["input"]]}
+    encrypted = "reasoning.encrypted_content"
+    include = body.get("include", [encrypted])
+    made["include"] = [*include, encrypted] if include and encrypted not in include else include
+    if "tools" in made:
+        made["tools"] = [plain for tool in made["tools"] for plain in flat(tool)]
+    return made
+
+
+def flat(tool: dict[str, Any]) -> list[dict[str, Any]]:
+    if tool["type"] == "namespace":
+        return [flat({**one, "name": f"{tool['name']}__{one['name']}"})[0] for one in tool["tools"]]
+    return [{"strict": False, **tool} if tool["type"] == "function" else tool]
+
+
+def as_item(item: dict[str, Any]) -> dict[str, Any]:
+    made = {"type": "message", **item}
+    if made["type"] == "function_call":
+        made.pop("status", None)
+    if made.get("role") == "assistant":
+        parts = made["content"]
+        parts = [{"type": "output_text", "text": parts}] if isinstance(parts, str) else parts
+        made["content"] = [{"annotations": [], **part} for part in parts]
+        for part in made["content"]:
+            part.pop("logprobs", None)
+        if "id" in made:
+            made.setdefault("status", "completed")
+    return made
+
+
+def as_messages(body: dict[str, Any]) -> dict[str, Any]:
+    body["messages"] = [{**one, "content": blocks(one["content"])} for one in body["messages"]]
+    if "tools" in body:
+        tools = [
+            {**tool, "eager_input_streaming": True} if "input_schema" in tool else tool
+            for tool in body["tools"]
+        ]
+        body["tools"] = [*tools, FINISH]
+    return body
+
+
+def blocks(content: Any) -> list[dict[str, Any]]:
+    made = [{"type": "text", "text": content}] if isinstance(content, str) else [dict(one) for one in content]
+    for block in made:
+        if block["type"] == "tool_result":
+            block["content"] = blocks(block["content"])
+            if not block.get("is_error"):
+                block.pop("is_error", None)
+    return made
+
+
 @pytest.mark.requirement("I8")
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", BODIES, ids=lambda file: f"{file.parent.name} {file.stem}")
 def test_what_a_client_sends_arrives_field_by_field(tmp_path: Path, file: Path) -> None:
     recorded = json.loads(file.read_text())
     path, body, headers = recorded["path"], recorded["body"], recorded["headers"]
@@ -50,12 +113,21 @@ def test_what_a_client_sends_arrives_field_by_field(tmp_path: Path, file: Path) 
             assert reply.status == 200, reply.body
             assert "x-turnbuckle-left-out" not in reply.headers
         arrived = server.lab.requests[-1]
-        assert arrived.body == as_passed_on(path, body)
+        wanted = as_passed_on(path, body)
+        assert {**arrived.body, "tools": known_tools(arrived.body)} == {
+            **wanted,
+            "tools": wanted.get("tools", []),
+        }
         assert {name: arrived.headers[name] for name in headers if name not in NEVER} == {
             name: value for name, value in headers.items() if name not in NEVER
         }
 
     run_scenario(scenario, tmp_path, hello, protocol=PATHS[path])
+
+
+def known_tools(body: dict[str, Any]) -> list[Any]:
+    """The tools, and of the one that finishes a cut call only its name, since its words are ours."""
+    return [FINISH if tool.get("name") == "finish_call" else tool for tool in body.get("tools", [])]
 
 
 SECRETS = {"authorization": "Bearer theirs", "cookie": "a=b", "x_portkey_api_key": "s", "x_custom": "c"}

@@ -204,9 +204,11 @@ class _Conversation:
             self.end_turn()
         shown = tuple(part for part in parts if not isinstance(part, TextPart) or part.text)
         beside = {name: value for name, value in OUTPUT.read(item).rest.items() if value is not None}
+        named = dict(beside)
+        if own_id := item.text("id", most=LONGEST_ID):
+            beside["id"] = own_id
         if isinstance(item.raw("output"), list):
             beside["output"] = []
-        named = {name: value for name, value in beside.items() if name != "output"}
         self._results.append(ResultPart(call_id, shown, state=self._kept.state(beside, item, named)))
         self._keep(item, status="completed")
 
@@ -226,6 +228,8 @@ class _Conversation:
         rest = {name: value for name, value in MESSAGE.read(item).rest.items() if value is not None}
         for name in rest:
             self._kept.name(item, name)
+        if own_id := item.text("id", most=LONGEST_ID):
+            rest["id"] = own_id  # nobody else misses it
         listed: dict[str, Any] = {"content": []} if isinstance(item.raw("content"), list) else {}
         spoken_as = {"role": role} if role != "user" else {}
         return _state(data) if (data := {**rest, **spoken_as, **listed}) else None
