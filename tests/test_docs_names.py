@@ -101,3 +101,31 @@ def test_the_index_leads_to_every_page():
     linked = set(re.findall(r"\]\(([\w./-]+\.md)\)", index))
     pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
     assert pages - linked == set()
+
+
+RECIPES = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("\n## Ten changes")[2]
+TO_COME = {"gateway/"}
+"""What a recipe says is not there yet."""
+
+
+def _of_recipe(place: str) -> Path | None:
+    """A file or folder that a recipe names. Files of a face are named as they are called in each of them."""
+    folders = (ROOT / "src/turnbuckle", ROOT, ROOT / "src/turnbuckle/server/faces/chat")
+    return next((folder / place for folder in folders if (folder / place).exists()), None)
+
+
+def test_every_file_that_a_recipe_names_exists():
+    named = set(re.findall(r"`((?:[\w.-]+/)+|(?:[\w.-]+/)*[\w-]+\.(?:py|md|toml))`", RECIPES))
+    assert len(named) > 50
+    assert {place for place in named if _of_recipe(place) is None} == TO_COME
+
+
+def test_every_name_that_a_recipe_gives_a_file_for_stands_in_that_file():
+    beside = re.findall(r"`([A-Za-z_]+)`(?:,[^`(]*)? \(`([\w/]+\.py)`", RECIPES)
+    both = re.findall(r"`([A-Za-z_]+)`(?: and `([A-Za-z_]+)`)? in `([\w/]+\.py)`", RECIPES)
+    named = {*beside, *((name, file) for one, other, file in both for name in (one, other) if name)}
+    assert len(named) > 10
+    for name, file in named:
+        where = _of_recipe(file)
+        assert where is not None
+        assert re.search(rf"\b{name}\b", where.read_text("utf-8")), f"{name} is not in {file}"
