@@ -29,6 +29,7 @@ from turnbuckle.wire.registry import PROTOCOLS
 
 MODEL_PREFIX = "lab:"
 CASE_HEADER = "x-lab-case"
+CHARACTERS_PER_TOKEN = 4
 REMEMBERED = 1000  # requests; a lab that runs for weeks forgets older ones
 
 
@@ -106,6 +107,8 @@ class Provider:
 
     def _actions(self, request: Request, received: Received) -> Iterator[Action]:
         served = served_by(received.path)
+        if served is None and (field := counts_at(received.path)) and request.method == "POST":
+            return _document(200, {field: len(request.body) // CHARACTERS_PER_TOKEN + 1})
         if served is None:
             return self._other(request.method, received.path)
         protocol, said = served
@@ -166,14 +169,30 @@ class Provider:
 
 def served_by(path: str) -> tuple[Protocol, dict[str, Any]] | None:
     """Who takes requests at a path, with or without the version in front, and what the path says."""
-    path = path.rstrip("/")
-    versions = sorted({protocol.base_path for protocol in PROTOCOLS.values()}, key=len, reverse=True)
-    version = next((version for version in versions if path.startswith(f"{version}/")), "")
+    bare = _without_version(path)
     for protocol in PROTOCOLS.values():
-        said = protocol.serves(path.removeprefix(version))
+        said = protocol.serves(bare)
         if said is not None:
             return protocol, said
     return None
+
+
+def counts_at(path: str) -> str:
+    """The field in which tokens are told that are counted at a path; empty if none are."""
+    bare = _without_version(path)
+    for counting in (protocol.counting for protocol in PROTOCOLS.values()):
+        if counting is None:
+            continue
+        before, _, behind = counting.endpoint("{model}").partition("{model}")
+        if bare == before or (behind and bare.startswith(before) and bare.endswith(behind)):
+            return counting.field
+    return ""
+
+
+def _without_version(path: str) -> str:
+    path = path.rstrip("/")
+    versions = sorted({protocol.base_path for protocol in PROTOCOLS.values()}, key=len, reverse=True)
+    return path.removeprefix(next((version for version in versions if path.startswith(f"{version}/")), ""))
 
 
 def models_document(cases: Iterable[Case]) -> dict[str, Any]:

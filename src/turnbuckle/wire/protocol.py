@@ -74,6 +74,15 @@ def served_at(address: str) -> Callable[[str], dict[str, Any] | None]:
     return lambda path: {} if path == address else None
 
 
+class Counting(Struct, frozen=True):
+    """How tokens are counted: where, for a model; the body that is sent there; and the field of the answer
+    that has the number."""
+
+    endpoint: Callable[[str], str]
+    build: Callable[[ModelRequest, Quirks], dict[str, Any]]
+    field: str
+
+
 class Protocol(Struct, frozen=True, kw_only=True):
     """One language of model providers, complete."""
 
@@ -86,8 +95,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
     # Asking
     endpoint: Callable[[ModelRequest], str]
     """Where to send it, behind the base address."""
-    count_endpoint: str = ""
-    """Where its providers count the tokens of a request without answering it, if they do."""
+    counting: Counting | None = None
+    """How its providers count the tokens of a request without answering it, if they do."""
     headers: Callable[[str, Quirks], dict[str, str]]
     build: Callable[[ModelRequest, Quirks], dict[str, Any]]
     history_field: str

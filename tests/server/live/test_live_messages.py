@@ -292,14 +292,27 @@ def test_a_silent_stream_is_kept_alive_by_pings(tmp_path: Path):
 
 
 @pytest.mark.requirement("J1")
-@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat"])
-def test_tokens_are_counted_by_the_provider_or_estimated_and_said_to_be(tmp_path: Path, protocol: str):
+@pytest.mark.parametrize(
+    "protocol, asked_at",
+    [
+        ("anthropic", "/v1/messages/count_tokens"),
+        ("openai_responses", "/v1/responses/input_tokens"),
+        ("gemini", "/v1/models/m:countTokens"),
+        ("openai_chat", ""),
+    ],
+)
+def test_tokens_are_counted_by_a_provider_that_counts_or_estimated_and_said_to_be(
+    tmp_path: Path, protocol: str, asked_at: str
+):
     async def scenario(server: LiveServer) -> None:
-        asked = {"model": "lab", "messages": [{"role": "user", "content": "word " * 400}]}
+        asked = {"model": "lab", "tools": [TOOL], "messages": [{"role": "user", "content": "word " * 400}]}
         reply = await server.post("/v1/messages/count_tokens", asked, **HEADERS)
         assert reply.status == 200
-        assert 100 < reply.json["input_tokens"] < 2000
-        assert reply.headers["x-turnbuckle-estimated"] == "true"  # the lab's provider does not count
+        assert 500 < reply.json["input_tokens"] < 700
+        assert [request.path for request in server.lab.requests] == ([asked_at] if asked_at else [])
+        assert ("x-turnbuckle-estimated" in reply.headers) is not bool(asked_at)
+        agent = await server.post("/v1/messages/count_tokens", {**asked, "model": "agent"}, **HEADERS)
+        assert agent.headers["x-turnbuckle-estimated"] == "true"  # nobody counts what the agent adds
         wrong = await server.post("/v1/messages/count_tokens", {"model": "lab"}, **HEADERS)
         assert wrong.json["error"]["type"] == "invalid_request_error"
 

@@ -40,9 +40,9 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.anthropic import caching
 from turnbuckle.wire.anthropic.blocks import UNPARSED
+from turnbuckle.wire.protocol import Counting
 from turnbuckle.wire.request_parts import inline_data, object_of, overlay, with_hosted
 
-COUNT = "/messages/count_tokens"
 CAP_STREAMED = 32_000
 CAP_WHOLE = 21_000
 
@@ -106,6 +106,15 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if request.cache_key and quirks.cache_marks:
         caching.mark(body)
     return body
+
+
+def counted(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+    """What a provider is asked to count: the request, without what is about the answer."""
+    body = build(request, quirks)
+    return {name: value for name, value in body.items() if name not in ("max_tokens", "stream")}
+
+
+COUNTING = Counting(lambda model: "/messages/count_tokens", counted, "input_tokens")
 
 
 def _cap(request: ModelRequest) -> int:

@@ -14,6 +14,7 @@ GEMINI = Protocol(
     path="/v1beta/models/{model}:streamGenerateContent",
     serves=serves,
     endpoint=request.endpoint,
+    counting=request.COUNTING,
     headers=request.headers,
     build=request.build,
     history_field="contents",

@@ -27,6 +27,7 @@ from turnbuckle.vocab.messages import (
 )
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
+from turnbuckle.wire.protocol import Counting
 from turnbuckle.wire.request_parts import inline_data, object_of
 from turnbuckle.wire.thinking import BUDGETS, word_for
 
@@ -65,6 +66,17 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
         body["generationConfig"] = config
     body.update(extra)
     return body
+
+
+def counted(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+    """What a provider is asked to count."""
+    model = request.model.removeprefix("models/")
+    return {"generateContentRequest": {"model": f"models/{model}", **build(request, quirks)}}
+
+
+COUNTING = Counting(
+    lambda model: f"/models/{model.removeprefix('models/')}:countTokens", counted, "totalTokens"
+)
 
 
 def _generation(request: ModelRequest) -> dict[str, Any]:

@@ -13,6 +13,7 @@ OPENAI_RESPONSES = Protocol(
     path="/v1/responses",
     serves=served_at("/responses"),
     endpoint=request.endpoint,
+    counting=request.COUNTING,
     headers=bearer_headers,
     build=request.build,
     history_field="input",

@@ -32,10 +32,12 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.protocol import Counting
 from turnbuckle.wire.request_parts import with_hosted
 from turnbuckle.wire.thinking import effort_of
 
 _CUSTOM = "custom_tool_call"
+_COUNTED = "model input instructions tools tool_choice parallel_tool_calls reasoning text".split()
 _ENCRYPTED = "reasoning.encrypted_content"
 
 
@@ -75,6 +77,15 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if "tools" in body and request.tool_choice != "auto":
         body["tool_choice"] = _tool_choice(request)  # finishing a draft goes before any choice
     return body
+
+
+def counted(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
+    """What a provider is asked to count."""
+    body = build(request, quirks)
+    return {name: body[name] for name in _COUNTED if name in body}
+
+
+COUNTING = Counting(lambda model: "/responses/input_tokens", counted, "input_tokens")
 
 
 def _joined(ours: Any, given: Any) -> Any:

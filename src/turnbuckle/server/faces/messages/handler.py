@@ -6,11 +6,11 @@ new. Any `anthropic-version` and `anthropic-beta` is taken; they go to providers
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from turnbuckle.call.token_count import OwnWords
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.server.faces.chat.handler import GRACE, divided
 from turnbuckle.server.faces.messages.renderer import MessagesRenderer, WholeMessageRenderer
@@ -29,7 +29,7 @@ from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import FilePart, ImagePart, Message, ResultPart
 from turnbuckle.vocab.origin import CANCEL, DETACH, Origin
-from turnbuckle.vocab.request import RunOptions
+from turnbuckle.vocab.request import ModelRequest, RunOptions
 from turnbuckle.wire.anthropic.parse_request import (
     PROTOCOL,
     MessagesAsked,
@@ -43,7 +43,7 @@ SURFACE = "messages"
 ESTIMATED = "x-turnbuckle-estimated"
 _LETTERS = 4  # to a token of English text and of JSON, about
 _PICTURE = 1_500  # tokens: most providers make about as many of one
-CountTokens = Callable[[RouteName, dict[str, Any], dict[str, str]], Awaitable[int | None]]
+CountTokens = Callable[[RouteName, ModelRequest, OwnWords | None], Awaitable[int | None]]
 
 
 class MessagesApi:
@@ -91,17 +91,16 @@ class MessagesApi:
         return json_answer(body, whole.status, headers)
 
     async def count_tokens(self, exchange: Exchange) -> Answer:
-        """What a request weighs: counted by its provider where that is one of the same protocol, else about
-        as much as its letters say."""
+        """What a request weighs: counted by its provider where that counts, else about as much as its letters
+        say. Nobody counts what our own agent adds."""
         asked = read_count_request(await exchange.body())
         if isinstance(asked, Failure):
             raise refused(asked)
         chosen = self._runs.catalog.choose(asked.model)
-        number = None
-        if chosen.protocol == PROTOCOL and not chosen.own_tools:
-            headers, _ = passable(exchange.headers)
-            body = open_body(await exchange.body()).whole()
-            number = await self._count(chosen.route, body, headers)
+        own = None
+        if chosen.protocol == PROTOCOL:
+            own = OwnWords(open_body(await exchange.body()).whole(), passable(exchange.headers)[0])
+        number = None if chosen.own_tools else await self._count(chosen.route, _weighed(asked), own)
         if number is not None:
             return json_answer({"input_tokens": number})
         weighed = estimated(asked)
@@ -160,6 +159,14 @@ def _only_here(asked: MessagesAsked, chosen: ModelChoice) -> tuple[str, ...]:
     if not is_said_by(chosen.protocol, asked.wishes.extra.get(PROTOCOL, {}).get("thinking")):
         return asked.only_here
     return tuple(name for name in asked.only_here if name != "thinking")
+
+
+def _weighed(asked: MessagesAsked) -> ModelRequest:
+    """The request as far as it counts."""
+    wishes = asked.wishes
+    return ModelRequest(
+        "", (*asked.system, *asked.messages), wishes.tools, wishes.tool_choice, effort=wishes.effort
+    )
 
 
 def estimated(asked: MessagesAsked) -> int:
