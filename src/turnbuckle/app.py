@@ -63,7 +63,7 @@ from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import Holds, NoSandbox, Sandbox
 from turnbuckle.tools.spec import Tool, ToolContext
-from turnbuckle.trust import require_trust
+from turnbuckle.trust import require_data, require_trust
 from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts, TurnLimits
@@ -108,6 +108,7 @@ async def open_app(
     dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools, told=told))
     policy = replace(policy_of(settings, environment, _facts_in(sandbox, dispatcher)), attended=attended)
     clock = SystemClock()
+    require_data(loaded)
     store = journal_given
     if store is None:
         store = await open_journal(settings.data, Path(settings.folder))

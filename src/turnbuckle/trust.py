@@ -8,14 +8,21 @@ the folder.
 
 A file that somebody names (`--config`, `Agent(config=…)`, `turnbuckle.asgi:app(…)`) is accepted by that, and
 so is one that `turnbuckle init` writes.
+
+A data folder can be somebody else's, too: a clone may bring one along. Runs in it that have no end would go
+on, with its tools and its arguments; its keys would open the server. So a data folder that nobody named and
+that holds something must be one that was made here: it holds a random mark, and the list of this user has
+that mark with the folder's path.
 """
 
 import contextlib
+import fcntl
 import os
+import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,7 +59,11 @@ HARMLESS = frozenset(
 """Tables and keys that a stranger may set. Whatever is not here, and has no rule below, is a risk."""
 _ENV = "env:"
 _FILE = "trusted.json"
-_MOST = 1 << 22  # bytes of the list: tens of thousands of folders
+_MOST = 1 << 22  # bytes of the list
+_MOST_ENTRIES = 10_000
+MARK = "made-here"
+"""The file in a data folder that shows where it was made."""
+_EMPTY = frozenset({MARK, "journal.lock", "keys.lock"})  # what says nothing about anybody
 
 
 class Risk(Struct, frozen=True):
@@ -184,6 +195,94 @@ def _is_near(host: str) -> bool:
         return host == "localhost"
 
 
+# Whose a data folder is
+
+
+def found_data(loaded: Loaded) -> Path | None:
+    """The data folder, if nobody named it: it simply lies where the program was started, or a file that was
+    found says where it is."""
+    key = "files" if is_database(loaded.settings.data) else "data"
+    source = loaded.sources.get((key,), "")
+    is_written = not source or ", line " in source
+    is_named = bool(loaded.file) and not loaded.found
+    return Path(loaded.settings.folder) if is_written and not is_named else None
+
+
+def is_data_ours(loaded: Loaded, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the data folder was named, is new, or was made or accepted by this user. Where nothing can be
+    remembered nothing is asked."""
+    folder = found_data(loaded)
+    if folder is None or _is_new(folder):
+        return True
+    try:
+        store = TrustStore(environment)
+    except ConfigError:
+        return True
+    mark = _mark_in(folder)
+    return not store.can_remember or (bool(mark) and store.holds(folder, mark))
+
+
+def require_data(loaded: Loaded, environment: Mapping[str, str] | None = None) -> None:
+    """Before anything is written into the data folder: refuse that of somebody else, and remember a new one.
+    Raises NotTrusted."""
+    if not is_data_ours(loaded, environment):
+        raise NotTrusted(data_refusal(loaded))
+    folder = found_data(loaded)
+    if folder is not None and _is_new(folder):
+        accept_data(loaded, environment)
+
+
+def accept_data(loaded: Loaded, environment: Mapping[str, str] | None = None) -> None:
+    """From now on this data folder is ours. What cannot be remembered is not."""
+    folder = Path(loaded.settings.folder)
+    mark = secrets.token_hex(16)
+    with contextlib.suppress(OSError, ConfigError):  # a folder that cannot be used says so soon enough
+        store = TrustStore(environment)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(folder / MARK, mark.encode())
+        store.accept(folder, mark)
+
+
+def data_refusal(loaded: Loaded) -> str:
+    """Why a data folder is not used, and what to do."""
+    folder = loaded.settings.folder
+    return (
+        f"the data folder {folder} was found here, and was not made by you on this machine: "
+        f"{data_holds(Path(folder))}. Runs in it would go on, with your rights. "
+        "`turnbuckle trust` accepts it; to begin with an empty one, move it away, or name another "
+        "with TURNBUCKLE_DATA"
+    )
+
+
+def data_holds(folder: Path) -> str:
+    """What lies in a data folder, for people."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return f"it holds {', '.join(names[:8])}{more}"
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether there is nothing in it but what is made before anything else."""
+    try:
+        return set(os.listdir(folder)) <= _EMPTY
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # what opens it says why
+
+
+def _mark_in(folder: Path) -> str:
+    try:
+        handle = os.open(folder / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(handle, "rb") as file:
+        return file.read(100).decode("ascii", "replace") if stat.S_ISREG(os.fstat(handle).st_mode) else ""
+
+
 # Who accepted what
 
 
@@ -248,33 +347,65 @@ class TrustStore:
     def accept(self, path: str | Path, digest: str, now: float | None = None) -> None:
         """From now on this file with this content may be used, and not what it was before. Raises
         ConfigError."""
-        kept = [entry for entry in self.entries() if entry.path != _real(path)]
-        self._write((*kept, Trusted(_real(path), digest, time.time() if now is None else now)))
+        with self._alone():
+            kept = [entry for entry in self.entries() if entry.path != _real(path)]
+            if len(kept) >= _MOST_ENTRIES:
+                kept = [entry for entry in kept if os.path.exists(entry.path)][-_MOST_ENTRIES:]
+            self._write((*kept, Trusted(_real(path), digest, time.time() if now is None else now)))
 
     def remove(self, path: str | Path) -> bool:
         """Forget a file. False if it was not accepted. Raises ConfigError."""
-        entries = self.entries()
-        kept = tuple(entry for entry in entries if entry.path != _real(path))
-        if len(kept) == len(entries):
+        with self._alone():
+            entries = self.entries()
+            kept = tuple(entry for entry in entries if entry.path != _real(path))
+            if len(kept) == len(entries):
+                return False
+            self._write(kept)
+            return True
+
+    @property
+    def can_remember(self) -> bool:
+        """Whether the list can be written at all."""
+        try:
+            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
+        except OSError:
             return False
-        self._write(kept)
-        return True
+        return os.access(self.file.parent, os.W_OK | os.X_OK)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While the list is changed nobody else changes it. Raises ConfigError."""
+        try:
+            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(self.file.with_suffix(".lock"), flags, 0o600)
+        except OSError as error:
+            raise ConfigError(f"{self.file} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     def _write(self, entries: tuple[Trusted, ...]) -> None:
         try:
-            self.file.parent.mkdir(0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=f".{_FILE}.", dir=self.file.parent)  # mode 0600
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(msgspec.json.format(msgspec.json.encode(entries)))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(name, self.file)
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(name)
+            write_private(self.file, msgspec.json.format(msgspec.json.encode(entries)))
         except OSError as error:
             raise ConfigError(f"{self.file} cannot be written: {error.strerror}") from None
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """A file that only its owner can read, whole or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 def _real(path: str | Path) -> str:

@@ -301,3 +301,12 @@ def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused
         await no_pause(0)
 
     run_scenario(scenario, tmp_path, waiting)
+
+
+@pytest.mark.requirement("R7")
+def test_a_chat_through_a_server_knows_where_the_commands_run_there(tmp_path):
+    async def scenario(live):
+        told = (await live.get("/v1/settings")).json["sandbox"]
+        assert await remote(live).sandbox() == told["words"] != ""
+
+    run_scenario(scenario, tmp_path, worker)

@@ -8,7 +8,9 @@ import pytest
 from support.processes.commands import command
 
 from turnbuckle.cli.main import main
+from turnbuckle.config import load
 from turnbuckle.journal.sqlite.folder import DATABASE
+from turnbuckle.trust import accept_data
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_damage_is_found_reported_cut_out_and_the_old_file_is_kept(here, capsys)
 
 @pytest.mark.requirement("E8", "H2")
 def test_a_command_that_meets_damage_says_the_way_out(here, capsys):
-    (here / ".turnbuckle").mkdir()
+    accept_data(load())
     (here / ".turnbuckle" / DATABASE).write_bytes(b"no database at all, whatever its name says" * 200)
     assert _run("run", "write a.txt") == 1
     assert "move it away, or put a backup in its place" in capsys.readouterr().err

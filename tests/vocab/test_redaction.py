@@ -85,6 +85,8 @@ def test_a_sample_that_ends_inside_of_a_secret_does_not_show_its_beginning(lengt
         assert shown == f"the key is {SECRET[:length]}"
     else:
         assert shown == "the key is [secret]"
+    cut = Redactor([SECRET]).sample(f"the key is {SECRET[:length]}", cut=True)
+    assert cut == ("the key is " if length < 8 else "the key is [secret]")
 
 
 def test_no_secrets_change_nothing():
@@ -149,3 +151,76 @@ def test_lines_that_hold_no_secret_are_shown_at_once():
     assert stream.add("first line\n") == "first line\n"
     assert stream.add("with the signs sk\n") == "with the signs "  # a line may be broken there
     assert stream.add("second\n") == "sk\nsecond\n"
+
+
+DUMPS = [
+    "xxd",
+    "xxd -c 32",
+    "xxd -g1",
+    "xxd -u",
+    "hexdump",
+    "hexdump -C",
+    "hexdump -c",
+    "od -c",
+    "od -x",
+    "od -t x1",
+]
+DUMPED_KEY = "sk-live-0123456789abcdefXYZ"
+
+
+def dumped(way: str, data: bytes) -> str:
+    """As these programs show it. They need not be installed."""
+    words = {"hexdump": 2, "od -x": 2, "xxd": 2, "xxd -c 32": 2, "xxd -u": 2}.get(way, 1)
+    width = 32 if way == "xxd -c 32" else 16
+    lines = []
+    for at in range(0, len(data), width):
+        row = data[at : at + width]
+        if way.endswith("c"):
+            cells = [f"{chr(byte)!r}"[1:-1] if byte == 10 else chr(byte) for byte in row]
+            lines.append(f"{at:07o}" + "".join(f"{cell:>4}" for cell in cells))
+            continue
+        groups = [row[place : place + words] for place in range(0, len(row), words)]
+        turned = way in ("hexdump", "od -x")
+        shown = [(group[::-1] if turned else group).hex() for group in groups]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        if way == "hexdump -C":
+            lines.append(f"{at:08x}  {' '.join(shown[:8])}  {' '.join(shown[8:])}  |{text}|")
+        elif way.startswith("xxd"):
+            line = f"{at:08x}: {' '.join(shown)}"
+            lines.append(f"{line.upper() if way == 'xxd -u' else line}  {text}")
+        else:
+            lines.append(f"{at:07o} {' '.join(shown)}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("way", DUMPS)
+@pytest.mark.parametrize("before", [0, 7, 15])
+def test_the_rows_of_a_dump_that_stand_for_a_secret_are_hidden(way: str, before: int):
+    text = f'{"y" * before}\napi = "{DUMPED_KEY}"\nand other text that follows, of more than one row.\n'
+    out = dumped(way, text.encode())
+    redactor = Redactor([DUMPED_KEY])
+    whole = redactor.text(out)
+    assert "[secret]" in whole
+    rows = [row for row in out.splitlines() if row in whole.splitlines()]
+    assert out.splitlines()[-1] in rows  # what stands for nothing secret is shown
+    for size in (1, 7, 50):
+        parts = Redaction(redactor)
+        pieces = [parts.add(out[at : at + size]) for at in range(0, len(out), size)]
+        assert "".join(pieces) + parts.close() == whole
+
+
+@pytest.mark.requirement("R3")
+def test_a_dump_that_ends_inside_of_a_secret_does_not_show_its_beginning():
+    out = dumped("xxd", f"key: {DUMPED_KEY}".encode())[:-60]
+    parts = Redaction(Redactor([DUMPED_KEY]))
+    shown = parts.add(out) + parts.close()
+    assert "736b" not in shown
+    assert "sk-live" not in shown
+
+
+@pytest.mark.requirement("R3")
+def test_rows_of_numbers_that_hold_no_secret_stay_as_they_are():
+    out = dumped("xxd", bytes(range(256)) * 4)
+    parts = Redaction(Redactor([DUMPED_KEY]))
+    assert parts.add(out) + parts.close() == out

@@ -11,6 +11,10 @@ from turnbuckle.call.routes import Route
 from turnbuckle.vocab.events import Cut, Event, FinishNoted, Skipped
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in_headers, secrets_in_url
+from turnbuckle.wire.failures import SAID
+from turnbuckle.wire.payload import SAMPLE
+
+_SPACES = 8
 
 
 def discreet(events: list[Event], route: Route) -> list[Event]:
@@ -32,7 +36,7 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
         case Cut(told):
             return Cut(_failure(told, redactor))
         case Skipped(why, sample, harmless):
-            return Skipped(redactor.message(why), redactor.sample(sample), harmless)
+            return Skipped(redactor.message(why), _sample(sample, SAMPLE, redactor), harmless)
         case FinishNoted(finish, said, detail):
             return FinishNoted(finish, redactor.message(said), redactor.message(detail))
         case _:
@@ -42,10 +46,15 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
 def _failure(told: Failure, redactor: Redactor) -> Failure:
     return replace(
         told,
-        message=redactor.sample(told.message),
-        said=redactor.sample(told.said),
+        message=_sample(told.message, SAMPLE, redactor),
+        said=_sample(told.said, SAID, redactor),
         code=redactor.message(told.code),
         type=redactor.message(told.type),
         param=redactor.message(told.param),
         request_id=redactor.message(told.request_id),
     )
+
+
+def _sample(text: str, most: int, redactor: Redactor) -> str:
+    """What was cut at `most`, before spaces at its ends were taken off, may end inside of a secret."""
+    return redactor.sample(text, cut=len(text) >= most - _SPACES)

@@ -11,6 +11,7 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, Key, KeyFile
+from turnbuckle.trust import require_data
 
 app = App(name="keys", help="Who may use the server: create, list and revoke keys.")
 Json = Annotated[bool, Parameter(name="--json", negative="", show_default=False)]
@@ -34,7 +35,7 @@ def create(name: str, /, *, owner: str = OWNER, config: Path | None = None, as_j
         As JSON, for programs.
     """
     try:
-        key, token = _file(config).create(name, owner, time.time())
+        key, token = _file(config, writes=True).create(name, owner, time.time())
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
     if as_json:
@@ -101,8 +102,11 @@ def _id_of(keys: tuple[Key, ...], text: str) -> str:
     return fits[0] if fits else text
 
 
-def _file(config: Path | None) -> KeyFile:
-    return KeyFile(Path(load_for(config).settings.folder))
+def _file(config: Path | None, *, writes: bool = False) -> KeyFile:
+    loaded = load_for(config)
+    if writes:
+        require_data(loaded)
+    return KeyFile(Path(loaded.settings.folder))
 
 
 def _row(key: Key) -> dict[str, object]:

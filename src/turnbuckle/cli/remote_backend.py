@@ -204,6 +204,11 @@ class RemoteBackend:
     async def models(self) -> list[str]:
         return [str(one["id"]) for one in (await self._ask("GET", "/v1/models"))["data"]]
 
+    async def sandbox(self) -> str:
+        """Where commands run there, in words; empty if that server does not say."""
+        told = await self._maybe("/v1/settings")
+        return str((told or {}).get("sandbox", {}).get("words", ""))
+
     async def leave(self) -> None:
         """What runs there goes on."""
 

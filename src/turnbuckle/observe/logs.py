@@ -61,7 +61,7 @@ class _Form(logging.Formatter):
 
     def _clean(self, text: str) -> str:
         """As any terminal and any UTF-8 can carry it, on one line of bounded length."""
-        return visible_line(self._redactor.sample(text[: 4 * _LINE])[:_LINE])
+        return visible_line(self._redactor.sample(text[: 4 * _LINE], cut=len(text) > 4 * _LINE)[:_LINE])
 
     def _fields(self, record: logging.LogRecord) -> dict[str, str]:
         found = {name: str(getattr(record, name, "") or "") for name in _FIELDS}

@@ -283,4 +283,5 @@ def _message(error: BaseException, redactor: Redactor) -> str:
         said = str(error)
     except Exception as worse:
         said = f"(and its text failed: {type(worse).__name__})"
-    return redactor.sample(f"{type(error).__name__}: {said}"[: 8 * MESSAGE_CAP])[:MESSAGE_CAP]
+    said = f"{type(error).__name__}: {said}"
+    return redactor.sample(said[: 8 * MESSAGE_CAP], cut=len(said) > 8 * MESSAGE_CAP)[:MESSAGE_CAP]

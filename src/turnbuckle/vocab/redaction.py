@@ -15,6 +15,8 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import msgspec
 
+from turnbuckle.vocab import dumps
+
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _SECRET_HEADER = re.compile(r"auth|cookie|key|token|secret|password|credential", re.IGNORECASE)
 _PLAIN_HEADERS = frozenset(
@@ -51,6 +53,7 @@ _LOOKS_SECRET = re.compile(
 _SHORTEST = 8  # shorter values would hide ordinary words
 _SHORTEST_LINE = 16  # of a secret of many lines, such as a private key
 _ENCODING = "surrogatepass"
+_DUMPED = 8  # a dump has at most so many characters for each byte
 REDACTED = "[secret]"
 _MARK = REDACTED.encode()
 
@@ -147,13 +150,13 @@ class Redactor:
         """The same, and without whatever looks like a credential."""
         return without_credentials(self.text(text))
 
-    def sample(self, text: str) -> str:
-        """The same for the beginning of a longer text, which may end inside of a secret."""
+    def sample(self, text: str, *, cut: bool = False) -> str:
+        """The same for the beginning of a longer text, which may end inside of a secret. If it was `cut` for
+        certain, not even the first letters of one are shown."""
         data = self.text(text).encode("utf-8", _ENCODING)
-        begun = self.begun_in(data)
-        if begun < _SHORTEST:
-            return without_credentials(data.decode("utf-8", _ENCODING))
-        return without_credentials(data[:-begun].decode("utf-8", _ENCODING)) + REDACTED
+        begun = self.begun_in(data) if cut else self.shown_of(data)
+        shown = without_credentials(data[: len(data) - begun].decode("utf-8", _ENCODING))
+        return shown + REDACTED if begun >= _SHORTEST else shown
 
     def part(self, data: bytes, start: int, end: int) -> bytes:
         """A part of these bytes. A secret that lies partly outside of it is taken out all the same."""
@@ -166,12 +169,26 @@ class Redactor:
         if self.longest < 2:
             return 0
         tail = data[-2 * self.longest :].lower()
-        plain = self._begun(tail)
+        rows = data[-_DUMPED * self.longest :].lower()
+        plain = max(self._begun(tail), dumps.begun(rows, self._begun), dumps.open_row(rows))
         if b"\n" not in tail:
             return plain
         kept = _not_breaks(tail)
         wrapped = self._begun(bytes(tail[at] for at in kept))
         return max(plain, len(tail) - kept[len(kept) - wrapped]) if wrapped else plain
+
+    def shown_of(self, data: bytes) -> int:
+        """How many bytes at the end of a whole text show so much of a secret that they must be hidden."""
+
+        def enough(lower: bytes) -> int:
+            count = self._begun(lower)
+            return count if count >= _SHORTEST else 0
+
+        lower = data.lower()
+        kept = _not_breaks(lower)
+        wrapped = enough(bytes(lower[at] for at in kept))
+        in_lines = len(lower) - kept[len(kept) - wrapped] if wrapped else 0
+        return max(enough(lower), in_lines, dumps.begun(lower, enough))
 
     def _begun(self, lower: bytes) -> int:
         tail = lower[-self.longest + 1 :]
@@ -182,8 +199,10 @@ class Redactor:
         return 0
 
     def spans(self, lower: bytes) -> list[tuple[int, int]]:
-        """Where secrets are, in order and without overlaps. `base64` and `xxd` break their lines, so what
-        goes on behind a line's end is found as well."""
+        """Where secrets are, in order and without overlaps. `base64` and `xxd -p` break their lines, so what
+        goes on behind a line's end is found as well, and so are the rows of a dump that stand for one."""
+        if not self._longest_first:
+            return []
         found = self._found(lower)
         if b"\n" in lower:
             wrapped = self._found(lower.translate(None, b"\r\n"))
@@ -191,7 +210,7 @@ class Redactor:
                 kept = _not_breaks(lower)
                 found = [(kept[left], kept[right - 1] + 1) for left, right in wrapped]
         merged: list[tuple[int, int]] = []
-        for left, right in sorted(found):
+        for left, right in sorted([*found, *dumps.spans(lower, self._found)]):
             if merged and left < merged[-1][1]:
                 merged[-1] = (merged[-1][0], max(right, merged[-1][1]))
             else:
@@ -238,8 +257,9 @@ class Redaction:
         """What waited; nothing more comes, so it is the beginning of no secret, or hidden as one."""
         left, self._waiting = self._waiting, b""
         clean = _without(left, self._redactor.spans(left.lower()))
-        if clean == left and len(left) >= _SHORTEST:
-            return REDACTED
+        hidden = self._redactor.shown_of(left) if clean == left else 0
+        if hidden:
+            clean = left[:-hidden] + _MARK
         return clean.decode("utf-8", _ENCODING)
 
 

@@ -67,7 +67,7 @@ _STATUSES: dict[int, FailureKind] = {
     529: "overloaded",
 }
 _STATUS = re.compile(r"[0-9]{3}")
-_SAID = 2000
+SAID = 2000
 _MOST_TOKENS = 10**9
 
 
@@ -85,7 +85,7 @@ def from_response(status: int, headers: Mapping[str, str], body: bytes) -> Failu
     if amazon and not error.get("code"):
         error = {**error, "code": amazon}
     made = from_error(error, status=status, headers=headers)
-    return msgspec.structs.replace(made, said=body[:_SAID].decode("utf-8", "replace"))
+    return msgspec.structs.replace(made, said=body[:SAID].decode("utf-8", "replace"))
 
 
 def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, str] | None = None) -> Failure:
@@ -93,7 +93,7 @@ def from_error(error: Any, *, status: int | None = None, headers: Mapping[str, s
     headers = headers or {}
     try:
         error = mend_all(error)
-        said = error[:_SAID] if isinstance(error, str) else msgspec.json.encode(error).decode()[:_SAID]
+        said = error[:SAID] if isinstance(error, str) else msgspec.json.encode(error).decode()[:SAID]
     except RecursionError:
         error, said = "an error nested too deeply to read", ""
     found = _error_of(error) or {}
@@ -224,7 +224,7 @@ def _reasons(error: Mapping[str, Any]) -> list[Any]:
 def _raw(hints: Mapping[str, Any]) -> str:
     """What the provider behind a gateway said, where the gateway passes it on."""
     raw = hints.get("raw")
-    return raw[:_SAID] if isinstance(raw, str) else ""
+    return raw[:SAID] if isinstance(raw, str) else ""
 
 
 def _refused_field(error: Mapping[str, Any], message: str, param: str) -> str:
@@ -265,7 +265,7 @@ def _first_text(error: Mapping[str, Any], *keys: str) -> str:
         if isinstance(value, str) and value.strip():
             return value.strip()
         if isinstance(value, list | dict) and value:
-            return msgspec.json.encode(value).decode()[:_SAID]
+            return msgspec.json.encode(value).decode()[:SAID]
     return ""
 
 

@@ -22,7 +22,7 @@ from turnbuckle.lab.provider import Provider
 from turnbuckle.lab.script import Case
 from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.runs import READING
-from turnbuckle.trust import TrustStore
+from turnbuckle.trust import TrustStore, accept_data
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.vocab.ids import ProtocolName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
@@ -128,9 +128,11 @@ def in_thread(made: Provider) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def accept(folder: Path) -> None:
-    """The settings of a folder are somebody's own."""
+    """The settings of a folder are somebody's own, and so is what lies in its data folder."""
     file = folder / "turnbuckle.toml"
-    TrustStore().accept(file, load(file, environment={}).digest)
+    loaded = load(file, environment={})
+    TrustStore().accept(file, loaded.digest)
+    accept_data(loaded)
 
 
 def configure(folder: Path, url: str, protocol: ProtocolName = "openai_chat", more: str = "") -> None:

@@ -155,8 +155,11 @@ async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator
         place = RemoteBackend(remote)
         try:
             await place.latest()
+            holds = await place.sandbox() if attended else ""
         except (Lost, BackendRefused) as error:
             raise ServerRefused(str(error)) from None
+        if holds:
+            echo(f"sandbox of the server: {holds}", err=True)
         yield place
 
 

@@ -18,6 +18,7 @@ from turnbuckle.config import Loaded, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, KeyFile
 from turnbuckle.service.catalog import AGENT, Catalog
+from turnbuckle.trust import require_data
 from turnbuckle.vocab.ids import RouteName
 
 ANY_KEY = "any"  # a server without keys takes every word
@@ -128,6 +129,7 @@ def _key(loaded: Loaded, server: str | None) -> str:
 
 
 def _new_key(loaded: Loaded, recipe: Recipe) -> str:
+    require_data(loaded)
     file = KeyFile(Path(loaded.settings.folder))
     if not (file.keys() or loaded.settings.server.api_keys):
         _say("this is the first key: from now on the server takes no request without one")

@@ -33,7 +33,7 @@ from turnbuckle.server.http.origins import Origins, is_loopback
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.modules import registry_of
-from turnbuckle.trust import is_trusted, risks_in
+from turnbuckle.trust import is_data_ours, is_trusted, risks_in
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import secrets_in_headers
 
@@ -142,7 +142,12 @@ def _check_data(data: Path) -> Iterator[Finding]:
 
 
 def check_trust(loaded: Loaded) -> Iterator[Finding]:
-    """Whether somebody has accepted the file that was found here."""
+    """Whether somebody has accepted the file and the data folder that were found here."""
+    if not is_data_ours(loaded):
+        words = f"{loaded.settings.folder} was not made by you on this machine"
+        yield Finding(
+            "wrong", "data folder", words, "`turnbuckle trust` accepts it. Nothing starts until then."
+        )
     if is_trusted(loaded):
         return
     for risk in risks_in(loaded):
