@@ -5,34 +5,29 @@
 The model is scripted and counts tokens as a provider does; runs, sessions and the SQLite journal are the
 real ones. First: the conversation, in tenths, with CPU and bytes for each turn, and a fact of turn 3 that
 is asked for near the end. In the middle another process takes over, which knows only the journal. Second:
-one run of so many tool calls, with and without compaction. "cached" is what a provider with a prompt
-cache could take from the request before: the part of each request that begins as that one did. Money is
-by the list prices below, per million tokens.
+one run of so many tool calls over HTTP, with and without compaction, in front of a provider with a prompt
+cache. What it has found there, and what it has kept, is its own count (`lab/prompt_cache.py`); money is what
+the run says, by the list prices below, per million tokens.
 """
 
 import argparse
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterable
 from pathlib import Path
 
+from turnbuckle import Agent, Result, tool
 from turnbuckle.app import folder_size
 from turnbuckle.journal.sqlite.journal import SqliteJournal
-from turnbuckle.lab.script import Call, Finish, Say
-from turnbuckle.testing.world.compaction_rules import is_for_summary, windowed
-from turnbuckle.testing.world.long_talk import ASKS, LongTalk, TalkingModel
-from turnbuckle.testing.world.model import Step
-from turnbuckle.turn.window import estimate, tokens_of_tools
-from turnbuckle.vocab.clock import StopSignal
-from turnbuckle.vocab.events import Event
-from turnbuckle.vocab.ids import RouteName
-from turnbuckle.vocab.messages import Message
-from turnbuckle.vocab.request import ModelRequest
+from turnbuckle.lab.prompt_cache import PromptCache
+from turnbuckle.lab.provider import Provider
+from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
+from turnbuckle.testing.world.long_talk import ASKS, LongTalk
 
 SECRET = "Remember that the harbour password is zephyr-17."
-INPUT, CACHED, OUTPUT = 3.0, 0.3, 15.0
-"""Dollars for a million tokens: new input, input from the cache, output."""
+INPUT, CACHED, WRITTEN, OUTPUT = 3.0, 0.3, 3.75, 15.0
+"""Dollars for a million tokens: new input, input from the cache, input that goes to it, output."""
 REPLY = 60
 
 
@@ -73,60 +68,63 @@ async def talk(turns: int, window: int) -> None:
     )
 
 
-class Steps(TalkingModel):
-    """A model that makes so many calls and then answers. It compares each request with the one before."""
+class Steps:
+    """A model that makes so many calls and then answers, behind a provider with a prompt cache."""
 
-    def __init__(self, window: int, steps: int) -> None:
-        super().__init__(window)
-        self.cached = self.replies = 0
+    def __init__(self, steps: int) -> None:
+        self._cache = PromptCache()
         self._left = steps
-        self._before: tuple[Message, ...] = ()
-        self._brain = windowed(self._answer, window)
 
-    def _answer(self, request: ModelRequest, number: int) -> list[Step]:
+    def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
+        usage = self._cache.usage(request, output=REPLY)
+        if is_summary(request):
+            return (Say("The task: look at all of it, part by part."), Finish(usage=usage))
         self._left -= 1
         if self._left < 0:
-            return [Say("It is done."), Finish()]
-        return [Call("look", {"query": f"part {self._left}"}, 0), Finish()]
-
-    async def attempt(
-        self, route: RouteName, request: ModelRequest, stop: StopSignal
-    ) -> AsyncIterator[list[Event]]:
-        self.replies += 1
-        if not is_for_summary(request):
-            same = 0
-            while same < min(len(self._before), len(request.messages)) and (
-                self._before[same] == request.messages[same]
-            ):
-                same += 1
-            if same:
-                self.cached += estimate(request.messages[:same]) + tokens_of_tools(request.tools)
-            self._before = request.messages
-        async for events in super().attempt(route, request, stop):
-            yield events
+            return (Say("It is done."), Finish(usage=usage))
+        return (Call("look", {"query": f"part {self._left}"}, 0), Finish("calls", usage=usage))
 
 
-async def tool_run(steps: int, window: int, results: int) -> tuple[Steps, str, int]:
-    long = LongTalk(window, results)
-    model = Steps(window, steps)
-    long.use(model)
-    said = await long.say("Look at all of it, part by part.")
-    await long.close()
-    return model, said.outcome, len(said.compactions)
+def is_summary(request: LabRequest) -> bool:
+    """Only a request for a summary offers no tools."""
+    return not request.body.get("tools")
+
+
+@tool(effect="read")
+def look(query: str) -> str:
+    """Look at a part."""
+    return f"{query}: " + "some words of what stands there; " * 200
+
+
+async def tool_run(protocol: str, steps: int, window: int) -> Result:
+    async with Provider(Case("steps", "so many calls", ((Steps(steps),),))) as lab:
+        route = {
+            "name": "lab",
+            "protocol": protocol,
+            "base_url": f"{lab.url}/v1beta" if protocol == "gemini" else f"{lab.url}/v1",
+            "api_key": "any",
+            "model": "m",
+            "context_window": window,
+            "price": {"input": INPUT, "cached": CACHED, "cache_written": WRITTEN, "output": OUTPUT},
+        }
+        settings = {"routes": [route], "turn.max_calls": 500}
+        async with Agent(config=None, data=":memory:", tools=[look], enable=[], settings=settings) as agent:
+            return await agent.run("Look at all of it, part by part.")
 
 
 async def tool_runs(steps: int, window: int) -> None:
-    print(f"\none run of {steps} tool calls with results of 6,000 characters")
-    print(f"{'':<22} {'tokens sent':>12} {'cached':>8} {'no cache':>9} {'cache':>8}  end")
-    for name, size in (("without compaction", 10**9), (f"window of {window:,}", window)):
-        model, outcome, made = await tool_run(steps, size, 6_000)
-        out = model.replies * REPLY * OUTPUT / 1e6
-        plain = model.sent * INPUT / 1e6 + out
-        cached = (model.sent - model.cached) * INPUT / 1e6 + model.cached * CACHED / 1e6 + out
-        print(
-            f"{name:<22} {model.sent:>12,} {model.cached / model.sent:>7.0%} {plain:>8.2f}$ {cached:>7.2f}$  "
-            f"{outcome}, {made} compactions"
-        )
+    print(f"\none run of {steps} tool calls with results of 6,600 characters, as the provider counted it")
+    print(f"{'':<38} {'tokens sent':>12} {'cached':>7} {'written':>8} {'no cache':>9} {'cache':>8}  end")
+    for protocol in ("openai_responses", "anthropic"):
+        for name, size in (("without compaction", 10**7), (f"window of {window:,}", window)):
+            result = await tool_run(protocol, steps, size)
+            usage = result.usage
+            plain = (usage.input * INPUT + usage.output * OUTPUT) / 1e6
+            print(
+                f"{protocol + ', ' + name:<38} {usage.input:>12,} {usage.cached / usage.input:>6.0%} "
+                f"{usage.cache_written / usage.input:>7.0%} {plain:>8.2f}$ {result.cost or 0:>7.2f}$  "
+                f"{result.outcome}, {result.context.compactions} compactions"
+            )
 
 
 def main() -> None:

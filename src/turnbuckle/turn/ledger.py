@@ -20,7 +20,8 @@ _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
 
 
 class Waste(Struct, frozen=True):
-    """What one cause has cost. `money` is None where the price is not known."""
+    """What one cause has cost. `money` is None where the price is not known. Of the input, `cached_tokens`
+    came from the provider's cache and `cache_written_tokens` went to it."""
 
     cause: str
     times: int = 0
@@ -29,6 +30,8 @@ class Waste(Struct, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
     money: float | None = 0.0
+    cached_tokens: int = 0
+    cache_written_tokens: int = 0
 
 
 class Ledger:
@@ -94,6 +97,8 @@ class Ledger:
             input_tokens=before.input_tokens + given,
             output_tokens=before.output_tokens + output,
             money=None if price is None or before.money is None else before.money + price,
+            cached_tokens=before.cached_tokens + used.cached,
+            cache_written_tokens=before.cache_written_tokens + used.cache_written,
         )
         self._waits_for = (cause, fact.at)
 
@@ -114,6 +119,8 @@ class Ledger:
             input_tokens=before.input_tokens + given,
             output_tokens=before.output_tokens + output,
             money=None if price is None or before.money is None else before.money + price,
+            cached_tokens=before.cached_tokens + usage.cached,
+            cache_written_tokens=before.cache_written_tokens + usage.cache_written,
         )
 
     def _end_wait(self, now: float) -> None:
@@ -135,6 +142,8 @@ def total(entries: tuple[Waste, ...]) -> Waste:
         sum(entry.input_tokens for entry in entries),
         sum(entry.output_tokens for entry in entries),
         sum(known) if len(known) == len(entries) else None,
+        sum(entry.cached_tokens for entry in entries),
+        sum(entry.cache_written_tokens for entry in entries),
     )
 
 

@@ -313,6 +313,64 @@ def test_a_custom_call_and_a_hosted_one_come_through_whole(tmp_path: Path, broke
     run_scenario(scenario, tmp_path, model, protocol="openai_responses")
 
 
+def chat_patching(*, cut: bool) -> Iterable[ScriptItem]:
+    """A chat provider that calls a custom tool, in pieces."""
+    first = {
+        "index": 0,
+        "id": "call_1",
+        "type": "custom",
+        "custom": {"name": "apply_patch", "input": PATCH[:9]},
+    }
+    yield chunk({"role": "assistant", "tool_calls": [first]})
+    yield chunk({"tool_calls": [{"index": 0, "custom": {"input": PATCH[9:20]}}]})
+    if cut:
+        yield CutOff("reset")
+        return
+    yield chunk({"tool_calls": [{"index": 0, "custom": {"input": PATCH[20:]}}]})
+    yield chunk({}, finish="tool_calls")
+    yield Raw("data: [DONE]\n\n")
+
+
+@pytest.mark.requirement("I8", "B1")
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_a_custom_call_on_chat_is_handed_over_whole_however_often_it_was_cut(
+    tmp_path: Path, cuts: int, stream: bool
+) -> None:
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return chat_patching(cut=request.number <= cuts)
+
+    tool = {"type": "custom", "custom": {"name": "apply_patch", "format": {"type": "text"}}}
+    body = {"model": "lab", "messages": [{"role": "user", "content": "Fix it."}], "tools": [tool]}
+
+    async def scenario(server: LiveServer) -> None:
+        if stream:
+            frames = await server.read("/v1/chat/completions", {**body, "stream": True})
+            told = [one.json["choices"][0] for one in frames if one.data != b"[DONE]" and one.json["choices"]]
+            calls = [call for one in told for call in one["delta"].get("tool_calls", [])]
+            assert told[-1]["finish_reason"] == "tool_calls"
+        else:
+            whole = (await server.post("/v1/chat/completions", body)).json
+            calls = whole["choices"][0]["message"]["tool_calls"]
+            assert whole["choices"][0]["finish_reason"] == "tool_calls"
+        assert [(call["type"], call["custom"]) for call in calls] == [
+            ("custom", {"name": "apply_patch", "input": PATCH})
+        ]
+        arrived = server.lab.requests[0].body
+        assert arrived["tools"][0] == tool
+        results = [
+            {"role": "assistant", "tool_calls": [{key: calls[0][key] for key in ("id", "type", "custom")}]},
+            {"role": "tool", "tool_call_id": calls[0]["id"], "content": "done"},
+        ]
+        asked = len(server.lab.requests)
+        assert asked == cuts + 1
+        await server.post("/v1/chat/completions", {**body, "messages": [*body["messages"], *results]})
+        (called,) = (one for one in server.lab.requests[asked].body["messages"] if one.get("tool_calls"))
+        assert called["tool_calls"][0]["custom"] == {"name": "apply_patch", "input": PATCH}
+
+    run_scenario(scenario, tmp_path, model)
+
+
 def weather_tool(*, nested: bool) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     function = {"name": "weather", "description": "Tells.", "parameters": schema, "strict": False}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.server.live_server import LiveServer, run_scenario
 
+from turnbuckle.lab.prompt_cache import PromptCache
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
 ROUNDS = 8
@@ -82,3 +83,54 @@ def test_the_agent_marks_what_a_messages_provider_may_keep_and_a_relay_marks_not
         assert "cache_control" in body["tools"][-1]
         assert "cache_control" in body["system"][-1]
         assert "cache_control" in body["messages"][-1]["content"][-1]
+
+
+class CachingModel:
+    """Looks at large files, behind a provider that counts what it has seen before."""
+
+    def __init__(self) -> None:
+        self.cache = PromptCache()
+
+    def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
+        usage = self.cache.usage(request, output=20)
+        if request.number == ROUNDS + 1:
+            return (Say("Done."), Finish(usage=usage))
+        content = f"{request.number} " * 800
+        return (
+            Say("Next."),
+            Call("write_file", {"path": "x", "content": content}),
+            Finish("calls", usage=usage),
+        )
+
+
+@pytest.mark.requirement("I7")
+@pytest.mark.parametrize("protocol", SAID)
+def test_a_caching_provider_finds_most_of_a_long_run_and_every_surface_says_so(
+    tmp_path: Path, protocol: str
+) -> None:
+    async def scenario(server: LiveServer) -> None:
+        body = {"model": "agent", "messages": [{"role": "user", "content": "Look around."}]}
+        reply = await server.post("/v1/chat/completions", body)
+        counted = reply.json["usage"]
+        cached = counted["prompt_tokens_details"]["cached_tokens"]
+        assert cached > 0.6 * counted["prompt_tokens"]
+        run = await server.run(reply.headers["x-turnbuckle-run"])
+        assert (run["usage"]["input"], run["usage"]["cached"]) == (counted["prompt_tokens"], cached)
+        assert run["spent"]["cached_tokens"] == cached
+        written = run["usage"]["cache_written"]
+        assert written == run["spent"].get("cache_written_tokens", 0)
+        assert written == counted["prompt_tokens_details"].get("cache_write_tokens", 0)
+        assert (written > 0) == (protocol == "anthropic")
+        assert cached + written <= counted["prompt_tokens"]
+        metrics = (await server.get("/metrics")).body.decode()
+        assert f'turnbuckle_tokens_total{{direction="cached"}} {float(cached)}' in metrics
+        assert f'turnbuckle_tokens_total{{direction="cache_written"}} {float(written)}' in metrics
+        # At the price of the settings, what came from the cache costs a tenth.
+        plain = counted["prompt_tokens"] - cached - written
+        cost = (plain * 10 + cached * 1 + written * 12 + counted["completion_tokens"] * 50) / 1e6
+        assert run["spent"]["cost"] == pytest.approx(cost)
+
+    price = "price = { input = 10, cached = 1, cache_written = 12, output = 50 }"
+    run_scenario(
+        scenario, tmp_path, CachingModel(), protocol=protocol, tools='enable = ["files"]', route=price
+    )

@@ -49,6 +49,7 @@ base_url = "{url}/v1"
 api_key = "any"
 model = "m"
 stall = {{ gap = {gap}, first_event = {first_event} }}
+{route}
 
 [tools]
 {tools}
@@ -289,6 +290,7 @@ def settings_text(
     tools: str = "",
     more: str = "",
     protocol: str = "openai_chat",
+    route: str = "",
     gap: float = 60,
     first_event: float = 60,
     hold: float = 0,
@@ -301,6 +303,7 @@ def settings_text(
         tools=tools,
         more=more.replace("URL", url),
         protocol=protocol,
+        route=route,
         gap=gap,
         first_event=first_event,
         hold=hold,
