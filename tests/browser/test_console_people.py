@@ -91,6 +91,26 @@ def test_sessions_are_found_by_what_was_said_in_them(visit, serve):
     assert page.url.endswith("#/s/about-pears")
 
 
+@pytest.mark.requirement("H3", "G7", "E11")
+def test_a_search_goes_on_behind_its_first_page(visit, serve):
+    server = serve()
+    for number in range(65):
+        server.ask("POST", "/v1/sessions", {"id": f"s{number}", "title": f"knot {number}"})
+    page = visit(server.url).open()
+    sessions = page.get_by_role("navigation", name="Sessions")
+    page.keyboard.press("/")
+    page.keyboard.type("knot")
+    shown(sessions.locator("mark").first)
+    links = sessions.get_by_role("link")
+
+    def all_shown() -> bool:
+        links.last.scroll_into_view_if_needed()
+        return links.count() == 65
+
+    until(all_shown, lambda: str(links.count()))
+    shown(sessions.get_by_text("65 sessions found."))
+
+
 @pytest.mark.requirement("H3", "B9")
 def test_what_is_kept_of_a_call_that_never_came_whole_can_be_read(visit, serve):
     def model(request):

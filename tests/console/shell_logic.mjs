@@ -53,6 +53,12 @@ test("a later page adds only what is not shown yet", () => {
   assert.equal(ids(lists.extended(rows("a9 b8"), rows("b8 c7"))), "abc");
 });
 
+test("what is said under a search does not promise that it is all, nor that it is nothing", () => {
+  const said = [[0, false], [0, true], [1, false], [1, true], [30, true], [31, false]].map((one) => lists.foundWords(...one));
+  const counts = ["1 session found.", "1 or more sessions found.", "30 or more sessions found.", "31 sessions found."];
+  assert.deepEqual(said, ["Nothing was found.", "Searching …", ...counts]);
+});
+
 test("messages become runs in order, and what a fork shares stands apart", () => {
   const said = ["p", "p", "x", "x", "x", "y"].map((run, at) => ({ run, id: `m${at}`, shared: run === "p", text: "" }));
   const shape = (blocks) => blocks.map(({ run, own, first, messages }) => [run, own, first, messages.length]);

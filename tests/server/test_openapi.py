@@ -290,6 +290,23 @@ def test_every_kind_of_answer_is_given_and_is_what_the_document_says(built):
     assert visit.seen & promised == promised
 
 
+def is_list(response: dict[str, Any]) -> bool:
+    schema = response.get("content", {}).get("application/json", {}).get("schema", {})
+    whole = SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return "has_more" in whole.get("properties", {})
+
+
+@pytest.mark.requirement("E11")
+def test_every_list_is_bounded_and_can_be_turned_page_by_page():
+    lists = {
+        path: {one["name"] for one in operation.get("parameters", ())}
+        for method, path, operation in operations()
+        if method.upper() == "GET" and is_list(operation["responses"].get("200", {}))
+    }
+    assert len(lists) >= 10
+    assert {path for path, names in lists.items() if not {"limit", "after"} <= names} == set()
+
+
 @pytest.mark.requirement("F4")
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_items_of_a_conversation_can_be_turned_page_by_page(built, order):

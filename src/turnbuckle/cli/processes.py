@@ -87,7 +87,7 @@ def stop(
 
 async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, Any]]:
     if server:
-        return list((await _remote(server, key).ask("GET", "/v1/processes"))["data"])
+        return await _remote(server, key).every("/v1/processes")
     return [_row(one) for one in background_of(load_for(config)).listed()]
 
 

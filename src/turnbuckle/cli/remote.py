@@ -56,6 +56,15 @@ class Remote:
         except (aiohttp.ClientError, ValueError) as error:
             raise ServerGone(f"no answer from {self.address}: {error or type(error).__name__}") from None
 
+    async def every(self, path: str) -> list[Any]:
+        """All of a list, page after page. Raises ServerRefused."""
+        made: list[Any] = []
+        page = await self.ask("GET", path)
+        while page.get("next"):
+            made += page["data"]
+            page = await self.ask("GET", f"{path}?after={quote(page['next'], safe='')}")
+        return made + list(page["data"])
+
 
 def session_path(session: str, verb: str = "") -> str:
     """Where a session is, or what can be done to it."""

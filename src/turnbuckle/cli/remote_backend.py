@@ -187,7 +187,7 @@ class RemoteBackend:
     async def drafts(self, session: str) -> list[DraftLine]:
         made = []
         for run in (await self.runs(session))[:20]:
-            for one in (await self._ask("GET", f"{_run_path(run.id)}/drafts"))["data"]:
+            for one in await self._every(f"{_run_path(run.id)}/drafts"):
                 target = one["settled"].get("path")
                 named = target if isinstance(target, str) else ""
                 made.append(DraftLine(f"{run.id}:{one['id']}", one["tool"], named, one["characters"]))
@@ -219,6 +219,12 @@ class RemoteBackend:
     ) -> Any:
         try:
             return await self._remote.ask(method, path, body, headers)
+        except ServerRefused as error:
+            raise _translated(error) from None
+
+    async def _every(self, path: str) -> list[Any]:
+        try:
+            return await self._remote.every(path)
         except ServerRefused as error:
             raise _translated(error) from None
 

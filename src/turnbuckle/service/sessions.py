@@ -451,7 +451,7 @@ class SessionService(SessionReader):
         """All background processes of an owner. What nobody is known to have begun any more is the machine's
         own."""
         background = self._stores.runs.background
-        listed_here = () if background is None else background.listed()
+        listed_here = () if background is None else await asyncio.to_thread(background.listed)
         if owner is None:
             return listed_here
         owners = {process.id: await self._owner_of(process) for process in listed_here}
@@ -466,7 +466,8 @@ class SessionService(SessionReader):
     async def stop_process(self, name: str, owner: Owner) -> BackgroundProcess:
         """One that has ended stays as it is. Raises ProcessUnknown."""
         background = self._stores.runs.background
-        if background is not None and name in [one.id for one in await self.all_processes(owner)]:
+        found = None if background is None else background.named(name)
+        if background is not None and found is not None and owner in (None, await self._owner_of(found)):
             ended = await background.stop(name)
             if ended is not None:
                 return ended

@@ -128,9 +128,13 @@ class Processes:
 
     # Looking
 
+    def named(self, name: str) -> BackgroundProcess | None:
+        """The process with this id, whose ever it is."""
+        return self._process(self._home / name) if name.isalnum() else None
+
     def find(self, name: str, session: str) -> BackgroundProcess | None:
         """The process of this session with this id."""
-        found = self._process(self._home / name) if name.isalnum() else None
+        found = self.named(name)
         return found if found is not None and found.session == session else None
 
     def listed(self, session: str | None = None) -> tuple[BackgroundProcess, ...]:

@@ -7,8 +7,10 @@ from urllib.parse import quote
 import pytest
 from support.server.live_server import LiveServer, run_scenario
 
-from turnbuckle.lab.received import last_user_text
-from turnbuckle.lab.script import Finish, LabRequest, Say
+from turnbuckle.lab.received import brings_results, last_user_text
+from turnbuckle.lab.script import Call, Finish, LabRequest, Say
+from turnbuckle.server.http.exchange import Query
+from turnbuckle.server.http.pages import part_of
 
 UNLIMITED = "drain = 0\nrequests_per_minute = 0"
 
@@ -104,3 +106,70 @@ def test_messages_are_read_from_either_end(tmp_path: Path):
         assert not any(one["shared"] for one in whole)
 
     run_scenario(scene, tmp_path, echo, server=UNLIMITED)
+
+
+def asks_thrice(request: LabRequest) -> tuple[Any, ...]:
+    if brings_results(request):
+        return (Say("Done."), Finish())
+    calls = [Call("shell", {"command": f"echo {number}"}, number) for number in range(3)]
+    return (*calls, Finish())
+
+
+@pytest.mark.requirement("E11")
+def test_short_lists_have_pages_too(tmp_path: Path):
+    async def scene(server: LiveServer) -> None:
+        runs = [await server.begin("go", session=f"s{number}") for number in range(3)]
+        for run in runs:
+            async with server.listen(f"/v1/runs/{run}/events") as reader:
+                await reader.until(b"event: approval_asked")
+        await server.post(f"/v1/runs/{runs[0]}/approvals/a1-0", {"decision": "deny"})
+        async with server.listen(f"/v1/runs/{runs[0]}/events") as reader:
+            await reader.until(b'"a1-1"')
+        said = [await server.begin(f"later {number}", session="s0") for number in range(4)]
+        for path, whole in (
+            (f"/v1/runs/{runs[0]}/approvals", {("a1-0", runs[0]), ("a1-1", runs[0])}),
+            ("/v1/approvals", {("a1-1", runs[0]), ("a1-0", runs[1]), ("a1-0", runs[2])}),
+        ):
+            for limit in (1, 2, 100):
+                found = await walked(server, f"{path}?", limit)
+                assert len(found) == len(whole)
+                assert {(one["id"], one["run"]) for one in found} == whole
+        for limit in (1, 3, 100):
+            found = await walked(server, "/v1/sessions/s0/inbox?", limit)
+            assert [one["run"] for one in found] == [runs[0], *said]
+        assert (await server.get("/v1/approvals?limit=101")).status == 400
+
+    run_scenario(scene, tmp_path, asks_thrice, server=UNLIMITED, tools='approval = { shell = "ask" }')
+
+
+@pytest.mark.requirement("E11", "D10")
+def test_so_have_background_processes(tmp_path: Path):
+    async def scene(server: LiveServer) -> None:
+        for number in range(3):
+            await say(server, f"go {number}", "s")
+        for path in ("/v1/processes?", "/v1/sessions/s/processes?"):
+            whole = [one["id"] for one in await walked(server, path, 100)]
+            assert len(whole) == 3
+            assert [one["id"] for one in await walked(server, path, 1)] == whole
+
+    run_scenario(scene, tmp_path, leaves_one, tools='approval = { shell = "allow" }')
+
+
+def leaves_one(request: LabRequest) -> tuple[Any, ...]:
+    if brings_results(request):
+        return (Say("Done."), Finish())
+    return (Call("shell", {"command": "true", "background": True}), Finish())
+
+
+def test_a_page_goes_on_behind_the_last_one_or_begins_again_if_that_is_gone():
+    def ask(items: str, **query: str) -> tuple[str, str | None]:
+        made = part_of(items, str, Query("&".join(f"{key}={value}" for key, value in query.items()).encode()))
+        return "".join(made.data), made.next
+
+    assert ask("abcde", limit="2") == ("ab", "b")
+    assert ask("abcde", limit="2", after="b") == ("cd", "d")
+    assert ask("abcde", limit="2", after="d") == ("e", None)
+    assert ask("abcde", limit="2", after="e") == ("", None)
+    assert ask("cde", limit="2", after="b") == ("cd", "d")
+    assert ask("ab", limit="2") == ("ab", None)
+    assert ask("") == ("", None)

@@ -101,6 +101,16 @@ export class Api extends EventTarget {
     return value;
   }
 
+  /** All of a list, page after page. Throws ApiProblem. @param {string} path @returns {Promise<any[]>} */
+  async every(path) {
+    const rows = [];
+    let page = await this.ask("GET", path);
+    for (; page.next; page = await this.ask("GET", `${path}?after=${encodeURIComponent(page.next)}`)) {
+      rows.push(...page.data);
+    }
+    return [...rows, ...page.data];
+  }
+
   /** A whole answer as it is, for saving. Throws ApiProblem. @returns {Promise<Blob>} */
   async download(path) {
     const response = await this.#fetch("GET", path);

@@ -20,6 +20,12 @@ export function extended(shown, page) {
   return [...shown, ...page.filter((one) => !known.has(one.id))];
 }
 
+/** What is said under a search. @param {number} count of what is shown @param {boolean} more may stand behind it */
+export function foundWords(count, more) {
+  if (!count) return more ? "Searching …" : "Nothing was found.";
+  return `${count}${more ? " or more" : ""} ${count === 1 && !more ? "session" : "sessions"} found.`;
+}
+
 /**
  * The runs of a session in the order of their messages. What a fork shares with its parent belongs to a run that is
  * not its own: those messages stand for themselves.

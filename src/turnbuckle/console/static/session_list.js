@@ -3,11 +3,12 @@
 import { addressOf } from "./address.js";
 import { menuButton } from "./dialogs.js";
 import { el, icon, newId, setText } from "./elements.js";
-import { ago, extended, markedPieces, merged } from "./lists.js";
+import { ago, extended, foundWords, markedPieces, merged } from "./lists.js";
 import { sessionEntries } from "./session_actions.js";
 
 const PAUSE = 200; // ms without a key before a search is asked for
 const PAGE = 30;
+const LOOK = 50; // ms until what was drawn has been laid out
 
 export class SessionList {
   #shown = [];
@@ -16,7 +17,8 @@ export class SessionList {
   #words = "";
   #timer = 0;
   #asked = 0;
-  #loading = false;
+  #loading = -1; // the search whose next page is on its way
+  #seen = false; // whether the end of the list is in sight
   #known = false; // whether the server has said which there are
 
   /** @param {import("./main.js").Shell} shell */
@@ -39,11 +41,11 @@ export class SessionList {
 
   start() {
     this.shell.watch.addEventListener("sessions", ({ detail }) => this.#take(detail));
-    const seen = new IntersectionObserver((entries) => entries.some((one) => one.isIntersecting) && void this.#more(), {
-      root: this.nav,
-      rootMargin: "200px",
-    });
-    seen.observe(this.end);
+    const look = (entries) => {
+      this.#seen = entries[entries.length - 1].isIntersecting;
+      if (this.#seen) void this.#more();
+    };
+    new IntersectionObserver(look, { root: this.nav, rootMargin: "200px" }).observe(this.end);
   }
 
   /** After a login everything may belong to somebody else. */
@@ -80,22 +82,31 @@ export class SessionList {
     this.#draw();
   }
 
+  /** What stands behind the end that is in sight, page after page: one of a search may hold few, or none. */
   async #more() {
-    if (this.#loading || this.#words || !this.#next) return;
-    this.#loading = true;
+    const mine = this.#asked;
+    if (this.#loading === mine || !this.#next) return;
+    this.#loading = mine;
     try {
-      const after = encodeURIComponent(this.#next);
-      const page = await this.shell.api.ask("GET", `/v1/sessions?limit=${PAGE}&after=${after}`);
-      if (this.#words) return;
-      this.#shown = extended(this.#shown, page.data);
-      this.#next = page.next;
-      this.#draw();
+      do {
+        const page = await this.#page(`&after=${encodeURIComponent(this.#next)}`);
+        if (mine !== this.#asked) return; // another search was asked for meanwhile
+        this.#shown = extended(this.#shown, page.data);
+        this.#next = page.next;
+        this.#draw();
+        await new Promise((done) => setTimeout(done, LOOK)); // until it is known whether the new end is in sight
+      } while ((this.#seen || !this.#shown.length) && this.#next && mine === this.#asked);
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
       setText(this.note, problem.message);
     } finally {
-      this.#loading = false;
+      if (this.#loading === mine) this.#loading = -1;
     }
+  }
+
+  #page(more = "") {
+    const words = this.#words ? `&q=${encodeURIComponent(this.#words)}` : "";
+    return this.shell.api.ask("GET", `/v1/sessions?limit=${PAGE}${words}${more}`);
   }
 
   #searchSoon() {
@@ -114,17 +125,18 @@ export class SessionList {
       this.#take(this.shell.watch.sessions);
       return;
     }
+    const before = this.#words;
+    this.#words = words;
     try {
-      const found = await this.shell.api.ask("GET", `/v1/sessions?limit=50&q=${encodeURIComponent(words)}`);
+      const found = await this.#page();
       if (mine !== this.#asked) return; // somebody typed on
-      this.#words = words;
       this.#shown = found.data;
-      this.#next = null;
+      this.#next = found.next;
       this.#draw();
-      const count = found.data.length;
-      setText(this.note, count ? `${count} ${count === 1 ? "session" : "sessions"} found.` : "Nothing was found.");
+      if (this.#seen || !found.data.length) void this.#more();
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;
+      if (mine === this.#asked) this.#words = before;
       setText(this.note, problem.message);
     }
   }
@@ -157,7 +169,8 @@ export class SessionList {
       this.list.replaceChildren(...items);
       if (focused?.isConnected) focused.focus({ preventScroll: true });
     }
-    if (!this.#words) setText(this.note, items.length || !this.#known ? "" : "No sessions yet.");
+    if (this.#words) setText(this.note, foundWords(items.length, Boolean(this.#next)));
+    else setText(this.note, items.length || !this.#known ? "" : "No sessions yet.");
   }
 
   #made(id) {

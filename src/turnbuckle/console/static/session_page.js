@@ -135,12 +135,12 @@ export class SessionPage {
     const { api } = this.shell;
     const view = await api.ask("GET", this.path);
     const blocks = async () => (this.#view && (await this.#tail())) || this.#end();
-    const [inbox, said] = await Promise.all([api.ask("GET", `${this.path}/inbox`), blocks()]);
+    const [inbox, said] = await Promise.all([api.every(`${this.path}/inbox`), blocks()]);
     if (this.#closed) return;
     this.#view = view;
     this.#blocks = said;
     this.#draw();
-    this.#drawWaiting(inbox.data);
+    this.#drawWaiting(inbox);
     this.#setRunning(view.running);
     this.shell.setTitle(this, view.title || view.id);
   }

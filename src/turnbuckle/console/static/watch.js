@@ -83,7 +83,7 @@ export class Watch extends EventTarget {
         this.sessions = await this.api.ask("GET", `/v1/sessions?limit=${PAGE}`);
         this.#emit("sessions", this.sessions);
       }
-      this.approvals = (await this.api.ask("GET", "/v1/approvals")).data;
+      this.approvals = await this.api.every("/v1/approvals");
       this.#emit("approvals", this.approvals);
       if (!document.hidden) this.#emit("look");
     } catch (problem) {

@@ -15,7 +15,7 @@ from turnbuckle.server.faces.chat.handler import divided
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
-from turnbuckle.server.http.pages import Page, limit_of, order_of, page
+from turnbuckle.server.http.pages import limit_of, order_of, page, part_of
 from turnbuckle.server.http.passing import PassedOn, passed_on
 from turnbuckle.server.http.problems import refused, unknown
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy, read_policy
@@ -151,11 +151,12 @@ class RunsApi:
 
     async def approvals(self, exchange: Exchange) -> Answer:
         _, fold = await self._folded(exchange)
-        return json_answer(Page(fold.approvals))
+        return json_answer(part_of(fold.approvals, lambda one: one.id, exchange.query))
 
     async def all_approvals(self, exchange: Exchange) -> Answer:
         """Everything that waits for this owner's people, in any run."""
-        return json_answer(Page(await self._runs.pending(exchange.caller.owner)))
+        waiting = await self._runs.pending(exchange.caller.owner)
+        return json_answer(part_of(waiting, lambda one: f"{one.run}/{one.id}", exchange.query))
 
     async def answer(self, exchange: Exchange) -> Answer:
         run, name = (await self._found(exchange)).run, exchange.params["approval"]
@@ -168,7 +169,7 @@ class RunsApi:
     async def drafts(self, exchange: Exchange) -> Answer:
         run, fold = await self._folded(exchange)
         shown = [draft_of(run, draft) for draft in fold.drafts.values()]
-        return json_answer(Page(shown))
+        return json_answer(part_of(shown, lambda one: one.id, exchange.query))
 
     async def draft(self, exchange: Exchange) -> Answer:
         run, fold = await self._folded(exchange)

@@ -1,6 +1,7 @@
 """`/v1/sessions`: what belongs together. Make one, find one by its words, read what was said, rename it, fork
 it at any event, delete it."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -9,7 +10,7 @@ from turnbuckle.journal.port import SearchPlace, StreamRow
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
 from turnbuckle.server.http.begin import request_key
 from turnbuckle.server.http.exchange import Answer, Exchange, Headers, json_answer
-from turnbuckle.server.http.pages import Page, limit_of, order_of, page
+from turnbuckle.server.http.pages import Page, limit_of, order_of, page, part_of
 from turnbuckle.service.cursors import cursor, place_at, row_place_at
 from turnbuckle.service.sessions import Did, Made, SessionLine, SessionService, Verb
 from turnbuckle.session.facts import MessageAccepted
@@ -187,17 +188,17 @@ class SessionsApi:
             InboxView(status.id, status.state, status.run, status.at, status.why, said.get(status.id))
             for status in state.statuses.values()
         ]
-        return json_answer(Page(shown))
+        return json_answer(part_of(shown, lambda one: one.id, exchange.query))
 
     async def processes(self, exchange: Exchange) -> Answer:
         """What runs, or ran, in the background, oldest first."""
         processes = self._sessions.processes(await self._row(exchange))
-        return json_answer(Page([process_view(process) for process in processes]))
+        return json_answer(_processes(processes, exchange))
 
     async def all_processes(self, exchange: Exchange) -> Answer:
         """Every background process of this owner, of any session or of none, oldest first."""
         processes = await self._sessions.all_processes(exchange.caller.owner)
-        return json_answer(Page([process_view(process) for process in processes]))
+        return json_answer(_processes(processes, exchange))
 
     async def stop_process(self, exchange: Exchange) -> Answer:
         """One that has ended stays as it is."""
@@ -252,6 +253,10 @@ def session_view(line: SessionLine) -> SessionView:
 def _words_of(message: MessageAccepted) -> str:
     """What somebody said, as much as a list shows of it."""
     return "\n".join(text_of(one.parts) for one in message.messages if one.role == "user")[:_SHOWN_OF_MESSAGE]
+
+
+def _processes(processes: Sequence[BackgroundProcess], exchange: Exchange) -> Page[ProcessView]:
+    return part_of([process_view(one) for one in processes], lambda one: one.id, exchange.query)
 
 
 def process_view(process: BackgroundProcess) -> ProcessView:

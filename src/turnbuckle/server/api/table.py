@@ -47,7 +47,7 @@ from turnbuckle.server.faces.responses.shapes import (
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Handler
 from turnbuckle.server.http.openapi import STREAM, Given, Operation, Parameter
-from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, Page
+from turnbuckle.server.http.pages import AFTER, LIMIT, ORDER, SHORT_LIMIT, Page
 from turnbuckle.service.commands import SessionContext
 from turnbuckle.service.run_view import ApprovalView, DraftView, LedgerView, RunLine, RunView
 
@@ -367,6 +367,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
 
 
 _CONTEXT = "How full the model's window is"
+_INBOX = "The last 200 messages, and what became of each"
 
 
 def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
@@ -398,16 +399,30 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
 
     return (
         Endpoint("POST", f"{one}/messages", runs.create, said),
-        _list(f"{one}/inbox", api.inbox, "listInbox", "What became of each message", tag, InboxView),
+        _list(
+            f"{one}/inbox",
+            api.inbox,
+            "listInbox",
+            "The last 200 messages, and what became of each",
+            tag,
+            InboxView,
+        ),
         _list(
             f"{one}/processes",
             api.processes,
             "listProcesses",
-            "What runs in the background",
+            "What runs in the background, and the last 20 that ended",
             tag,
             ProcessView,
         ),
-        _list("/v1/processes", api.all_processes, "listAllProcesses", "All of yours", tag, ProcessView),
+        _list(
+            "/v1/processes",
+            api.all_processes,
+            "listAllProcesses",
+            "The same of all sessions",
+            tag,
+            ProcessView,
+        ),
         _plain(
             "POST",
             "/v1/processes/{process}/stop",
@@ -447,11 +462,8 @@ def _plain(
 
 
 def _list(path: str, handler: Handler, name: str, summary: str, tag: str, kind: type) -> Endpoint:
-    """A row whose answer is all there is, on one page."""
-    listed: Any = Page[kind]  # type: ignore[valid-type]
-    return Endpoint(
-        "GET", path, handler, Operation(name, summary, tag, answers={200: (Given(summary, listed),)})
-    )
+    """A row whose answer rarely needs a second page."""
+    return _page(path, handler, name, summary, tag, kind, (AFTER,), SHORT_LIMIT)
 
 
 def _page(
@@ -462,10 +474,11 @@ def _page(
     tag: str,
     kind: type,
     parameters: tuple[Parameter, ...] = (),
+    limit: Parameter = LIMIT,
 ) -> Endpoint:
     """A row whose answer is a page of things."""
     listed: Any = Page[kind]  # type: ignore[valid-type]
     answers = {200: (Given(summary, listed),)}
     return Endpoint(
-        "GET", path, handler, Operation(name, summary, tag, (LIMIT, *parameters), answers=answers)
+        "GET", path, handler, Operation(name, summary, tag, (limit, *parameters), answers=answers)
     )

@@ -5,7 +5,7 @@ what is touched meanwhile moves to the front, past whoever reads; in the order o
 there comes once, and so it does in a search, which shows what was there when its first page was asked for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct
@@ -33,6 +33,10 @@ class Page(Struct, Generic[T], frozen=True):
 LIMIT = Parameter(
     "limit", "How many at most.", schema={"type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL}
 )
+SHORT_LIMIT = Parameter(
+    "limit", "How many at most.", schema={"type": "integer", "minimum": 1, "maximum": MOST, "default": MOST}
+)
+"""For lists that rarely fill a page."""
 AFTER = Parameter("after", "Where the page before ended: its `next`.")
 ORDER = Parameter(
     "order",
@@ -44,6 +48,15 @@ ORDER = Parameter(
 
 def limit_of(query: Query) -> int:
     return query.integer("limit", USUAL, least=1, most=MOST)
+
+
+def part_of(items: Sequence[T], name: Callable[[T], str], query: Query) -> Page[T]:
+    """A page of a list that is at hand as a whole. `after` is the name of the last one that was seen. If that
+    one is gone the list begins again, so that nothing is missed."""
+    limit, after = query.integer("limit", MOST, least=1, most=MOST), query.get("after", "")
+    start = next((at + 1 for at, item in enumerate(items) if name(item) == after), 0) if after else 0
+    shown = items[start : start + limit]
+    return Page(shown, True, name(shown[-1])) if start + limit < len(items) else Page(shown)
 
 
 def order_of(query: Query) -> StreamOrder:
