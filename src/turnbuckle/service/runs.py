@@ -415,7 +415,7 @@ class RunService:
             return False
         worker = self._manager.of(SessionId(row.parent))
         if suspends and worker is not None and worker.running is running:
-            await worker.suspend("stopped", running.run)
+            await self._manager.with_worker(worker.session, row.user, lambda one: one.suspend("stopped", run))
         running.stop(by)
         with contextlib.suppress(TurnbuckleError, JournalError, TimeoutError):
             await asyncio.wait_for(running.outcome(), STOP_SECONDS)

@@ -403,8 +403,9 @@ class SessionService(SessionReader):
             return None
         running = await runs.resume(left)
         running.stop(by)
-        worker = await manager.open(session, row.user or LOCAL, running)
-        await worker.suspend("stopped", left)
+        user = row.user or LOCAL
+        await manager.open(session, user, running)
+        await manager.with_worker(session, user, lambda worker: worker.suspend("stopped", left))
         await running.over()
         return left
 

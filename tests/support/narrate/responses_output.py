@@ -1,8 +1,12 @@
 """Runs as responses, and the parts of what was written."""
 
+import contextlib
+
+import msgspec
 from support.narrate.sample_runs import RUN, frames, run_named, whole
 
 from turnbuckle.server.faces.responses.renderer import ResponsesRenderer
+from turnbuckle.server.faces.responses.socket import SocketMessages
 
 CREATED = 1_790_000_000
 
@@ -19,6 +23,26 @@ def events(data):
     read = frames(data)
     assert all(name == body["type"] for name, body in read)
     return [body for _, body in read]
+
+
+class _Messages:
+    """The other end of a WebSocket."""
+
+    def __init__(self):
+        self.events = []
+
+    async def send(self, text):
+        self.events.append(msgspec.json.decode(text))
+
+
+def socket_events(run):
+    """The same events as a WebSocket has them, one message each."""
+    other_end, dialect = _Messages(), response()
+    messages = SocketMessages(other_end)
+    for body in (dialect.open(), *(dialect.take([item]) for item in run)):
+        with contextlib.suppress(StopIteration):  # it waits for nothing
+            messages.send({"type": "http.response.body", "body": body}).send(None)
+    return other_end.events
 
 
 def final(name, **options):

@@ -13,7 +13,7 @@ from support.narrate.chat_output import asides, chat, deltas, plain
 from support.narrate.messages_output import asides as message_asides
 from support.narrate.messages_output import message, read_message, texts, tools, whole_message
 from support.narrate.responses_output import events as response_events
-from support.narrate.responses_output import response
+from support.narrate.responses_output import response, socket_events
 from support.narrate.sample_runs import RUN, frames, whole
 
 from turnbuckle.agent.events import Cursor, EventRenderer
@@ -94,7 +94,14 @@ def _items(output: list[dict[str, Any]]) -> str:
 
 
 def responses_streamed(run: Run) -> Rendering:
-    seen = response_events(whole(response(), run))
+    return _of_responses(response_events(whole(response(), run)))
+
+
+def responses_socket(run: Run) -> Rendering:
+    return _of_responses(socket_events(run))
+
+
+def _of_responses(seen: list[dict[str, Any]]) -> Rendering:
     places: dict[int, list[str]] = {}
     for event in seen:
         if event["type"] in ("response.output_text.delta", "response.refusal.delta"):
@@ -217,6 +224,7 @@ SURFACES: dict[str, Callable[[Run], Rendering]] = {
     "chat, streamed": chat_streamed,
     "chat, plain": chat_plain,
     "responses, streamed": responses_streamed,
+    "responses, WebSocket": responses_socket,
     "responses, plain": responses_plain,
     "messages, streamed": messages_streamed,
     "messages, plain": messages_plain,
