@@ -188,6 +188,31 @@ def test_no_sign_of_life_comes_between_the_parts_of_a_send():
     assert after[1:] == [KEEPALIVE, b"data: beat\n\n"]
 
 
+class Interrupted:
+    """Stands where a reader's task is ended from outside."""
+
+    count = 0
+
+    def interrupt(self):
+        self.count += 1
+
+
+@pytest.mark.requirement("F2", "E5")
+@pytest.mark.parametrize("sending, clear, aborted", [(False, True, 0), (True, True, 1), (False, False, 1)])
+def test_only_a_reader_that_would_read_it_is_told_that_the_server_stops(sending, clear, aborted):
+    async def main():
+        wire, presence = Wire(), Interrupted()
+        wire.clear = clear
+        reader = WaitingReader(wire, wire.send, Lines(), presence)
+        reader.sending = sending
+        pulse = Heartbeat(keepalive=5, noop=10, wall=lambda: 7.0)
+        pulse.add(presence, reader)
+        pulse.interrupt_all()
+        return wire.sent.count(b"aborted"), presence.count, pulse.over
+
+    assert asyncio.run(main()) == (aborted, 1, True)
+
+
 @pytest.mark.requirement("E10", "F8")
 def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often_as_of_anything():
     troubles: list[Trouble | None] = [None]
