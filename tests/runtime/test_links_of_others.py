@@ -13,7 +13,7 @@ from turnbuckle.runtime.archive import exported
 from turnbuckle.runtime.conversation import Conversations
 from turnbuckle.runtime.recall import recall
 from turnbuckle.runtime.runs import READING, fold_run
-from turnbuckle.runtime.session_log import fold_session
+from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.transcript import Transcript
 from turnbuckle.session import facts as session_facts
 from turnbuckle.session.facts import ConversationKept, SessionMade
@@ -140,7 +140,7 @@ def test_a_session_that_names_the_run_of_another_owner_as_its_own_is_refused():
         begun = session_facts.MessageInjected(1.0, "m1", RunId("r-bob"), "task")
         facts = [session_facts.encode(fact) for fact in (said, begun)]
         await store.put(MINE, *facts, kind="session", user="eve")
-        assert (await fold_session(store.journal, MINE)).runs == (RunId("r-bob"),)
+        assert (await SessionStates(store.journal).of(MINE)).runs == (RunId("r-bob"),)
         with pytest.raises(Damaged, match="not a run of the session eve/s"):
             await store.until("r-bob", MINE)
         with pytest.raises(Damaged, match="not a run of the session eve/s"):

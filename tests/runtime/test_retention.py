@@ -37,6 +37,7 @@ from turnbuckle.runtime.retention import (
 )
 from turnbuckle.runtime.runs import KIND as RUN_KIND
 from turnbuckle.runtime.runs import READING, RUNNING, TOLD
+from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.testing.clock import VirtualClock
@@ -407,7 +408,12 @@ def test_a_fork_at_an_event_that_was_merged_with_others_is_refused_and_never_sha
     async def scenario(harness):
         environment = VirtualClock(harness.now).environment("a")
         conversations = Conversations(harness.journal, READING)
-        reading = SimpleNamespace(policy=READING, conversations=conversations, environment=environment)
+        reading = SimpleNamespace(
+            policy=READING,
+            conversations=conversations,
+            session_states=SessionStates(harness.journal),
+            environment=environment,
+        )
         sessions = Sessions(harness.journal, reading)
         await sessions.create(SessionId("s1"), "ann")
         await harness.run("r", "s1")

@@ -52,6 +52,7 @@ from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Tools
 from turnbuckle.runtime.prices import PriceBook
 from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.tools.background import Processes, lost_note
 from turnbuckle.turn import prompts
@@ -159,6 +160,7 @@ class Runs:
         self.environment = environment
         self._histories = HistoryBook(environment.wall)
         self.conversations = Conversations(journal, rules.policy, self._histories)
+        self.session_states = SessionStates(journal)
         self.background = background
         self._journal = journal
         self._model = model

@@ -1,6 +1,10 @@
 """The stored facts of a session, and where they lead."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from hashlib import blake2b
+
+from msgspec import Struct
 
 from turnbuckle.journal.port import Reader
 from turnbuckle.session.facts import SessionFact, decode
@@ -16,13 +20,49 @@ async def session_facts(journal: Reader, session: SessionId) -> AsyncIterator[li
         after = items[-1].seq
 
 
-async def fold_session(journal: Reader, session: SessionId) -> SessionState:
-    """Where the stored facts of a session lead."""
-    state = SessionState()
-    async for facts in session_facts(journal, session):
-        for fact in facts:
-            state = apply(state, fact)
-    return state
+class _Known(Struct, frozen=True):
+    """A state, and the last item that led to it."""
+
+    seq: int
+    mark: bytes
+    state: SessionState
+
+
+class SessionStates:
+    """Where sessions stand. Those that were asked for last are kept at hand, so that a long session is folded
+    once in the life of a process, and then only what was added. What is kept is used only if the item that it
+    ends with is still there: a session may have been deleted, and another made under its name."""
+
+    def __init__(self, journal: Reader, most: int = 64) -> None:
+        self._journal = journal
+        self._most = most
+        self._known: dict[SessionId, _Known] = {}
+
+    async def of(self, session: SessionId) -> SessionState:
+        """Where the stored facts of a session lead."""
+        known = self._known.pop(session, None)
+        if known is not None and not await self._is_there(session, known):
+            known = None
+        state, after = (SessionState(), 0) if known is None else (known.state, known.seq)
+        while items := await self._journal.read(session, after):
+            for item in items:
+                state = apply(state, decode(item.data))
+            after = items[-1].seq
+            known = _Known(after, _mark(items[-1].data), state)
+            await asyncio.sleep(0)  # a long session must not hold up those who read live
+        if known is not None:
+            self._known[session] = known
+            if len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+        return state
+
+    async def _is_there(self, session: SessionId, known: _Known) -> bool:
+        found = await self._journal.read(session, known.seq - 1, 1)
+        return bool(found) and (found[0].seq, _mark(found[0].data)) == (known.seq, known.mark)
+
+
+def _mark(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
 
 
 async def status_in(journal: Reader, session: SessionId, own: RunId) -> MessageStatus | None:

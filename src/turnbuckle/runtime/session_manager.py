@@ -14,7 +14,6 @@ from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import pause
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs, listed
-from turnbuckle.runtime.session_log import fold_session
 from turnbuckle.runtime.session_messages import SessionRules, WorkerClosed
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.session.facts import MessageAccepted, Suspended
@@ -109,7 +108,7 @@ class SessionManager:
         for row in await listed(self._journal, wanted):
             if SessionId(row.name) in self._open:
                 continue
-            state = await fold_session(self._journal, SessionId(row.name))
+            state = await self._runs.session_states.of(SessionId(row.name))
             for message in state.waiting:
                 if message.run == run:
                     return SessionId(row.name), message

@@ -35,7 +35,7 @@ from turnbuckle.runtime.log import may_pass
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import HOPELESS, MOST_FAILURES, RUNNING, NewRun, fold_run
 from turnbuckle.runtime.runs import KIND as RUN
-from turnbuckle.runtime.session_log import fold_session, status_in
+from turnbuckle.runtime.session_log import status_in
 from turnbuckle.runtime.session_messages import (
     Accepted,
     IncomingMessage,
@@ -84,7 +84,7 @@ class SessionWorker(HeldSession):
     async def open(self, running: Running | None = None, left: Suspended | None = None) -> None:
         """Fold what is stored, and begin to work. `running` is a run of this session that was taken up again;
         `left` says of one that it was not, or only to be stopped."""
-        self.state = await fold_session(self._journal, self.session)
+        self.state = await self._runs.session_states.of(self.session)
         await self._find_out(running)
         if left is not None and left.run not in self.state.given_up:
             await self._append([left])

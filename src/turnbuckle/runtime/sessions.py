@@ -18,7 +18,7 @@ from turnbuckle.runtime.history import history_of, last_run
 from turnbuckle.runtime.idempotency import Turns, marks_of_deleted
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, Runs, listed
-from turnbuckle.runtime.session_log import fold_session, session_facts
+from turnbuckle.runtime.session_log import session_facts
 from turnbuckle.runtime.transcript import Transcript
 from turnbuckle.session.facts import MessageAccepted, SessionMade, encode
 from turnbuckle.session.facts import decode as decode_session
@@ -115,7 +115,7 @@ class Sessions:
 
     async def state(self, session: SessionId) -> SessionState:
         """Where a session stands, as the journal has it."""
-        return await fold_session(self.journal, session)
+        return await self.runs.session_states.of(session)
 
     async def rename(self, session: SessionId, title: str) -> None:
         """Raises SessionUnknown."""

@@ -28,6 +28,7 @@ from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
+from turnbuckle.runtime.session_log import SessionStates
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
@@ -95,6 +96,7 @@ class _OnlyReading:
 
     def __init__(self, journal: Reader) -> None:
         self.conversations = Conversations(journal, READING)
+        self.session_states = SessionStates(journal)
 
 
 class SessionReader:

@@ -49,8 +49,9 @@ def test_kills_in_a_stream_in_a_tool_and_in_the_recovery_itself_leave_a_session_
         await made(server, "talk")
         tool = await said(server, "talk", "tool one")
         behind = await said(server, "talk", "whole two")
-        await eventually((server.work / "tool.pid").exists)
-        pid = int((server.work / "tool.pid").read_text())
+        told = server.work / "tool.pid"
+        await eventually(lambda: told.exists() and told.read_text().endswith("\n"))
+        pid = int(told.read_text())
         await server.kill()
         with pytest.raises(AssertionError):  # it dies as it takes the run up, so it never listens
             await server.start(TURNBUCKLE_FAULT="after-append:RunClaimed:1")

@@ -367,6 +367,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
 
 
 _CONTEXT = "How full the model's window is"
+_PROCESSES = "What runs in the background, and the last 20 that ended"
 _INBOX = "The last 200 messages, and what became of each"
 
 
@@ -407,14 +408,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
             tag,
             InboxView,
         ),
-        _list(
-            f"{one}/processes",
-            api.processes,
-            "listProcesses",
-            "What runs in the background, and the last 20 that ended",
-            tag,
-            ProcessView,
-        ),
+        _list(f"{one}/processes", api.processes, "listProcesses", _PROCESSES, tag, ProcessView),
         _list(
             "/v1/processes",
             api.all_processes,
