@@ -130,12 +130,12 @@ def test_a_table_tells_the_source_of_what_stands_in_it(tmp_path: Path) -> None:
         ("[stall]\ngap = 'soon'\n", "stall.gap: "),
         (
             "[tools]\nenable = ['filez']\n",
-            "tools.enable.0: 'filez' is none of files, shell, web, ask, recall (turnbuckle.toml, line 2)",
+            "tools.enable.0: 'filez' is not one of files, shell, web, ask, recall (turnbuckle.toml, line 2)",
         ),
-        ("[session]\nbusy = 'wait'\n", "session.busy: 'wait' is none of queue, steer, interrupt, refuse"),
+        ("[session]\nbusy = 'wait'\n", "session.busy: 'wait' is not one of queue, steer, interrupt, refuse"),
         ("[turn]\nmax_money = 'all'\n", "turn.max_money: a number is wanted, and this is a text"),
         ("[tools]\nenable = 'files'\n", "tools.enable: a list is wanted, and this is a text"),
-        ("[server\n", "is no TOML"),
+        ("[server\n", "is not TOML"),
     ],
 )
 def test_a_mistake_in_the_file_is_named_with_its_place(text: str, words: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ WORDS = [
     ("a thought before the rest", "It is all done now.", "completed", ()),
     ("rate limited", "", "failed", ()),
     ("draft", "Here it comes.\n\nIt is all done now.", "completed", None),
-    ("nothing for ever", "", "failed", None),
+    ("nothing forever", "", "failed", None),
 ]
 
 

@@ -229,7 +229,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is no TOML: {error}") from None
+        raise ConfigError(f"{path} is not TOML: {error}") from None
 
 
 def _line_of(text: str, where: Where) -> int:
@@ -391,7 +391,7 @@ def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
 def _plainly(words: str, kind: Any) -> str:
     """What msgspec says of a value, for a person who writes settings and no Python."""
     if words.startswith("Invalid enum value ") and (choices := _choices(kind)):
-        return f"{words.removeprefix('Invalid enum value ')} is none of {', '.join(choices)}"
+        return f"{words.removeprefix('Invalid enum value ')} is not one of {', '.join(choices)}"
     found = _EXPECTED.match(words)
     if found is None:
         return words

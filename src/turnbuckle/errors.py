@@ -12,7 +12,7 @@
     ├── InvalidValue        what was asked for cannot be; `param` names the field. It is a ValueError, too
     │   ├── BadSessionName
     │   ├── BadKey          an idempotency key that is none
-    │   └── ImportRefused   a file is no session that can be imported; the message names the line
+    │   └── ImportRefused   a file is not a session that can be imported; the message names the line
     ├── NotNow              it cannot be done as things stand
     │   ├── SessionBusy     a run of that session is under way
     │   ├── SessionExists   that name is taken

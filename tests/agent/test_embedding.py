@@ -424,7 +424,7 @@ def test_any_compatible_server_is_a_model_by_its_address():
         ({"enable": ["filez"]}, "tools.enable"),
         ({"workspace": "nowhere"}, "is not a folder"),
         ({"config": "nowhere.toml"}, "there is no file"),
-        ({"tools": [len]}, "is no tool"),
+        ({"tools": [len]}, "is not a tool"),
         ({"tools": [word_count, same_name]}, "has a tool word_count"),
         ({"tools": [no_shell]}, "shell, and so has the built-in tools"),
     ],

@@ -43,13 +43,13 @@ def _found(
 
 ROUTE = '[[routes]]\nname = "a"\nprotocol = "openai_chat"\nmodel = "m"\n'
 WRONG: list[tuple[str, str, str, str]] = [
-    ("modell = 1", "settings", "modell is not known", "Mend that place"),
-    ("[server]\nkeepalive = 'x'", "settings", "server.keepalive", "Mend that place"),
-    ("[server", "settings", "is no TOML", "Mend that place"),
+    ("modell = 1", "settings", "modell is not known", "Fix that line"),
+    ("[server]\nkeepalive = 'x'", "settings", "server.keepalive", "Fix that line"),
+    ("[server", "settings", "is not TOML", "Fix that line"),
     ("workspace = 'nowhere'", "workspace", "is not a folder", "Make it"),
-    ("[tools]\nmodules = ['none.py']", "tools.modules", "none.py", "Mend that setting"),
-    ("[tools.approval]\nshel = 'ask'", "tools.approval", "did you mean shell?", "Mend that setting"),
-    ("[session]\ntime_zone = 'Mars/North'", "session", "no time zone", "Mend that setting"),
+    ("[tools]\nmodules = ['none.py']", "tools.modules", "none.py", "Fix that setting"),
+    ("[tools.approval]\nshel = 'ask'", "tools.approval", "did you mean shell?", "Fix that setting"),
+    ("[session]\ntime_zone = 'Mars/North'", "session", "no time zone", "Fix that setting"),
     ("[[routes]]\npreset = 'openai'\nmodel = 'm'", "route openai", "without a key", "Set OPENAI_API_KEY"),
     ("[[routes]]\npreset = 'opnai'\nmodel = 'm'", "route opnai", "did you mean openai", "turnbuckle init"),
     ("[[routes]]\npreset = 'openai'", "route openai", "model is missing", "turnbuckle init"),
@@ -66,8 +66,8 @@ WRONG: list[tuple[str, str, str, str]] = [
         "name server",
     ),
     ("[server]\nhost = '0.0.0.0'", "server", "for everybody, without a key", "turnbuckle keys create"),
-    ("[server]\norigins = ['*']", "server", "allows every page", "Mend that setting"),
-    ("[server]\napi_keys = ['env:NOT_THERE']", "server", "NOT_THERE", "Mend that setting"),
+    ("[server]\norigins = ['*']", "server", "allows every page", "Fix that setting"),
+    ("[server]\napi_keys = ['env:NOT_THERE']", "server", "NOT_THERE", "Fix that setting"),
     ("[server]\nhost = '192.0.2.1'\napi_keys = ['some-key']", "server", "cannot be used", "Set server.host"),
 ]
 
@@ -131,7 +131,7 @@ def test_a_person_reads_the_same(here: Path, capsys: pytest.CaptureFixture[str])
     assert _run("doctor") == 1
     told = capsys.readouterr().out
     assert (
-        "  WRONG  tools.approval: there is no tool 'shel'; did you mean shell?\n         Mend that setting"
+        "  WRONG  tools.approval: there is no tool 'shel'; did you mean shell?\n         Fix that setting"
         in told
     )
     (here / "turnbuckle.toml").write_text("port = 1")

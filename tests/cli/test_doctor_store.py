@@ -59,7 +59,7 @@ def half_mended(file: Path) -> None:
     "accident, code, words",
     [
         (rows_changed, 1, "the checksum does not fit"),
-        (zeroed, 1, "is no database"),
+        (zeroed, 1, "is not a database"),
         (torn, 1, "its end is torn off"),
         (half_mended, 0, "sound: 2 streams"),
     ],

@@ -80,7 +80,7 @@ def test_on_a_terminal_what_only_looks_is_no_news(method: str, status: int, show
 
 
 def _fake_opener(folder: Path) -> Path:
-    """A program in the place of the one that opens a page. It writes down what it was asked for."""
+    """A program in place of the one that opens a page. It writes down what it was asked for."""
     program = folder / "xdg-open"
     program.write_text(f'#!/bin/sh\necho "$1 $BROWSER" > {folder}/asked\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

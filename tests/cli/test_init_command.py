@@ -251,7 +251,7 @@ def test_the_rehearsal_model_can_be_chosen_and_works(
         (["--base-url", "nowhere", "--model", "m"], "turnbuckle: base_url must be like"),
         (
             ["--base-url", "http://localhost:1/v1", "--protocol", "soap", "--model", "m"],
-            "soap is none of openai_chat",
+            "soap is not one of openai_chat",
         ),
         (["--provider", "ollama", "--no-test", "--model", "m", "--workspace", "nowhere"], "is not a folder"),
     ],

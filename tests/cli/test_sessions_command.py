@@ -189,7 +189,7 @@ def test_an_exported_session_is_deleted_comes_back_and_goes_on(turnbuckle, here)
         (["rename", "x", "y" * 300], 2, "at most 200 characters"),
         (["stop", "--server", "http://127.0.0.1:9"], 2, "name the session"),
         (["stop", "x", "--server", "http://127.0.0.1:9"], 1, "no answer from http://127.0.0.1:9"),
-        (["stop", "x", "--server", "nonsense"], 1, "nonsense is no address; write it as http"),
+        (["stop", "x", "--server", "nonsense"], 1, "nonsense is not an address; write it as http"),
     ],
 )
 def test_a_wrong_question_is_answered_with_a_way_out(arguments, code, words, turnbuckle):

@@ -150,7 +150,7 @@ def test_each_request_can_have_its_own_script() -> None:
         ("stps = []", 'unknown key "stps"; did you mean "steps"?'),
         ("steps = []\nsummary = 3", "summary: Expected `str`, got `int`"),
         ("", 'either "steps" or "requests" is needed'),
-        ("this is no TOML", "this is not TOML"),
+        ("this is not TOML", "this is not TOML"),
     ],
 )
 def test_a_mistake_is_answered_with_where_what_and_the_nearest_word(text: str, message: str) -> None:

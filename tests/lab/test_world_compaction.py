@@ -118,7 +118,7 @@ def test_a_provider_that_counts_more_than_we_do_is_believed():
 
 
 def summaries(*answers):
-    """A model of which each request for a summary gets the next of these answers, and the last one for ever."""
+    """A model of which each request for a summary gets the next of these answers, and the last one forever."""
     whole, count = windowed(writes_and_reads, 1_300), iter(answers)
     last = []
 

@@ -25,7 +25,7 @@ CASES = {
         "main · context 1,000 (10 %) · cost unknown",
     ),
     "a refused request costs nothing": ((ASKED, ReplyOver(1)), "main · context 500 (5 %)"),
-    "a summary is no part of the context": (
+    "a summary is not part of the context": (
         (ASKED, SUMMARY, UsageCounted(2, Usage(9_000, 100)), ReplyOver(2, cost=0.25)),
         "main · context 500 (5 %) · $0.2500",
     ),

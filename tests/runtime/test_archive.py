@@ -208,15 +208,15 @@ def with_runs(change):
 
 
 WRONG = {
-    "nothing": ([], "line 1: this is no exported session"),
-    "a letter": ([b"Dear Sir or Madam,\n"], "line 1: this is no exported session"),
-    "a list": ([b"[1, 2]\n"], "line 1: this is no exported session"),
-    "another format": (changed(0, format="diary"), "line 1: this is no exported session"),
+    "nothing": ([], "line 1: this is not an exported session"),
+    "a letter": ([b"Dear Sir or Madam,\n"], "line 1: this is not an exported session"),
+    "a list": ([b"[1, 2]\n"], "line 1: this is not an exported session"),
+    "another format": (changed(0, format="diary"), "line 1: this is not an exported session"),
     "a newer version": (changed(0, version=2), "the file has version 2, and this turnbuckle reads version 1"),
     "no version": (changed(0, version=None), "the file has version None"),
     "a torn line": ([*LINES[:3], LINES[3][:-20] + b"\n", *LINES[4:]], "line 4 is broken"),
     "no JSON": ([*LINES[:3], b"\xff\xfe\n", *LINES[4:]], "line 4 is broken"),
-    "an unknown fact": (changed(5, fact={"type": "song"}), "line 6: this is no fact that we know"),
+    "an unknown fact": (changed(5, fact={"type": "song"}), "line 6: this is not a fact that we know"),
     "a stream that is not named": (
         changed(8, stream="stranger"),
         "line 9: nothing of 'stranger' is expected here",

@@ -1,4 +1,4 @@
-"""Sessions: made, renamed, read, forked at any event, and deleted for ever."""
+"""Sessions: made, renamed, read, forked at any event, and deleted forever."""
 
 import asyncio
 

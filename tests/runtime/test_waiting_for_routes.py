@@ -72,7 +72,7 @@ def test_patience_has_an_end_and_pauses_grow_to_a_cap(tmp_path: Path, protocol: 
 @pytest.mark.requirement("B14")
 @EVERY
 def test_a_provider_that_says_at_once_for_ever_is_not_hammered(tmp_path: Path, protocol: ProtocolName):
-    """Given `Retry-After: 0` for ever, then pauses grow all the same."""
+    """Given `Retry-After: 0` forever, then pauses grow all the same."""
     record = run_case(tmp_path, "come-back-at-once", protocol=protocol)
     assert record.outcome.kind == "failed"
     assert len(record.requests) <= 26

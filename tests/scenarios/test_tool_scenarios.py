@@ -393,7 +393,7 @@ def test_T22_a_reader_that_was_away_gets_the_completion_with_its_next_read(
 def test_T23_the_same_call_again_and_again_ends_the_turn_with_that_reason(
     tmp_path: Path, protocol: ProtocolName
 ):
-    """The model makes the same failing call for ever: after the allowed number of times the turn ends and says why."""
+    """The model makes the same failing call forever: after the allowed number of times the turn ends and says why."""
 
     @tool(effect="read", name="get_weather")
     async def failing(city: str) -> str:

@@ -270,7 +270,7 @@ def test_L9_a_retry_that_can_change_nothing_is_not_made(tmp_path: Path, protocol
 @pytest.mark.requirement("B7", "B9")
 @IN_PIECES
 def test_L9_a_model_that_will_not_learn_is_left_with_its_draft_saved(tmp_path: Path, protocol: ProtocolName):
-    """It makes the same cut call for ever: each request says something new, until there is nothing left to say."""
+    """It makes the same cut call forever: each request says something new, until there is nothing left to say."""
     record = run_case(tmp_path, "long-write-stubborn", protocol=protocol)
     assert record.outcome.kind == "partial"
     assert record.outcome.drafts == ("d1",)

@@ -1,4 +1,4 @@
-"""A run as its own facts: everything once, in order, under numbers that stay good for ever."""
+"""A run as its own facts: everything once, in order, under numbers that stay good forever."""
 
 import msgspec
 import pytest

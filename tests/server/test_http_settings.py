@@ -36,7 +36,7 @@ def test_defaults_are_for_one_machine(tmp_path):
         ("max_body = 1", "server.max_body: a whole number of at least 1024 is wanted"),
         ("max_runs = 0", "server.max_runs: a whole number of at least 1 is wanted"),
         ("requests_per_minute = -1", "server.requests_per_minute: a whole number of at least 0 is wanted"),
-        ("log = 'xml'", "server.log: 'xml' is none of text, json"),
+        ("log = 'xml'", "server.log: 'xml' is not one of text, json"),
         ("origins = ['evil.example']", "'evil.example' must be like https://host"),
         ("origins = ['https://a.example/path']", "'https://a.example/path' must be like https://host"),
         ("origins = ['null']", "'null' must be like https://host"),

@@ -25,7 +25,7 @@ def double(number: int) -> int:
 
 @tool(effect="write", timeout=5)
 async def hang(context: ToolContext) -> None:
-    """Print something, and then nothing for ever."""
+    """Print something, and then nothing forever."""
     context.publish("so far\n")
     await context.clock.sleep(1e9)
 

@@ -53,7 +53,7 @@ def test_too_many_hits_are_cut_and_told(box: Toolbox):
 def test_a_pattern_that_is_none_is_explained(box: Toolbox, pattern: str):
     outcome = box.do("search_files", pattern=pattern)
     assert outcome.status == "failed"
-    assert "no regular expression" in outcome.text
+    assert "not a regular expression" in outcome.text
 
 
 def test_a_missing_path_is_told(box: Toolbox):

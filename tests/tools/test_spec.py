@@ -230,5 +230,5 @@ def test_the_registry_knows_what_may_be_drafted_and_what_is_guarded():
 
 
 def test_an_effect_that_nobody_knows_is_refused_at_once():
-    with pytest.raises(TypeError, match="effect='red' is none of read, idempotent, write"):
+    with pytest.raises(TypeError, match="effect='red' is not one of read, idempotent, write"):
         tool(effect="red")

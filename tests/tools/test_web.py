@@ -103,7 +103,7 @@ def test_a_page_comes_as_words(box: Toolbox):
         ("moved", "finished", "Head & toe"),
         ("gone", "failed", "not here"),
         ("ring", "failed", "more than 5 times"),
-        ("inward", "failed", "no http or https"),
+        ("inward", "failed", "not an http or https"),
     ],
 )
 def test_other_answers_are_told_as_what_they_are(box: Toolbox, path: str, status: str, words: str):

@@ -1,4 +1,4 @@
-"""A new call in the place of one that was cut is the whole, a piece of it, or neither."""
+"""A new call in place of one that was cut is the whole, a piece of it, or neither."""
 
 from itertools import pairwise
 

@@ -91,7 +91,7 @@ TABLE = {
     ),
     "wait, told to come at once": (broken(failure=limited(0.0), tally=Tally(waits=1)), Retry(0.5)),
     "wait, told to come at once, again": (broken(failure=limited(0.0), tally=Tally(waits=3)), Retry(2.0)),
-    "wait, told to come at once, for ever": (broken(failure=limited(0.0), tally=Tally(waits=8)), Retry(4.0)),
+    "wait, told to come at once, forever": (broken(failure=limited(0.0), tally=Tally(waits=8)), Retry(4.0)),
     # The only route is down: it is waited for, with pauses that grow to a cap
     "down": (broken(failure=DOWN, tally=Tally(retries=3), waited=3.5), Retry(2.0)),
     "down, long": (broken(failure=DOWN, tally=Tally(retries=6), waited=20.0), Retry(8.0)),
@@ -224,7 +224,7 @@ TABLE = {
         broken(failure=failure("repeated", "it repeats itself"), can_lower_effort=True),
         Reask("less_effort"),
     ),
-    # A call that the caller never got is no part of anything
+    # A call that the caller never got is not part of anything
     "call of the caller": (
         broken(tool="edit", said_text=True, has_more=True, tally=CUT_4, streaming=False, for_caller=True),
         GiveUp("failed", "the call of edit was cut 4 times in a row"),
@@ -315,7 +315,7 @@ TABLE = {
         Fallback(OTHER, Continue("text")),
     ),
     "paused": (broken("paused", failure=None, tally=Tally(pauses=10)), Continue("paused")),
-    "paused for ever": (
+    "paused forever": (
         broken("paused", failure=None, tally=Tally(pauses=11)),
         GiveUp("failed", "the provider paused again and again"),
     ),

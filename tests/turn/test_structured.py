@@ -39,7 +39,7 @@ WHOLE = json.dumps({"city": "Kiel by the sea, where the wind blows", "degrees": 
         ("{}", FORM, "city"),
         ("", FORM, "cannot be read"),
         ("{}", {"type": "json_object"}, ""),
-        ("[]", {"type": "json_object"}, "no object"),
+        ("[]", {"type": "json_object"}, "not an object"),
         ("7", {"type": "json_schema", "json_schema": {"name": "any"}}, ""),
         ("7", {"type": "json_schema", "json_schema": {"name": "odd", "schema": {"type": "nonsense"}}}, ""),
         ("7", {"type": "json_schema", "json_schema": {"schema": {"$ref": "https://127.0.0.1/x"}}}, ""),

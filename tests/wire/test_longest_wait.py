@@ -21,7 +21,7 @@ from turnbuckle.wire.failures import from_response
     ],
 )
 def test_a_wait_of_a_day_is_believed_and_a_longer_one_is_a_broken_header(headers, error):
-    """A number that no wait can be would bench a route for ever, or end a turn that a moment would have saved."""
+    """A number that no wait can be would bench a route forever, or end a turn that a moment would have saved."""
 
     def told(seconds):
         body = json.dumps({"error": {"message": "slow", **error}}).replace("{}", str(seconds))

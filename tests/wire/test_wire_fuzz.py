@@ -93,8 +93,8 @@ def test_a_deeply_nested_frame_is_survived(protocol):
         pytest.param(b"data: x\n", id="one event without end"),
         pytest.param(b'{"choices":"' + b"x" * 1000, id="one JSON answer without end"),
         pytest.param(b"<html>" + b"x" * 1000, id="one page without end"),
-        pytest.param(b": keepalive\n\n", id="comments for ever"),
-        pytest.param(b"\n", id="blank lines for ever"),
+        pytest.param(b": keepalive\n\n", id="comments forever"),
+        pytest.param(b"\n", id="blank lines forever"),
     ],
 )
 def test_memory_stays_below_the_caps_whatever_arrives(protocol, endless):

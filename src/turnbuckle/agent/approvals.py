@@ -88,7 +88,7 @@ class Asker:
             given = await in_thread(lambda: self._ask(question), "turnbuckle-ask")
             return await given if inspect.isawaitable(given) else given
         except Exception as error:
-            log.error("the function that answers questions failed, which is no consent", exc_info=error)
+            log.error("the function that answers questions failed, which is not consent", exc_info=error)
             return False
 
 

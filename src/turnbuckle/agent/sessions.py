@@ -53,7 +53,7 @@ class AgentSessions:
         await self._sessions.fork(await self._row(name), None, new, run=run or None, after=after)
 
     async def delete(self, name: str) -> None:
-        """The session and all its runs, for ever. Raises SessionBusy while something runs in it."""
+        """The session and all its runs, forever. Raises SessionBusy while something runs in it."""
         await self._sessions.delete(await self._row(name))
 
     async def stop(self, name: str, by: str = "user") -> Stopped:

@@ -258,7 +258,7 @@ def _moment(deadline: Deadline) -> float:
 
 
 def forget_wrong(watch: Watch, deadline: Deadline, pace: RoutePace) -> None:
-    """A learned limit fired. It may have been learned wrongly, so the default shall hold again. A prompt that
+    """A learned limit fired. It may have been learned wrongly, so the default holds again. A prompt that
     was not read in time is remembered in any case."""
     if deadline.clock == "first_event":
         pace.late += 1

@@ -27,7 +27,7 @@ def ask_on_terminal(screen: Screen, source: TextIO | None = None) -> Callable[[s
         return None
 
     async def ask(question: str) -> str:
-        # What was typed before is no answer to this. What is typed from here on may be one: it is shown next.
+        # What was typed before does not answer this. What is typed from here on may: it is shown next.
         termios.tcflush(typed.fileno(), termios.TCIFLUSH)
         screen.show([Break(), Line(f"? {question}", "notice")])
         return await _one_line(typed.fileno())

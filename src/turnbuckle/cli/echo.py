@@ -60,8 +60,8 @@ def is_attended() -> bool:
 
 
 def says_yes(question: str) -> bool:
-    """Whether somebody at the terminal agrees, once the question is shown: what was typed before is no answer
-    to it."""
+    """Whether somebody at the terminal agrees, once the question is shown: what was typed before does not
+    count."""
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     sys.stderr.write(f"{visible_line(question)} [y/N] ")
     sys.stderr.flush()

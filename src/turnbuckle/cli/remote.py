@@ -48,9 +48,11 @@ class Remote:
                     raise refusal(answer.status, text)
                 return msgspec.json.decode(text)
         except msgspec.DecodeError:
-            raise ServerRefused(f"what listens at {self.address} is no turnbuckle") from None
+            raise ServerRefused(f"what listens at {self.address} is not a turnbuckle server") from None
         except aiohttp.InvalidURL:
-            raise ServerRefused(f"{self.address} is no address; write it as http://127.0.0.1:8765") from None
+            raise ServerRefused(
+                f"{self.address} is not an address; write it as http://127.0.0.1:8765"
+            ) from None
         except (aiohttp.ClientConnectorError, TimeoutError, ConnectionError) as error:
             raise ServerGone(f"no answer from {self.address}: {_cause(error)}") from None
         except (aiohttp.ClientError, ValueError) as error:

@@ -175,7 +175,7 @@ def fork(
 def delete(
     session: Name, /, *, server: Server = "", key: Key = "", config: Config = None, as_json: Json = False
 ) -> int:
-    """Delete a session, its runs and the outputs that they left, for ever."""
+    """Delete a session, its runs and the outputs that they left, forever."""
 
     async def act(loaded: Loaded) -> int:
         async with _changing(loaded, server, key, session, f"DELETE {session_path(session)}") as place:
@@ -220,7 +220,7 @@ def bring_in(
     name
         The id of the session; the one it had, if left out, or a new one where that is taken.
     owner
-        Whose it shall be, as keys name them.
+        Who owns it, as keys name them.
     """
 
     async def act(loaded: Loaded) -> int:

@@ -15,7 +15,7 @@ and nothing is stored. So a writer that was stalled while another took its place
 
 Numbers. The items of epoch `e` are numbered from `(e << 32) + 1` on, without gaps but those that `merge`
 leaves. The first epoch is 0, so a run that never changed hands counts 1, 2, 3. A number is never given twice,
-not even when items of an earlier epoch were lost, so a cursor is one integer, stays good for ever, and fits
+not even when items of an earlier epoch were lost, so a cursor is one integer, stays good forever, and fits
 into a JavaScript number.
 
 Several streams. `change_all` appends, notes and drops in as many streams as it likes, and happens as a whole.
@@ -244,7 +244,7 @@ class TooLarge(JournalError, ValueError):
 
 class StorageError(JournalError):
     """The store did not do its work. `fault` names what is wrong with it in one word, and `passes` says
-    whether the same may work later, without anybody who mends the store."""
+    whether the same may work later, without anybody who repairs the store."""
 
     fault = "failed"
     passes = False
@@ -296,7 +296,7 @@ class Damaged(StorageError):
 
 
 class FormatUnknown(StorageError):
-    """The file is no journal, or one of a newer version."""
+    """The file is not a journal, or one of a newer version."""
 
     fault = "unknown_format"
 
@@ -423,7 +423,7 @@ class Journal(Reader, Protocol):
         ...
 
     async def drop(self, stream: str) -> bool:
-        """Delete the stream and its row for ever. False if there is none, or if it is claimed.
+        """Delete the stream and its row forever. False if there is none, or if it is claimed.
 
         Its name may not be used again: numbers would start fresh.
         """

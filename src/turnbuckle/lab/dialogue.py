@@ -1,7 +1,7 @@
 """Scripts become actions: what is sent when, in the protocol of the request.
 
 Theory of operation. A `ScriptPlayer` walks the steps of a script for one request and yields actions, lazily,
-since a script may go on for ever. Content steps become the events of `vocab`, which the protocol's own
+since a script may go on forever. Content steps become the events of `vocab`, which the protocol's own
 encoder writes; so the lab speaks each protocol exactly as our server does. A streamed reply goes out event by
 event; a plain one is folded and goes out as one document when the script finishes, or as half of one where it
 is cut. Modifiers live in the player: they change how later steps are sent. There is no input or output here;
@@ -191,7 +191,7 @@ class ScriptPlayer:
             yield from self._emit(Cut(said))
 
     def _instead(self, step: steps.Status | steps.Garbage) -> Iterator[Action]:
-        """Another answer in the place of a reply; once a reply has begun it is too late for one."""
+        """Another answer in place of a reply; once a reply has begun it is too late for one."""
         if self._head_sent:
             yield from self._end("fin")
             return

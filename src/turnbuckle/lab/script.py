@@ -139,7 +139,7 @@ class Status(Struct, frozen=True):
 
 
 class Garbage(Struct, frozen=True):
-    """A body that is no reply, under the status and type of one."""
+    """A body that is not a reply, under the status and type of one."""
 
     what: Literal["html", "json", "bytes", "text", "empty"] = "html"
     status: int = 200

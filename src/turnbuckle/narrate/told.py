@@ -55,7 +55,7 @@ class UserSaid(_Told, frozen=True, tag="user_said"):
 
 
 class ModelCalled(_Told, frozen=True, tag="model_called"):
-    """A request goes out. `stands_in` is the model of a route that answers in the place of the wanted one. It
+    """A request goes out. `stands_in` is the model of a route that answers in place of the wanted one. It
     should take `expected` tokens of a `window`, if that is known."""
 
     attempt: int

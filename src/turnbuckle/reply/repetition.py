@@ -1,4 +1,4 @@
-"""A model that says the same thing for ever is found out, and a table with equal rows is left alone.
+"""A model that says the same thing forever is found out, and a table with equal rows is left alone.
 
 Theory of operation. What comes is looked at in blocks of a fixed size, so that it does not matter how it was
 split. Behind a bounded window the question is always the same: is each character the one that stood `period`

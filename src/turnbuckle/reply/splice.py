@@ -248,7 +248,7 @@ def _behind(text: str, rest: str, *, cut: bool) -> Reading | _Doubt:
 
 def _behind_told(text: str, told: int, rest: str, *, cut: bool) -> Reading | _Doubt:
     """`after` is the end of what the model was told of. It does not know the last words of the draft, and
-    brings them again, perhaps behind something that is no part of the text; or it goes on in other words."""
+    brings them again, perhaps behind something that is not part of the text; or it goes on in other words."""
     kept_back, whole = text[told:], len(text)
     found = wrapping(text[:told], rest, cut=cut)
     skip = found.skip if found is not None else 0

@@ -124,7 +124,7 @@ def read_archive(lines: Iterable[bytes]) -> Archive:
             else:
                 runs[line.stream].append(run_facts.decode(bytes(line.fact)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ImportRefused(f"line {number}: this is no fact that we know: {error}") from None
+            raise ImportRefused(f"line {number}: this is not a fact that we know: {error}") from None
     return _checked(Archive(head, tuple(own), tuple((run, tuple(runs[run.run])) for run in head.runs)))
 
 
@@ -141,14 +141,14 @@ def _head(text: bytes) -> ArchiveHead:
         told = msgspec.json.decode(text)
         if not isinstance(told, dict) or told.get("format") != FORMAT:
             raise ImportRefused(
-                f'line 1: this is no exported session: it must begin with {{"format":"{FORMAT}"'
+                f'line 1: this is not an exported session: it must begin with {{"format":"{FORMAT}"'
             )
         if told.get("version") != VERSION:
             known = f"this turnbuckle reads version {VERSION}"
             raise ImportRefused(f"line 1: the file has version {told.get('version')!r}, and {known}")
         head = msgspec.convert(told, ArchiveHead)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ImportRefused(f"line 1: this is no exported session: {error}") from None
+        raise ImportRefused(f"line 1: this is not an exported session: {error}") from None
     items = head.items + sum(run.items for run in head.runs)
     if len(head.runs) > MOST_RUNS or items > MOST_ITEMS:
         raise ImportRefused(f"line 1: a session has at most {MOST_RUNS:,} runs and {MOST_ITEMS:,} items")

@@ -90,7 +90,7 @@ class Link(Struct, frozen=True):
 
 
 def merged(first: Link, second: Link) -> Link:
-    """One link in the place of two, of which the second stood on the first."""
+    """One link in place of two, of which the second stood on the first."""
     if second.opening is None:
         return replace(first, own=(*first.own, *second.own))
     instead, rest = second.own[: second.opening], second.own[second.opening :]

@@ -1,7 +1,7 @@
 """Requests for the rest of a cut call as plain text, and their answers on the way to the journal.
 
 Such a request goes out without tools, with the beginning of the answer in it where the host goes on behind
-that. What comes back is no text for anybody to read: readers see it grow as the arguments of the
+that. What comes back is not a text for anybody to read: readers see it grow as the arguments of the
 `finish_call` that it stands for.
 """
 

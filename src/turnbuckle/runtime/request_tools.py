@@ -51,7 +51,7 @@ def tool_choice(
     again.
 
     `rounds` are the tools that were called since a person spoke. A call of `finish_call`, or of a tool that
-    is not there, is no tool's answer: the choice stays, for a few rounds."""
+    is not there, is not a tool's answer: the choice stays, for a few rounds."""
     choice = options.tool_choice
     if choice in ("auto", "none"):
         return choice

@@ -60,7 +60,7 @@ _CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs, CallStarted, Call
 
 
 class Keeping(Struct, frozen=True):
-    """The settings, in seconds. Zero: for ever."""
+    """The settings, in seconds. Zero: forever."""
 
     deltas: float = 0.0
     relays: float = 0.0

@@ -55,7 +55,7 @@ class Running:
 
     @property
     def waits_for_person(self) -> bool:
-        """Whether nothing of it is under way but the wait for somebody's answer, which may take for ever."""
+        """Whether nothing of it is under way but the wait for somebody's answer, which may take forever."""
         return self._driver.waits_for_person
 
     @property

@@ -278,7 +278,7 @@ class SessionWorker(HeldSession):
             return await self._take(again, Undone(self._wall(), last))
 
     async def forget(self, run: RunId) -> None:
-        """Delete a run for ever, as a whole with what the session and the keys know of it. What stands on it
+        """Delete a run forever, as a whole with what the session and the keys know of it. What stands on it
         keeps all else. Raises SessionBusy, also while a run goes on that was told of it."""
         runs = self._runs
         async with (

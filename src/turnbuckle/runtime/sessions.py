@@ -124,7 +124,7 @@ class Sessions:
         await self.journal.note(session, IndexUpdate(title=title, words=title))
 
     async def delete(self, session: SessionId) -> None:
-        """The session and all its runs, for ever and as a whole; no key begins one of them again, and its
+        """The session and all its runs, forever and as a whole; no key begins one of them again, and its
         background processes are ended. Raises SessionBusy while a run is under way, or somebody has not yet
         let go of it; then all of it is still there."""
         if await self.running(session) is not None:

@@ -66,6 +66,6 @@ class Silence:
         try:
             await running.note_wait(self._wall())
         except (JournalError, OSError) as error:
-            # It is no part of the run's work. What ails the store, or that the run is lost, its driver finds
+            # It is not part of the run's work. What ails the store, or that the run is lost, its driver finds
             # out.
             log.debug("it could not be stored that the run %s waits: %s", running.run, error)

@@ -452,7 +452,7 @@ class RunService:
             await running.settled()
 
     async def delete(self, run: RunId, owner: Owner) -> None:
-        """A run that has ended, for ever; its session goes on without it. Raises RunUnknown and RunActive."""
+        """A run that has ended, forever; its session goes on without it. Raises RunUnknown and RunActive."""
         if not await self.head(run):
             raise RunActive(f"the run {run} waits for its turn; stop it first")
         row = await self.row(run, owner)

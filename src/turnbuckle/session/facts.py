@@ -120,7 +120,7 @@ class Undone(Struct, frozen=True, tag="undone", omit_defaults=True):
 
 
 class RunDeleted(Struct, frozen=True, tag="run_deleted"):
-    """This run is gone for ever, and with it what it said. It is never begun again."""
+    """This run is gone forever, and with it what it said. It is never begun again."""
 
     at: float
     run: RunId

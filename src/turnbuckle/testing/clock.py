@@ -54,7 +54,7 @@ class VirtualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait for this clock, for ever or not."""
+        """How many wait for this clock, forever or not."""
         return sum(not woken.done() for _, _, woken in self._sleepers)
 
     async def advance(self, seconds: float) -> None:

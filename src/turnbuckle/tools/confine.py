@@ -7,7 +7,7 @@ goes back to the folder that was open before, and nowhere above the first. What 
 and one name in it. Whoever uses the name does so relative to that folder and without following links, so a
 link that is put there in the meantime is an error, not a way out.
 
-The data folder is no part of the workspace, even if it lies inside. Only outputs that were kept there can be
+The data folder is not part of the workspace, even if it lies inside. Only outputs that were kept there can be
 read.
 """
 

@@ -59,7 +59,7 @@ class Keeper(Guard):
         if not self.stopped:
             self._quiet_within(SETTLE)
         self._end_all()
-        for _ in range(LAST_READS):  # what is in the pipe; whoever still writes is not listened to for ever
+        for _ in range(LAST_READS):  # what is in the pipe; whoever still writes is not listened to forever
             if not select.select([output], [], [], 0)[0] or not self._read(output):
                 break
         let_go()

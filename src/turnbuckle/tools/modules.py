@@ -73,7 +73,7 @@ def files_of(modules: Sequence[str]) -> tuple[str, ...]:
 
 def _add(found: dict[str, tuple[Tool, str]], tool: Tool, entry: str) -> None:
     if not isinstance(tool, Tool):
-        raise ConfigError(f"own tools: {tool!r} is no tool; {_HOW}")
+        raise ConfigError(f"own tools: {tool!r} is not a tool; {_HOW}")
     other = found.setdefault(tool.name, (tool, entry))
     if other[0] is tool:  # the same one, by way of two modules
         return
@@ -89,13 +89,13 @@ def _is_built_in(tool: Tool) -> bool:
 
 
 def _from_file(file: Path) -> ModuleType:
-    """A file as a module of its own. It is no part of a package, so it imports only what is installed."""
+    """A file as a module of its own. It is not part of a package, so it imports only what is installed."""
     if not file.is_file():
         raise ConfigError(f"{SETTING}: there is no file {file}")
     name = f"{_NAMED}_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"{SETTING}: {file} is no Python file; its name must end in .py")
+        raise ConfigError(f"{SETTING}: {file} is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # types that are written as text are looked up there
     try:

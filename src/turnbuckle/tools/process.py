@@ -1,7 +1,7 @@
 """Run a command under its guard, with live output, until it or somebody else ends it.
 
 Two pipes come back: output and report. The report ends the wait, not the output, since a process that could
-not be killed may hold the output open for ever. When the wait is cancelled, the guard's input is closed,
+not be killed may hold the output open forever. When the wait is cancelled, the guard's input is closed,
 which makes it kill everything, and its report is still waited for: so `run_command` returns instead of
 raising, and tells what was killed.
 """
@@ -179,7 +179,7 @@ class _Running:
         return bool(data)
 
     def _drain(self) -> None:
-        """What is in the pipe at the end; a process that still writes is not listened to for ever."""
+        """What is in the pipe at the end; a process that still writes is not listened to forever."""
         for _ in range(LAST_READS):
             if not self._read_output():
                 return

@@ -55,7 +55,9 @@ class Registry:
         self._tools: dict[str, Tool] = {}
         for one in tools:
             if not _NAME.fullmatch(one.name):
-                raise ValueError(f"{one.name!r} is no name for a tool: letters, digits, _ and -, at most 64")
+                raise ValueError(
+                    f"{one.name!r} is not a name for a tool: letters, digits, _ and -, at most 64"
+                )
             if one.name in self._tools or one.name == FINISH_CALL:
                 raise ValueError(f"there is a tool with the name {one.name} already")
             self._tools[one.name] = one

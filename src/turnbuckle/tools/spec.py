@@ -196,7 +196,7 @@ def tool(
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
     if effect not in (effects := get_args(Effect)):
-        raise TypeError(f"effect={effect!r} is none of {', '.join(effects)}")
+        raise TypeError(f"effect={effect!r} is not one of {', '.join(effects)}")
 
     def made(function: Callable[..., Any]) -> Tool:
         description = _first_paragraph(function)
@@ -206,7 +206,7 @@ def tool(
             if argument not in known:
                 raise TypeError(f"{function.__name__} has no argument {argument}")
         if draftable and known[draftable].get("type") != "string":
-            raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is none")
+            raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is not")
 
         def invoke(values: dict[str, Any], context: ToolContext) -> Any:
             given = values if shape.context_name is None else {**values, shape.context_name: context}

@@ -1,6 +1,6 @@
 """Work on foreign content, in a process that can be killed.
 
-An expression, a page or a charset can be made so that it takes for ever, and Python holds its lock all the
+An expression, a page or a charset can be made so that it takes forever, and Python holds its lock all the
 while: on the loop or in a thread it would stop the whole server. A worker is a script of this package that
 needs the standard library alone. It gets a wish as JSON, a line break, and whatever bytes belong to it, and
 answers on its output. Before it reads that content it limits its own processor time and memory, so it ends

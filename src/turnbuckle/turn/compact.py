@@ -145,7 +145,7 @@ def _full(turn: Turn, room: WindowRoom, used: int, why: str) -> GiveUp:
     return GiveUp("partial" if turn.has_something else "failed", words)
 
 
-# Lines in the place of results
+# Lines in place of results
 
 
 def _lines(turn: Turn, policy: Policy, spared: int) -> tuple[ResultLine, ...]:
@@ -231,7 +231,7 @@ def _told(message: Message, lines: dict[str, str], *, bare: bool) -> Message:
     return replace(message, parts=parts)
 
 
-# A summary in the place of the oldest part
+# A summary in place of the oldest part
 
 
 def _border(turn: Turn, tail: int) -> int:
@@ -273,7 +273,7 @@ def _folding(
 
 
 def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
-    """The summary of the reply that is there, or none, in the place of what it stands for."""
+    """The summary of the reply that is there, or none, in place of what it stands for."""
     ask = turn.ask
     assert ask is not None
     assert ask.folding is not None

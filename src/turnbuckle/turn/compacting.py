@@ -1,4 +1,4 @@
-"""A summary under way: a model call of its own, whose reply is no part of the conversation.
+"""A summary under way: a model call of its own, whose reply is not part of the conversation.
 
 It may be cut, empty or refused like any reply. Then it is asked for again, in silence, on the same route
 and on others. If nobody can write it, the conversation goes on without it: with the user's words and the

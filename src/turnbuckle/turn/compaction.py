@@ -1,7 +1,7 @@
 """A compaction as a value: from here on, this stands for that.
 
 A compaction changes what models are told, never what was said. It cuts the conversation in two at its
-border. Before the border stands a note in the place of all messages. Behind it every message stands in its
+border. Before the border stands a note in place of all messages. Behind it every message stands in its
 place, some of them made smaller: the result of a call as one line, a reply without its reasoning. So it is
 short, however long the conversation is, and what it stands for stays where it is stored.
 
@@ -17,7 +17,7 @@ from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message
 
 Step = Literal["results", "reasoning", "summary", "newest"]
-"""Results of old calls as lines, replies without reasoning, a note in the place of the oldest part, or
+"""Results of old calls as lines, replies without reasoning, a note in place of the oldest part, or
 the newest results as lines too, since nothing else helps."""
 
 

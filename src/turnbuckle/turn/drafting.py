@@ -293,7 +293,7 @@ def replaced(
 
 
 def refuse_part(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
-    """A new call that would put a part in the place of the whole is not started, and the model is told
+    """A new call that would put a part in place of the whole is not started, and the model is told
     why."""
     found = pieces.unfit(turn, call, policy)
     if found is None:

@@ -107,7 +107,7 @@ class RunStarted(Struct, frozen=True, tag="run_started", omit_defaults=True):
 
     `base` names what the run stands on: the run whose end comes before `messages`, or `SESSION`, what its
     session was made with. Without a base the messages are all there is. The first `opening` of them stand in
-    front of everything, in the place of the instructions that the base begins with; unset, those stay. The
+    front of everything, in place of the instructions that the base begins with; unset, those stay. The
     last `fresh` messages came with this task. `told` is the length of the base in characters, and
     `drafted` says whether a draft was finished in it: what a reader must know of a base that it does not
     read."""
@@ -163,7 +163,7 @@ class ModelAsked(Struct, frozen=True, tag="model_asked"):
     guessed: int = 0
     window: int | None = None
     folding: Folding | None = None
-    """The summary that is asked for, if this is no part of the conversation."""
+    """The summary that is asked for, if this is not part of the conversation."""
 
 
 class Streamed(Struct, frozen=True, tag="streamed", omit_defaults=True):
@@ -192,7 +192,7 @@ class Noticed(Struct, frozen=True, tag="noticed"):
 class Waited(Struct, frozen=True, tag="waited"):
     """Nothing had happened for a while, and somebody who counts numbered events was told that the run is
     still there. It changes nothing and means nothing else: it is a fact so that the number it was told under
-    is its own for ever."""
+    is its own forever."""
 
     at: float
     worked: float | UnsetType = UNSET

@@ -63,7 +63,7 @@ def _stands_for(call: HeldCall, one: HeldCall) -> bool:
 
 
 def fill(held: tuple[HeldCall, ...], draft: DraftId, call: HeldCall) -> tuple[HeldCall, ...]:
-    """The calls with this whole one in the place of its draft, or behind all others."""
+    """The calls with this whole one in place of its draft, or behind all others."""
     if not any(one.draft == draft for one in held):
         return (*held, call)
     return tuple(call if one.draft == draft else one for one in held)

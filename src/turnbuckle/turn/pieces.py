@@ -1,10 +1,10 @@
-"""A new call in the place of one that was cut: is it the whole, a piece of it, or neither?
+"""A new call in place of one that was cut: is it the whole, a piece of it, or neither?
 
 A model that was cut may make its call again. Then its text is at least as long as what is kept, and begins
 where the file begins. A strong model may also write the text in several calls: the first holds the beginning
 of the draft, the others go on behind it, and the draft is settled when all of it was written. What is
 shorter, stands somewhere inside the draft, or begins with its end or with our own words, is none of this: it
-would put a part in the place of the whole. Of a draft that holds nothing but its text nobody knows what it is
+would put a part in place of the whole. Of a draft that holds nothing but its text nobody knows what it is
 about; there a new call simply takes its place.
 """
 

@@ -3,7 +3,7 @@
 Progress is new content: text that was not said before, characters that a draft did not have. A sentence in
 front of a call that was cut is none, however it is worded: the call was wanted, and nothing of it is there.
 Text that is said again, or again in other words, is none either. A few characters at a time are progress, but
-not for ever (`thin`).
+not forever (`thin`).
 """
 
 import re

@@ -49,7 +49,7 @@ _WORTH_ASKING = 256
 _BACKOFF_FIRST = 0.5
 _BACKOFF_MOST = 8.0
 _TOLD_MOST = 4.0
-"""A provider that says "at once" again and again is not believed for ever: pauses grow up to this all the
+"""A provider that says "at once" again and again is not believed forever: pauses grow up to this all the
 same."""
 _DOWN: frozenset[FailureKind] = frozenset({"connect", "reset", "overloaded", "rate_limited", "timeout"})
 """What a route says, or does not, that restarts or has too much to do."""

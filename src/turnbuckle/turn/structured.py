@@ -45,7 +45,7 @@ def fault_in(text: str, wanted: dict[str, Any] | None) -> str:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return f"it cannot be read ({str(error)[:_MOST]})"
     if wanted.get("type") == "json_object":
-        return "" if isinstance(document, dict) else "it is no object"
+        return "" if isinstance(document, dict) else "it is not an object"
     inner = wanted.get("json_schema")
     schema = inner.get("schema") if isinstance(inner, dict) else None
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""What stands in the place of the oldest part of a conversation, and what a model is asked in order to
+"""What stands in place of the oldest part of a conversation, and what a model is asked in order to
 write it.
 
 Not all of it is a model's word. The user's own words and the files that were seen are taken from the

@@ -67,7 +67,7 @@ def function_tool(function: Fields, prefix: str = "") -> tuple[ToolSpec, dict[st
 def prefixed(function: Fields, prefix: str, name: str) -> str:
     """The name that is offered, which must be one, too."""
     if prefix and not _NAME.fullmatch(prefix + name):
-        raise function.refused("name", f"is {name} in {prefix}, which together are no legal name.")
+        raise function.refused("name", f"is {name} in {prefix}, which together are not a legal name.")
     return prefix + name
 
 

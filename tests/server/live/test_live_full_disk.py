@@ -36,7 +36,7 @@ def speaker(request):
 
 
 class FullDisk:
-    """A small file system in the place of `folder`, which only the server sees, and whatever takes its room."""
+    """A small file system in place of `folder`, which only the server sees, and whatever takes its room."""
 
     told = (507, "storage_full", "the server's disk is full")
 

@@ -2,7 +2,7 @@
 byte of it.
 
 schemathesis makes requests from the document, good ones and bad ones. Left alone it would name no run that there is, so
-some ids are put in the place of those that it made up: the caller's own, and another owner's.
+some ids are put in place of those that it made up: the caller's own, and another owner's.
 """
 
 import http.client
@@ -149,7 +149,7 @@ def _bytes(body: Any) -> bytes:
     return body.encode() if isinstance(body, str) else body or b""
 
 
-# Ids in the place of made-up ones
+# Ids in place of made-up ones
 
 _IN_BODY = {
     "previous_response_id": "response",

@@ -77,7 +77,7 @@ class Naive:
 
 
 class Hangs(Naive):
-    """Waits for ever when the provider breaks."""
+    """Waits forever when the provider breaks."""
 
     async def stream(self, request, body, response):
         try:

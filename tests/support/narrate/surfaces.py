@@ -40,7 +40,7 @@ Run = Sequence[Item]
 
 
 class Rendering(Struct, frozen=True):
-    """`text` is None where a surface has no place for it: an error in the place of an answer."""
+    """`text` is None where a surface has no place for it: an error in place of an answer."""
 
     text: str | None
     outcome: str

@@ -85,7 +85,7 @@ def waiting_messages(count: int) -> bytes:
 
 
 async def slow_bodies(server: ApiClient) -> None:
-    """More connections than there are places, each of which sends its body for ever."""
+    """More connections than there are places, each of which sends its body forever."""
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
     writers = []
     for _ in range(100):

@@ -6,7 +6,7 @@ same key. And a question that a run asks waits for its answer. All of them share
 a lost connection: tried again with growing pauses, told once.
 
 A message stands in the live part of the screen from the moment it is typed until its run says that it begins,
-so it is shown once, in its place. A line that was begun before a question appeared is no answer to it.
+so it is shown once, in its place. A line that was begun before a question appeared is not an answer to it.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class View(Struct, frozen=True):
 
 class ChatController:
     """A chat on a session of a place. `patience` is for how many seconds a lost connection is tried again;
-    None: for ever. Unattended, every question is answered with no."""
+    None: forever. Unattended, every question is answered with no."""
 
     def __init__(
         self,

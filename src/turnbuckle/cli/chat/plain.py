@@ -134,7 +134,7 @@ class PlainFront:
 
 
 class _Lines:
-    """Lines of a file that may take for ever to come, read in a thread that nobody waits for. One is read
+    """Lines of a file that may take forever to come, read in a thread that nobody waits for. One is read
     when it is wanted, and not before."""
 
     def __init__(self, source: TextIO) -> None:

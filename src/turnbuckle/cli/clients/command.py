@@ -87,7 +87,7 @@ def clients(
     if write:
         return _write(recipe, setup, is_secret=key not in (ANY_KEY, NO_KEY))
     if key == NO_KEY:
-        _say(f"the server wants a key: put yours in the place of {NO_KEY}, or add --new-key to make one")
+        _say(f"the server wants a key: put yours in place of {NO_KEY}, or add --new-key to make one")
     return OK
 
 

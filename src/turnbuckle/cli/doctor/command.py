@@ -1,5 +1,5 @@
 """`turnbuckle doctor`: is all well? The journal, what is in it, who may use the server, the disk, and the
-set-up, each thing that is not well with the way to mend it."""
+set-up, each problem with the way to fix it."""
 
 import os
 import shutil

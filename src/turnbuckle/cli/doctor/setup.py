@@ -52,7 +52,7 @@ def read_settings(config: Path | None) -> Loaded | Finding:
     try:
         return load(config)
     except ConfigError as error:
-        return Finding("wrong", "settings", str(error), "Mend that place; until then nothing starts.")
+        return Finding("wrong", "settings", str(error), "Fix that line; nothing starts until then.")
 
 
 def check_program() -> Iterator[Finding]:
@@ -171,7 +171,7 @@ def check_rules(settings: Settings, *, load_modules: bool = True) -> Iterator[Fi
             read()
         except ConfigError as error:
             words = str(error).removeprefix(f"{about}: ")
-            yield Finding("wrong", about, words, "Mend that setting; nothing starts until then.")
+            yield Finding("wrong", about, words, "Fix that setting; nothing starts until then.")
 
 
 def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
     try:
         holds = sandbox_of(loaded).holds
     except ConfigError as error:
-        yield Finding("wrong", "sandbox", str(error), "Mend that setting; nothing starts until then.")
+        yield Finding("wrong", "sandbox", str(error), "Fix that setting; nothing starts until then.")
         return
     fix = "See `docs/security.md`, the sandbox." if holds.missing else ""
     if (
@@ -232,7 +232,7 @@ def check_server(settings: Settings, environment: Mapping[str, str]) -> Iterator
         Origins(server.origins, server.host, needs_key=bool(keys or made))
     except ConfigError as error:
         yield Finding(
-            "wrong", "server", str(error), "Mend that setting; the server does not start until then."
+            "wrong", "server", str(error), "Fix that setting; the server does not start until then."
         )
         return
     if not is_loopback(server.host) and not (keys or made):
@@ -324,7 +324,7 @@ def _key_source(written: RouteSettings) -> str:
 def _route_advice(words: str) -> str:
     if "the environment has no" in words:
         return f"Set it before you start: export {words.rpartition(' ')[2]}=…"
-    return "Mend the route in the settings; `turnbuckle init` writes a good one."
+    return "Fix the route in the settings; `turnbuckle init` writes a good one."
 
 
 async def check_online(routes: list[Route], settings: Settings) -> list[Finding]:

@@ -18,7 +18,7 @@ NEARLY = 0.9
 def cause_of(error: StorageError) -> str:
     """An error that kept the doctor from looking, with what helps."""
     fix = TO_DO.get(error.fault, TO_DO["failed"])
-    # Of a file that is no journal the error itself says what helps; the doctor has nothing to add.
+    # Of a file that is not a journal the error itself says what helps; the doctor has nothing to add.
     helps = "" if error.fault == "unknown_format" else f": {fix}"
     return f"the journal cannot be looked at: {error} ({error.fault}{helps})"
 
@@ -31,7 +31,9 @@ def check_store(folder: Path) -> Iterator[Finding]:
     try:
         found = largest_begins(folder, int(MAX_ITEM / 2))
     except StorageError as error:
-        yield Finding("wrong", "conversations", f"they cannot be listed: {error}", "Mend the journal first.")
+        yield Finding(
+            "wrong", "conversations", f"they cannot be listed: {error}", "Repair the journal first."
+        )
         return
     for session, size in found:
         full = size > MAX_ITEM * NEARLY

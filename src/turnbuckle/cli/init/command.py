@@ -257,7 +257,7 @@ class _Setup:
             )
         base_url = wanted.base_url or ("" if preset is not None and preset.base_url else self._address(name))
         if wanted.protocol and wanted.protocol not in PROTOCOL_NAMES:
-            raise ConfigError(f"--protocol {wanted.protocol} is none of {', '.join(PROTOCOL_NAMES)}")
+            raise ConfigError(f"--protocol {wanted.protocol} is not one of {', '.join(PROTOCOL_NAMES)}")
         protocol = wanted.protocol or ("" if preset is not None else self._protocol())
         where = base_url or (preset.base_url if preset is not None else "")
         usual = preset.key if preset is not None else ""
@@ -404,7 +404,7 @@ def _named(asked: Questions, found: list[FoundProvider]) -> str:
         return picked
     asked.say("", f"Known are: {', '.join(PRESETS)}")
     while (named := asked.line("One of these, or the address of an API")) and not _is_known(named):
-        asked.say(f"{named} is none of these, and no address such as https://host/v1")
+        asked.say(f"{named} is not one of these, and not an address such as https://host/v1")
     return named or ANOTHER
 
 

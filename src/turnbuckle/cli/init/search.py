@@ -116,7 +116,7 @@ def _listed(body: bytes) -> tuple[str, ...] | Failure:
         return failure("garbage", "the list of models is not JSON")
     rows = document.get("data", document.get("models")) if isinstance(document, dict) else document
     if not isinstance(rows, list):
-        return failure("garbage", "the list of models is no list")
+        return failure("garbage", "the list of models is not a list")
     named = [row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str) and row["id"]]
     if all(isinstance(row.get("created"), int | float) for row in named):
         named.sort(key=lambda row: -float(row["created"]))

@@ -126,7 +126,7 @@ class _Caller:
             return None
         if judged.kind == "refused":
             return failure("invalid", "the model declined to answer")
-        return failure("garbage", f"the answer is no use: {judged.kind.replace('_', ' ')}")
+        return failure("garbage", f"the answer is of no use: {judged.kind.replace('_', ' ')}")
 
 
 def findings(

@@ -63,7 +63,7 @@ class Reading {
     else nodes.push({ kind: "text", text });
   }
 
-  /** The newest mark stays open for ever: it was only a sign. */
+  /** The newest mark stays open forever: it was only a sign. */
   drop() {
     const frame = this.frames.pop();
     this.say(frame.mark === "[" ? frame.sign : frame.mark.repeat(frame.count));

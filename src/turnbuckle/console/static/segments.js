@@ -83,7 +83,7 @@ export class NoticeSegment {
       this.element = line;
       return;
     }
-    // What the model is told in the place of what was said before.
+    // What the model is told in place of what was said before.
     const shown = el("details.summary", null, el("summary", null, "Show the summary"), el("pre", null, summary));
     this.element = el("div", null, line, shown);
   }

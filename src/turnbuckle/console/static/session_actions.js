@@ -65,7 +65,7 @@ async function save(shell, session, path) {
 async function remove(shell, session, path) {
   const yes = await confirmed({
     title: "Delete the session?",
-    text: `“${session.title || session.id}” and its runs are deleted for ever. Files that tools wrote stay.`,
+    text: `“${session.title || session.id}” and its runs are deleted forever. Files that tools wrote stay.`,
     yes: "Delete",
   });
   if (!yes) return;

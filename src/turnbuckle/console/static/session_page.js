@@ -311,7 +311,7 @@ export class SessionPage {
   }
 
   async #loadEarlier() {
-    await this.#loading; // what is loaded there is put together anew
+    await this.#loading; // what is loaded there is put together again
     const place = this.#before;
     try {
       const page = await this.#page("desc", place);

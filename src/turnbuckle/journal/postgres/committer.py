@@ -11,7 +11,7 @@ overtakes what stands before it in the line. The log of the database is one, so 
 earlier ones sure.
 
 Whoever brings a work waits until it is stored. If a batch fails, all its works fail, and so do those in the
-line that build upon them. A work that a newer claim forbids fails alone.
+line that build on them. A work that a newer claim forbids fails alone.
 """
 
 import asyncio

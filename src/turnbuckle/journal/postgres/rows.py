@@ -184,7 +184,7 @@ def lexemes(text: str) -> list[str]:
 
 
 async def write_merges(connection: Connection, key: int, name: str, merges: Sequence[Merge]) -> None:
-    """Items in the place of others. Raises ValueError if the stream does not have those."""
+    """Items in place of others. Raises ValueError if the stream does not have those."""
     for merge in merges:
         last = merge.item.seq
         ends = await connection.fetch(

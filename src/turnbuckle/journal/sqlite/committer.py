@@ -14,7 +14,7 @@ beside it, never both at once. Whoever has it is said to have the turn.
 
 Whoever brings a work waits until it is stored, so a writer that outruns the disk is slowed, and the line is
 never longer than what those who wait hold in their hands. If a batch fails, all its works fail, and so do
-those in the line that build upon them.
+those in the line that build on them.
 """
 
 import asyncio

@@ -248,7 +248,7 @@ def _translated(error: Exception, stream: str) -> StorageError:
         return ReadOnly(f"the journal cannot be written: {error}")
     if primary == sqlite3.SQLITE_NOTADB:
         return FormatUnknown(
-            f"the journal's file is no database ({error}): move it away, or put a backup in its place"
+            f"the journal's file is not a database ({error}): move it away, or put a backup in its place"
         )
     if primary == sqlite3.SQLITE_CORRUPT:
         return Damaged(stream, None, f"the database is damaged: {error}")

@@ -216,7 +216,7 @@ def find_first(connection: SqlConnection, key: int, merge: Merge) -> int | None:
 
 
 def set_merged(key: int, first: int, item: Item) -> list[Statement]:
-    """One item in the place of those from `first` on."""
+    """One item in place of those from `first` on."""
     seq, data = item.seq, bytes(item.data)
     return [
         ("DELETE FROM item WHERE stream = ? AND seq BETWEEN ? AND ?", (key, first, seq)),

@@ -125,7 +125,7 @@ CALLS: tuple[Case, ...] = (
     ),
     _case("parallel-tools", "two calls in one reply", *_BOTH),
     _case(
-        "tool-without-arguments", "a call whose arguments are no text at all", Call("get_time", ""), Finish()
+        "tool-without-arguments", "a call whose arguments are not text at all", Call("get_time", ""), Finish()
     ),
     _chat_only(
         "same-index",

@@ -1,7 +1,7 @@
 """A file of 30,000 characters through a provider that ends every stream after 4,000 characters of arguments.
 
 Three models, and each is a function of the request alone: one that finishes drafts as it is asked to, one
-that ignores drafts but makes smaller calls, and one that does the same thing for ever.
+that ignores drafts but makes smaller calls, and one that does the same thing forever.
 """
 
 import json
@@ -238,7 +238,7 @@ DRAFTS: tuple[Case, ...] = (
     ),
     Case(
         "long-write-stubborn",
-        "the same; makes the same call for ever, plain too",
+        "the same; makes the same call forever, plain too",
         ((When("streaming", _WHOLE, (Say("Once more."), CutOff("fin"))),),),
         scenarios=("L9",),
     ),

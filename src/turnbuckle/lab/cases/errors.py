@@ -155,7 +155,7 @@ ERRORS: tuple[Case, ...] = (
     ),
     _case("html-page", "a proxy's page under status 200", Garbage("html")),
     _case("html-page-502", "a proxy's page under status 502", Garbage("html", 502)),
-    _case("foreign-json", "JSON that is no answer", Garbage("json")),
+    _case("foreign-json", "JSON that is not an answer", Garbage("json")),
     _case(
         "random-bytes",
         "bytes of no meaning in the name of a stream",

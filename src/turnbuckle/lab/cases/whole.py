@@ -126,7 +126,7 @@ WHOLE: tuple[Case, ...] = (
     ),
     _case(
         "thinks-in-circles",
-        "the same thought for ever",
+        "the same thought forever",
         Reason("wait, let me look at this again and then " * 1_500, pieces=41),
         Finish(),
     ),

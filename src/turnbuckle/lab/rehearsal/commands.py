@@ -236,7 +236,7 @@ def _break(words: list[_Word], at: int) -> tuple[Break | None, int]:
 
 
 def _times(words: list[_Word], at: int) -> tuple[int, bool, int]:
-    """How often, whether for ever, and how many words say so."""
+    """How often, whether forever, and how many words say so."""
     if size := _phrase(words, at, _FOR_EVER):
         return 1, True, size
     first, second = (*_keys(words, at, 2), "", "")[:2]
@@ -385,7 +385,7 @@ def _fetch(words: list[_Word]) -> Step | None:
 def _ask(words: list[_Word]) -> Step | None:
     if _keys(words, 0, 1) != ("me",):
         return None
-    question = (_said(words[1:]).rstrip("?") or "what shall I do next") + "?"
+    question = (_said(words[1:]).rstrip("?") or "what should I do next") + "?"
     arguments = {"question": question[0].upper() + question[1:]}
     return Step("I have a question.\n", tool="ask_user", arguments=arguments)
 

@@ -1,4 +1,4 @@
-"""The rehearsal model: a small script that answers in the place of a model, so that everything can be tried
+"""The rehearsal model: a small script that answers in place of a model, so that everything can be tried
 without a key or a network. It says what it is, and it can break on purpose.
 
 It looks at the newest words of the user and at what came since. A reply follows from the task and from the

@@ -64,8 +64,8 @@ _LIMITED = Status(429, "slow down", "rate_limit_exceeded", {"retry-after": "1"})
 TRIALS: tuple[Trial, ...] = (
     Trial("clean", "a clean answer", model.goes_on, requests=1, plain=True),
     Trial("slow-first-byte", "silent for a while, then the answer", model.slow, requests=1),
-    Trial("stall-in-text", "half an answer, then nothing for ever", broken(half(Stall("forever"), at="end"))),
-    Trial("only-comments", "half an answer, then comments for ever", model.only_comments),
+    Trial("stall-in-text", "half an answer, then nothing forever", broken(half(Stall("forever"), at="end"))),
+    Trial("only-comments", "half an answer, then comments forever", model.only_comments),
     Trial("reset-in-text", "a reset inside a word", broken(half(CutOff("reset"))), plain=True),
     Trial(
         "close-in-text", "closed in mid-text, without the body's end", broken(half(CutOff("fin"), at="space"))

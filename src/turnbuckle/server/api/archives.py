@@ -56,7 +56,9 @@ def archive_endpoints(api: ArchivesApi) -> tuple[Endpoint, ...]:
     """Their rows in the table."""
     given = Given("The session as lines of JSON.", {"type": "string"}, LINES)
     made = Given("The session.", SessionView, headers=("location",))
-    wanted = Parameter("id", "The id that it shall have.", schema={"type": "string", "pattern": SESSION_ID})
+    wanted = Parameter(
+        "id", "The id that the session gets.", schema={"type": "string", "pattern": SESSION_ID}
+    )
     out = Operation(
         "exportSession",
         "All of a session as lines of JSON",

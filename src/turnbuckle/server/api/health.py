@@ -38,7 +38,7 @@ class Readiness:
         self._found = READY
 
     async def state(self) -> "State":
-        """The whole of it."""
+        """All of it."""
         if self._stopping():
             return State("the server is stopping")
         now = asyncio.get_running_loop().time()

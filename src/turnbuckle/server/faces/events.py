@@ -7,7 +7,7 @@ megabytes. A heartbeat says what is being waited for; it has no id, so it never 
 stands in the journal that a run was waited for is left out: it says less.
 
 For those that draw a run there is a second form, in which each event has what is told of its fact (`narrate`)
-in the place of the fact. The console is drawn from that.
+in place of the fact. The console is drawn from that.
 
 Events of a run that ended long ago may have been merged since a client saw some of them. One that comes back
 from the middle of those gets a `reset` first: it is to forget what it had behind the event `after`, and to

@@ -67,7 +67,7 @@ def _each_frees_something(story: Story) -> Iterator[str]:
 
 
 def _the_task_stays(story: Story) -> Iterator[str]:
-    """What the user wants is in every request, word by word, and is no part of a summary."""
+    """What the user wants is in every request, word by word, and is not part of a summary."""
     started = story.facts[0]
     if not isinstance(started, RunStarted):
         return

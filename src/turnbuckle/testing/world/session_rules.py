@@ -96,7 +96,7 @@ def _no_message_is_lost(told: Chronicle) -> Iterator[str]:
         if fate.state == "injected" and not _was_told(told, fact, fate.run):
             yield f"{message} counts as injected into {fate.run}, which never heard of it"
         if not any(isinstance(one, RunEnded) for one in told.facts(fate.run)):
-            yield f"whoever reads {fate.run} for {message} waits for ever"
+            yield f"whoever reads {fate.run} for {message} waits forever"
 
 
 def _was_told(told: Chronicle, fact: MessageAccepted, run: str) -> bool:

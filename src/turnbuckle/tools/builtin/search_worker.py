@@ -33,7 +33,7 @@ class Worker:
         try:
             self.pattern = re.compile(self.wish["pattern"])
         except (re.error, RecursionError, OverflowError) as error:
-            self.fault = f"the pattern is no regular expression: {error}"
+            self.fault = f"the pattern is not a regular expression: {error}"
             return
         for parent, name, shown in self._candidates(folder):
             if self.more or self.files + self.skipped >= self.wish["visited"]:

@@ -155,7 +155,7 @@ async def _followed(session: aiohttp.ClientSession, address: str, context: ToolC
 
 def _judge(url: yarl.URL, allow_private: bool) -> None:
     if url.scheme not in ("http", "https") or not url.host:
-        raise ToolError(f"{url} is no http or https address")
+        raise ToolError(f"{url} is not an http or https address")
     if allow_private:
         return
     for host in (url.host, url.raw_host or ""):  # as it is written, and as it is asked for
@@ -174,7 +174,7 @@ def _address(host: str) -> Address:
         try:
             return ipaddress.IPv4Address(socket.inet_aton(host))
         except OSError:
-            raise ToolError(f"{host} is no address") from None
+            raise ToolError(f"{host} is not an address") from None
     return ipaddress.ip_address(host)
 
 

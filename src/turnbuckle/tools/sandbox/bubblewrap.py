@@ -22,7 +22,7 @@ _LAST = 1 << 20
 
 
 def arguments(rules: FileRules, *, cwd: str, home: str, scratch: str, network: bool) -> tuple[str, ...]:
-    """How to call it. `scratch` has the folders that stand in the place of the real ones
+    """How to call it. `scratch` has the folders that stand in place of the real ones
     (`scratch.py`)."""
     ordered = sorted(_mounts(rules, home, scratch), key=lambda mount: mount[:2])
     made = [word for _, _, words in ordered for word in words]

@@ -43,7 +43,7 @@ from turnbuckle.wire.openai_chat.message_fields import LONGEST_NAME, MOST_CALLS,
 from turnbuckle.wire.openai_chat.request import CUSTOM
 
 _CONTENT = "a string or an array of parts"
-_LISTED: list[Any] = []  # in state, in the place of content: it was a list
+_LISTED: list[Any] = []  # in state, in place of content: it was a list
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 
 

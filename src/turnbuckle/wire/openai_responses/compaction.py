@@ -1,4 +1,4 @@
-"""Compaction items that are ours: a summary in the place of a conversation.
+"""Compaction items that are ours: a summary in place of a conversation.
 
 The protocol has a field for it that clients hand back without looking into it. Ours holds the text itself,
 behind a mark by which we know it again; there is nothing in it that its client did not say or could not see.
@@ -35,7 +35,7 @@ def opened(text: str) -> str | None:
 
 
 def note_of(summary: str) -> str:
-    """What a model is told in the place of the item."""
+    """What a model is told in place of the item."""
     return _NOTE.format(summary=summary)
 
 

@@ -1,6 +1,6 @@
 """`POST /v1/responses/compact`: a conversation made smaller, on a client's own wish.
 
-The client gets back what to send in the place of it: the user's and the system's own messages as they were,
+The client gets back what to send in place of it: the user's and the system's own messages as they were,
 and one item that stands for all the rest. The summary is a run of its own, with no tools, on the route of the
 model that was named: it is healed, counted and kept as any other, and what goes wrong is told as anywhere.
 """
