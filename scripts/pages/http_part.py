@@ -34,6 +34,7 @@ BODIES = {
     "renameSession": '{"title": "More work"}',
     "sayInSession": '{"input": "read hello.txt"}',
     "forkSession": "{}",
+    "compactSession": '{"keep": "the names of all files"}',
 }
 FILES = {"importSession": "work.jsonl"}
 

@@ -138,6 +138,17 @@ def test_retry_says_the_last_message_again_in_the_terminal(turnbuckle, here):
 
 
 @pytest.mark.requirement("G7")
+@pytest.mark.requirement("I5")
+def test_a_session_is_made_smaller_in_the_terminal_and_that_is_taken_back(turnbuckle, here):
+    for words in ("hello", "who are you?", "hello again", "and again"):
+        assert turnbuckle("run", "--session", "work", words) == 0
+    assert turnbuckle("sessions", "compact", "work", "--keep", "the greeting") == 0, turnbuckle.err
+    assert "ompacted" in turnbuckle.out or "nothing" in turnbuckle.out.lower()
+    started = facts_of(here)[0]
+    assert started.options.compact == "the greeting"
+    assert turnbuckle("sessions", "compact", "work", "--undo") == 0
+
+
 def test_a_fork_shares_the_past_and_goes_its_own_way(turnbuckle, here):
     turnbuckle("run", "--session", "work", "first thing")
     assert turnbuckle.json("sessions", "fork", "work", "--name", "other")["id"] == "other"

@@ -120,14 +120,14 @@ class LocalBackend:
         except SessionUnknown:
             return "Nothing was said in this session yet."
 
-    async def change(self, session: str, verb: Verb) -> SessionChange:
+    async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:
         try:
             row = await self._sessions.row(session)
         except SessionUnknown:
             return SessionChange("nothing")
-        if verb in ("undo", "retry"):
+        if verb in ("undo", "retry", "compact"):
             await self._refuse_beside_unfinished(row)
-        return await self._sessions.change(row, USER, verb)
+        return await self._sessions.change(row, USER, verb, keep=keep)
 
     async def _refuse_beside_unfinished(self, row: StreamRow) -> None:
         left = await self._sessions.running(row)

@@ -94,8 +94,9 @@ class RemoteBackend:
         view = await self._ask("GET", _run_path(told["id"]))
         return str(view["output"])
 
-    async def change(self, session: str, verb: Verb) -> SessionChange:
-        told = await self._ask("POST", session_path(session, verb))
+    async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:
+        body = {"keep": keep} if keep else None
+        told = await self._ask("POST", session_path(session, verb), body)
         self._poked.set()
         return msgspec.convert(told, SessionChange)
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 import msgspec
 from cyclopts import App, Parameter
@@ -309,20 +309,36 @@ def retry(
         Show the model's reasoning too, dimmed.
     """
     look = Look(as_json=as_json, reasoning=reasoning, color=True)
+    return _begun("retry", session, look, server, key, config)
 
-    async def act(loaded: Loaded) -> int:
-        call = f"POST {session_path(session, 'retry')}"
-        attended = look.ask is not None
-        async with _changing(loaded, server, key, session, call, begins=True, attended=attended) as place:
-            done = await place.change(await place.resolve(session), "retry")
-            if isinstance(place, LocalBackend) and done.run is not None:
-                opened, run = place.opened, RunId(done.run)
-                return await watched(opened, lambda: driven(opened, run), look)
-        if done.run is None:
-            return _say("there is nothing to say again", {"did": "nothing"}, as_json)
-        return _done(done, as_json)
 
-    return _carried_out(config, act)
+@app.command
+def compact(
+    session: Latest = "",
+    /,
+    *,
+    keep: str = "",
+    undo: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    server: Server = "",
+    key: Key = "",
+    config: Config = None,
+    as_json: Json = False,
+) -> int:
+    """Make what the model is told of a session smaller, and show what came of it. Nothing that was said is
+    lost.
+
+    Parameters
+    ----------
+    keep
+        What the summary must hold, in your words.
+    undo
+        Take the last compaction back instead: the model is told all of it again, as far as it fits.
+    """
+    if undo:
+        return _change("undo_compaction", session, server, key, config, as_json)
+    return _begun(
+        "compact", session, Look(as_json=as_json, reasoning=False, color=True), server, key, config, keep
+    )
 
 
 def _change(verb: Verb, session: str, server: str, key: str, config: Path | None, as_json: bool) -> int:
@@ -330,6 +346,32 @@ def _change(verb: Verb, session: str, server: str, key: str, config: Path | None
         call = f"POST {session_path(session or 'ID', verb)}"
         async with _changing(loaded, server, key, session, call) as place:
             return _done(await place.change(await place.resolve(session), verb), as_json)
+
+    return _carried_out(config, act)
+
+
+def _begun(
+    verb: Literal["retry", "compact"],
+    session: str,
+    look: Look,
+    server: str,
+    key: str,
+    config: Path | None,
+    keep: str = "",
+) -> int:
+    """A change that is a run: it is shown, unless a server drives it."""
+
+    async def act(loaded: Loaded) -> int:
+        call = f"POST {session_path(session or 'ID', verb)}"
+        attended = look.ask is not None
+        async with _changing(loaded, server, key, session, call, begins=True, attended=attended) as place:
+            done = await place.change(await place.resolve(session), verb, keep)
+            if isinstance(place, LocalBackend) and done.run is not None:
+                opened, run = place.opened, RunId(done.run)
+                return await watched(opened, lambda: driven(opened, run), look)
+        if done.run is None:
+            return _say("there is nothing to say again", {"did": "nothing"}, look.as_json)
+        return _done(done, look.as_json)
 
     return _carried_out(config, act)
 
@@ -409,6 +451,10 @@ def _done(done: SessionChange, as_json: bool) -> int:
             words = f"Taken back: {done.run}."
         case "retried":
             words = f"Said again: {done.run} answers, and GET /v1/runs/{done.run}/events follows it."
+        case "compacting":
+            words = f"{done.run} makes it smaller, and GET /v1/runs/{done.run}/events follows it."
+        case "compaction_undone":
+            words = "Taken back: the model is told all of it again, as far as it fits."
         case _:
             words = "There was nothing to do."
     return _say(words, msgspec.to_builtins(done), as_json)

@@ -362,11 +362,11 @@ class SessionService(SessionReader):
     # Changing
 
     async def change(
-        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None = None
+        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None = None, keep: str = ""
     ) -> SessionChange:
         """Stop a session, start it fresh, take its last run or its last compaction back, say its last message
-        again, or make what its model is told smaller. The same request under the same key does it once.
-        Raises SessionBusy, and what a key raises."""
+        again, or make what its model is told smaller: `keep` says what must stay. The same request under the
+        same key does it once. Raises SessionBusy, and what a key raises."""
         match verb:
             case "stop":
                 left = await self._stop_left(row, caller.by)
@@ -387,7 +387,7 @@ class SessionService(SessionReader):
             case "compact":
                 reserved = await self._stores.reserve(key)
                 said = IncomingMessage(
-                    (), options=RunOptions(compact=""), run=None if reserved is None else reserved.run
+                    (), options=RunOptions(compact=keep), run=None if reserved is None else reserved.run
                 )
                 taken = await self._in(row, lambda worker: worker.say(said))
                 return SessionChange("compacting", taken.run)

@@ -99,3 +99,30 @@ def test_what_is_not_ours_or_damaged_is_not_opened(text: str):
 
 def test_a_summary_comes_back_as_it_was():
     assert opened(sealed("Ünï → 🎉")) == "Ünï → 🎉"
+
+
+@pytest.mark.requirement("I5", "I3")
+def test_a_session_is_made_smaller_over_http_with_what_is_to_be_kept(tmp_path: Path):
+    def noting(request: LabRequest) -> Iterable[ScriptItem]:
+        told = str(request.body["messages"])
+        return (Say("Task: launch." if "Write the notes now" in told else "Understood. " * 40), Finish())
+
+    async def scenario(server: LiveServer):
+        for words in ("We launch on Tuesday.", "Support is told first.", "Go on.", "And on."):
+            await server.ended(await server.begin(words * 40, session="s"))
+        before = len(server.lab.requests)
+        done = await server.post("/v1/sessions/s/compact", {"keep": "the word zephyr"})
+        assert (done.status, done.json["did"]) == (200, "compacting")
+        view = await server.ended(done.json["run"])
+        assert view["status"] == "completed"
+        assert "compacted" in view["output"].lower()
+        told = str([request.body for request in list(server.lab.requests)[before:]])
+        assert "the word zephyr" in told
+        assert (await server.get("/v1/sessions/s/context")).json["summary"] == "Task: launch."
+        wrong = await server.post("/v1/sessions/s/compact", {"keep": 7})
+        assert wrong.status == 400
+        again = await server.post("/v1/sessions/s/compact")
+        assert again.status == 200
+        await server.ended(again.json["run"])
+
+    run_scenario(scenario, tmp_path, noting)

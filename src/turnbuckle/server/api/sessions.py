@@ -2,9 +2,9 @@
 it at any event, delete it."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from turnbuckle.journal.port import SearchPlace, StreamRow
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
@@ -26,6 +26,7 @@ from turnbuckle.vocab.messages import (
     text_of,
 )
 
+LONGEST_KEEP = 10_000
 MESSAGE_ORDERS = ("asc", "desc")
 _SHOWN_OF_MESSAGE = 2000  # characters; the run has all of them when its turn comes
 
@@ -48,6 +49,12 @@ class ForkBody(Struct, frozen=True):
     title: str | None = None
     run: str | None = None
     after: int | None = None
+
+
+class SessionCompactBody(Struct, frozen=True):
+    """`keep` says what the summary must hold, in any words."""
+
+    keep: Annotated[str, Meta(max_length=LONGEST_KEEP)] = ""
 
 
 class SessionView(Struct, frozen=True):
@@ -221,7 +228,8 @@ class SessionsApi:
         return await self._change(exchange, "retry")
 
     async def compact(self, exchange: Exchange) -> Answer:
-        return await self._change(exchange, "compact")
+        body = await exchange.read(SessionCompactBody)
+        return await self._change(exchange, "compact", body.keep)
 
     async def undo_compaction(self, exchange: Exchange) -> Answer:
         return await self._change(exchange, "undo_compaction")
@@ -229,9 +237,9 @@ class SessionsApi:
     async def context(self, exchange: Exchange) -> Answer:
         return json_answer(await self._sessions.context(await self._row(exchange)))
 
-    async def _change(self, exchange: Exchange, verb: Verb) -> Answer:
+    async def _change(self, exchange: Exchange, verb: Verb, keep: str = "") -> Answer:
         row, key = await self._row(exchange), await request_key(exchange)
-        done = await self._sessions.change(row, exchange.caller, verb, key)
+        done = await self._sessions.change(row, exchange.caller, verb, key, keep)
         return json_answer(DoneView(done.did, done.run, done.refused))
 
     async def delete(self, exchange: Exchange) -> Answer:

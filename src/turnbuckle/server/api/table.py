@@ -27,6 +27,7 @@ from turnbuckle.server.api.sessions import (
     NewSessionBody,
     ProcessView,
     RenameBody,
+    SessionCompactBody,
     SessionsApi,
     SessionView,
 )
@@ -366,6 +367,12 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
     )
 
 
+def _compact(tag: str) -> Operation:
+    summary = "Make what its model is told smaller"
+    answers = {200: (Given(summary, DoneView),)}
+    return Operation("compactSession", summary, tag, (KEY,), SessionCompactBody, False, answers, (409,))
+
+
 _CONTEXT = "How full the model's window is"
 _PROCESSES = "What runs in the background, and the last 20 that ended"
 _INBOX = "The last 200 messages, and what became of each"
@@ -431,7 +438,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         change("reset", api.reset, "resetSession", "The same, where something went wrong"),
         change("retry", api.retry, "retrySession", "Say the last message again", (KEY,)),
         change("undo", api.undo, "undoSession", "Take back the last message and its answer", (KEY,)),
-        change("compact", api.compact, "compactSession", "Make what its model is told smaller", (KEY,)),
+        Endpoint("POST", f"{one}/compact", api.compact, _compact(tag)),
         change("undo_compaction", api.undo_compaction, "undoCompaction", "Tell its model all again", (KEY,)),
         _plain("GET", f"{one}/context", api.context, "getContext", _CONTEXT, tag, SessionContext),
     )
