@@ -49,6 +49,11 @@ app.command(
     help="Is all well? Set-up, journal, keys, disk, settings.",
 )
 app.command(
+    "turnbuckle.cli.move:app",
+    name="move",
+    help="Copy the journal from a folder into a database, or back.",
+)
+app.command(
     "turnbuckle.cli.clients.command:app",
     name="clients",
     help="Point Claude Code, Codex, opencode … at this server.",

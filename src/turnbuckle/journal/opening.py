@@ -5,18 +5,20 @@ Whatever the journal is kept in, one process at a time writes to it, and the fol
 machine has a lock that says which.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, read_address
+from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
 from turnbuckle.journal.port import Journal, Reader
 from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import FolderLock, holds_journal
 from turnbuckle.journal.sqlite.journal import SqliteJournal
+from turnbuckle.journal.sqlite.raw import RawSqliteTarget, open_source
 from turnbuckle.journal.sqlite.reader import SqliteReader
 from turnbuckle.journal.wrapped import WrappedJournal
 
@@ -85,6 +87,30 @@ async def mend_journal_at(place: str) -> JournalReport | None:
     with _database(place):
         from turnbuckle.journal.postgres.doctor import mend
     return await mend(place)
+
+
+async def move_journal(source: str, target: str, told: Callable[[Moved], None]) -> Moved:
+    """Copy a journal to another place, compared item by item (`moving`). Raises ConfigError, InUse beside a
+    living process, and StorageError."""
+    if is_database(source):
+        with _database(source):
+            from turnbuckle.journal.postgres.raw import open_source as open_database
+        reading: RawReading = await open_database(source)
+    else:
+        reading = open_source(Path(source))
+    try:
+        if is_database(target):
+            with _database(target):
+                from turnbuckle.journal.postgres.raw import open_target
+            writing: RawWriting = await open_target(target)
+        else:
+            writing = RawSqliteTarget(Path(target))
+        try:
+            return await move(reading, writing, told)
+        finally:
+            await writing.close()
+    finally:
+        await reading.close()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from support.server.live_server import (
     LabProvider,
     Model,
     lab_provider,
+    place_in,
     run,
     settings_text,
 )
@@ -30,7 +31,8 @@ class ServerProcess(ApiClient):
         self.folder = folder
         self.behind = behind
         self.work.mkdir()
-        (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, **settings))
+        place = place_in(folder, settings.pop("store", ""))
+        (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, data=place, **settings))
         accept(folder)
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
 

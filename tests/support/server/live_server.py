@@ -5,7 +5,9 @@ a function of its request; it can wait at a `gate` until the scenario opens it.
 """
 
 import asyncio
+import hashlib
 import math
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from support.http.memory_server import Client, Reply
+from support.postgres.server import shared_server
 
 from turnbuckle.call.loop import new_loop
 from turnbuckle.config import load
@@ -31,7 +34,8 @@ _FIRST_GATE = 1e6  # seconds; no script pauses for so long
 
 SETTINGS = """
 workspace = "work"
-data = "data"
+data = "{data}"
+files = "data"
 
 [server]
 port = 0
@@ -283,9 +287,18 @@ class KeyedClient(ApiClient):
         KeyFile(self.folder / "data").revoke(self.id, 0.0)
 
 
+def place_in(folder: Path, store: str = "") -> str:
+    """Where the journal of a folder's server is: in the folder, or in a database, if the store is `postgres`.
+    TURNBUCKLE_TEST_STORE=postgres puts those of all live tests there."""
+    if (store or os.environ.get("TURNBUCKLE_TEST_STORE")) != "postgres":
+        return "data"
+    return shared_server().url(f"test_{hashlib.sha256(str(folder).encode()).hexdigest()[:24]}")
+
+
 def settings_text(
     url: str,
     *,
+    data: str = "data",
     server: str = "",
     tools: str = "",
     more: str = "",
@@ -299,6 +312,7 @@ def settings_text(
     """The settings of a server in front of a provider."""
     return SETTINGS.format(
         url=url,
+        data=data,
         server=server,
         tools=tools,
         more=more.replace("URL", url),
@@ -324,7 +338,8 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
     """A server over a folder, until the block ends."""
     (folder / "work").mkdir(exist_ok=True)
     file = folder / "turnbuckle.toml"
-    file.write_text(settings_text(settings.pop("url", behind.lab.url), **settings))
+    place = place_in(folder, settings.pop("store", ""))
+    file.write_text(settings_text(settings.pop("url", behind.lab.url), data=place, **settings))
     stopper = ShutdownSignal(lambda: None)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with open_server(load(file, environment={}), {}) as service:

@@ -118,7 +118,7 @@ async def version_of(connection: Any, address: Address, newest: int = FORMAT) ->
         if here:
             raise FormatUnknown(f"the schema {address.schema} at {address.shown} has other people's tables")
         return 0
-    version, oldest = await connection.fetchrow("SELECT version, oldest FROM format")
+    version, oldest = await connection.fetchrow(f'SELECT version, oldest FROM "{address.schema}".format')
     if oldest > newest:
         raise FormatUnknown(
             f"{address.shown} has journal format {version}, and this turnbuckle knows formats up to "

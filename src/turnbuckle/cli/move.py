@@ -1,0 +1,60 @@
+"""`turnbuckle move`: a journal from a folder into a database, or back."""
+
+import os
+import sys
+
+from cyclopts import App
+
+from turnbuckle.cli.config import fail
+from turnbuckle.cli.echo import echo
+from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.run import guarded
+from turnbuckle.journal.address import is_database, shown
+from turnbuckle.journal.moving import Moved
+from turnbuckle.journal.opening import move_journal
+
+_EVERY = 1000
+
+app = App(name="move")
+
+
+@app.default
+def move(source: str, target: str, /) -> int:
+    """Copy a whole journal to another place: from a folder to a database, from a database to a folder, or to
+    another one of the same kind. Nothing may write to either meanwhile.
+
+    Every item is compared when all is written, and only then the copy becomes a journal. A move that was
+    broken off goes on when it is started again. The source stays as it is. Files beside the journal (keys,
+    long outputs, background processes) are not moved: they belong to the folder.
+
+    Parameters
+    ----------
+    source
+        The folder, or the address of the database, that has the journal.
+    target
+        The folder, or the address of the database, that shall have it. It has none yet.
+    """
+    if _plain(source) == _plain(target):
+        return fail("source and target are the same place", USAGE_ERROR)
+    return guarded(lambda: _move(source, target))
+
+
+async def _move(source: str, target: str) -> int:
+    moved = await move_journal(source, target, _tell)
+    counts = f"{moved.streams:,} streams, {moved.items:,} items, {moved.words:,} texts to search"
+    echo(f"moved to {shown(target)}: {counts}; all compared, {moved.written:,} written this time")
+    if is_database(target):
+        folder = "" if is_database(source) else f', and files = "{source}" for what stays in that folder'
+        echo(f'Set data = "{shown(target)}"{folder}.')
+    else:
+        echo(f'Set data = "{target}". Files beside the journal (keys, long outputs) are where they were.')
+    return OK
+
+
+def _tell(moved: Moved) -> None:
+    if sys.stderr.isatty() and moved.streams % _EVERY == 0:
+        echo(f"{moved.streams:,} streams, {moved.items:,} items", err=True)
+
+
+def _plain(place: str) -> str:
+    return place if is_database(place) else os.path.realpath(place)
