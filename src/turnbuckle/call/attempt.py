@@ -158,8 +158,8 @@ class Attempt:
                 "to where it is"
             )
             return self._end(Failure("not_found", words, False, status=head.status))
-        if told := {name: value for name, value in head.headers.items() if is_told(name)}:
-            self._head = HeadNoted(told)
+        if headers := {name: value for name, value in head.headers.items() if is_told(name)}:
+            self._head = HeadNoted(headers)
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
         self._decoder = open_answer(

@@ -109,14 +109,14 @@ def note(health: RouteHealth, last: LastWord, now: float) -> RouteHealth:
     """An attempt is over."""
     if not isinstance(last, Cut):
         return RouteHealth(plain_until=health.plain_until if not health.streams(now) else None)
-    told = last.failure
-    if told.kind == "unstreamable":
+    failure = last.failure
+    if failure.kind == "unstreamable":
         return msgspec.structs.replace(health, plain_until=now + PLAIN, probe_until=None)
-    if told.kind in _HOPELESS and told.room is None:
-        return _benched(health, told, now, HOPELESS_BENCH)
-    if told.kind not in RETRYABLE:
+    if failure.kind in _HOPELESS and failure.room is None:
+        return _benched(health, failure, now, HOPELESS_BENCH)
+    if failure.kind not in RETRYABLE:
         return msgspec.structs.replace(health, probe_until=None)  # it says nothing about the route
-    return _failed(health, told, now)
+    return _failed(health, failure, now)
 
 
 def _failed(health: RouteHealth, told: Failure, now: float) -> RouteHealth:

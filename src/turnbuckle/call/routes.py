@@ -251,12 +251,12 @@ def _api_key(written: str | None, usual: str, environment: Mapping[str, str], la
 
 
 def _headers(written: dict[str, str], environment: Mapping[str, str], label: str) -> dict[str, str]:
-    made: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, value in written.items():
         if not _HEADER_NAME.fullmatch(name):
             raise RouteError(f"{label}: {name!r} is not a header name")
-        made[name.lower()] = looked_up(value, environment, f"{label}: header {name}")
-    return made
+        headers[name.lower()] = looked_up(value, environment, f"{label}: header {name}")
+    return headers
 
 
 def looked_up(written: str, environment: Mapping[str, str], what: str) -> str:

@@ -72,8 +72,8 @@ class TokenCounter:
 def counted(answer: bytes, field: str) -> int | None:
     """The number in an answer, if there is one."""
     try:
-        found = msgspec.json.decode(answer, type=dict[str, Any])
+        fields = msgspec.json.decode(answer, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    number = found.get(field)
+    number = fields.get(field)
     return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None

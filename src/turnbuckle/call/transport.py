@@ -248,22 +248,22 @@ def _drop(task: "asyncio.Task[aiohttp.ClientResponse]") -> None:
 def open_socket(address: Any) -> socket.socket:
     """A socket that notices a peer that is gone."""
     family, kind, proto, _, _ = address
-    made = socket.socket(family, kind, proto)
-    made.setblocking(False)
+    opened = socket.socket(family, kind, proto)
+    opened.setblocking(False)
     if family not in (socket.AF_INET, socket.AF_INET6):
-        return made
+        return opened
     idle, between, probes = _KEEPALIVE
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "darwin":
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, idle)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, idle)
     elif hasattr(socket, "TCP_KEEPIDLE"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
     if hasattr(socket, "TCP_KEEPINTVL"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, between)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, between)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
-    return made
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _USER_TIMEOUT_MS)
+    return opened
 
 
 def proxy_for(url: str) -> tuple[str | None, dict[str, str] | None]:
@@ -338,5 +338,5 @@ def _never(words: str) -> Failure:
 
 def _words(error: BaseException) -> str:
     """What an error says to people: its words, without the system's number for it."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return said[:1].lower() + said[1:] if said else str(error) or type(error).__name__
+    words = error.strerror if isinstance(error, OSError) else None
+    return words[:1].lower() + words[1:] if words else str(error) or type(error).__name__

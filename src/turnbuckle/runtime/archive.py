@@ -160,17 +160,17 @@ class Importer:
         claim = await journal.claim(session, self._owner, _LEASE)
         if not isinstance(claim, Claim):
             return None
-        made: list[RunId] = []
+        runs: list[RunId] = []
         stored = False
         try:
             if claim.head:
                 return None
             for run in ready.runs:
-                made.append(run.name)
+                runs.append(run.name)
                 await self._store_run(run, session, user)
                 await journal.renew(claim, _LEASE)
             note = IndexUpdate(kind=KIND, title=ready.title, status=OPEN, user=user, words=ready.title)
-            shown = [(name, IndexUpdate(kind=RUN)) for name in made]
+            shown = [(name, IndexUpdate(kind=RUN)) for name in runs]
             await journal.change_all(
                 appends=(Append(session, ready.facts, 0, claim.epoch, note),), notes=shown
             )
@@ -179,8 +179,8 @@ class Importer:
             with suppress(JournalError):  # what is left lying is dropped by `finish_imports`
                 await journal.release(claim)
                 if not stored:
-                    await journal.change_all(drops=(*made, session))
-        return Imported(session, ready.title, len(made), ready.items)
+                    await journal.change_all(drops=(*runs, session))
+        return Imported(session, ready.title, len(runs), ready.items)
 
     async def _store_run(self, run: ReadyRun, session: SessionId, user: str) -> None:
         journal, name = self._journal, run.name

@@ -204,15 +204,15 @@ def _check_bases(bases: dict[RunId, RunId]) -> None:
 
 
 def _folded(run: str, facts: Iterable[Fact]) -> TurnFold:
-    made = TurnFold(READING)
+    fold = TurnFold(READING)
     try:
         for fact in facts:
-            made.take(fact)
+            fold.take(fact)
     except (
         Exception
     ) as error:  # the facts are a stranger's: whatever they do to the fold, it is they who are wrong
         raise ImportRefused(f"the facts of the run {run} do not fit together: {error!r}") from None
-    return made
+    return fold
 
 
 class _Caps:
@@ -248,8 +248,8 @@ class _Names(dict[str, RunId]):
         self._new = new
 
     def __missing__(self, run: str) -> RunId:
-        made = self[run] = self._new()
-        return made
+        name = self[run] = self._new()
+        return name
 
 
 class ReadyRun(Struct, frozen=True):
@@ -332,16 +332,16 @@ def _renamed(
 
 def _ending(run: str, facts: tuple[Fact, ...], now: float) -> tuple[Fact, ...]:
     """What brings a run to its end as if it had been stopped where it stands."""
-    made = _folded(run, facts)
+    fold = _folded(run, facts)
     added: list[Fact] = []
 
     def take(*more: Fact) -> None:
         for fact in more:
-            made.take(fact)
+            fold.take(fact)
             added.append(fact)
 
     take(RunClaimed(now, 0), StopAsked(now, "import"))
-    while due := made.due():
+    while due := fold.due():
         match due[0]:
             case Record(more):
                 take(*more)
@@ -371,11 +371,11 @@ def _own_facts(facts: tuple[SessionFact, ...], names: _Names, now: float) -> Ite
 
 def _words(facts: tuple[Fact, ...]) -> str:
     """By what a run is found: what the user said, and what the model answered."""
-    said: list[str] = []
+    words: list[str] = []
     for fact in facts:
         if isinstance(fact, RunStarted):
             fresh = fact.messages[len(fact.messages) - fact.fresh :]
-            said += [text_of(message.parts) + "\n" for message in fresh if message.role == "user"]
+            words += [text_of(message.parts) + "\n" for message in fresh if message.role == "user"]
         elif isinstance(fact, Streamed):
-            said += [event.text for event in fact.events if isinstance(event, TextDelta)]
-    return "".join(said)
+            words += [event.text for event in fact.events if isinstance(event, TextDelta)]
+    return "".join(words)

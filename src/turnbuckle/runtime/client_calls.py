@@ -131,9 +131,9 @@ def _begin(out: list[Message], own: int, spoken: RunAdditions) -> int:
     """Where the client's copy of a run begins. In some protocols it takes several messages: what was said and
     which tools of ours ran before the calls were handed over stands in front of them."""
     run = run_of(spoken.handed[0].id)
-    said = "".join(text_of(message.parts) for message in spoken.messages if message.role == "assistant")
+    text = "".join(text_of(message.parts) for message in spoken.messages if message.role == "assistant")
     at = len(out)
-    while at > own and _is_told_by(out[at - 1], run, said):
+    while at > own and _is_told_by(out[at - 1], run, text):
         at -= 1
     return at
 

@@ -194,14 +194,14 @@ class Conversations:
 
     async def _behind(self, link: Link) -> Conversation | None:
         """The conversation behind a run, as its compaction tells it; None if that does not fit any more."""
-        made = link.compaction
-        if made is None:
+        compaction = link.compaction
+        if compaction is None:
             return None
         first = len(link.own) - link.added
-        parts = [link.own[max(first - made.back, first) if made.back < 0 else first :]]
-        if made.back > 0:
+        parts = [link.own[max(first - compaction.back, first) if compaction.back < 0 else first :]]
+        if compaction.back > 0:
             parts = [link.own[first:], link.own[len(link.instructions) : first]]
-        missing = made.back - sum(map(len, parts[1:]))
+        missing = compaction.back - sum(map(len, parts[1:]))
         if missing > 0:
             async for (_, base), before in self.chain(link.base, link.session):
                 if not before.stream and base != SESSION:
@@ -213,23 +213,23 @@ class Conversations:
         if missing > 0:
             return None
         behind = tuple(message for part in reversed(parts) for message in part)[-missing if missing else 0 :]
-        messages = (*made.opening, *made.note, *edited(behind, made))
+        messages = (*compaction.opening, *compaction.note, *edited(behind, compaction))
         # That a draft was finished in what the note stands for is not worth a look: its tool is there anyway.
         drafted = was_used(messages)
-        return Conversation(messages, characters(messages), drafted, made, link.stream, link.measure)
+        return Conversation(messages, characters(messages), drafted, compaction, link.stream, link.measure)
 
     async def before(self, started: RunStarted) -> Base:
         """What a run stands on."""
         if not started.base:
             return NO_BASE
-        found = await self.sent(started.base, started.session, started.compacted)
-        return Base(found.messages, found.compaction, found.measure)
+        conversation = await self.sent(started.base, started.session, started.compacted)
+        return Base(conversation.messages, conversation.compaction, conversation.measure)
 
     def remember(self, turn: Turn) -> None:
         """A run has ended here: the next one goes on from it."""
         own = turn.messages[turn.began :]
         left = len(turn.messages) - turn.measured
-        told = Conversation(
+        conversation = Conversation(
             turn.messages,
             turn.given + characters(own),
             turn.drafted or was_used(own),
@@ -237,7 +237,7 @@ class Conversations:
             turn.told_by,
             None if turn.measure is None else replace(turn.measure, left=left),
         )
-        self._keep((turn.session, turn.run, turn.told_by), told)
+        self._keep((turn.session, turn.run, turn.told_by), conversation)
         self._told_by[turn.session, turn.run] = turn.told_by
         while len(self._told_by) > MOST_KEPT:
             self._told_by.popitem(last=False)
@@ -256,20 +256,20 @@ class Conversations:
         """What a run of a session, or whatever took its place, adds. Raises Damaged if there is nothing, or
         if it is not of this session."""
         if run == SESSION:
-            found = await self._kept_link(session) or await self._made_link(session)
+            link = await self._kept_link(session) or await self._made_link(session)
         else:
-            found = await self._run_link(run) or await self._kept_link(run)
-        if found is None:
+            link = await self._run_link(run) or await self._kept_link(run)
+        if link is None:
             what = f"the session {session}" if run == SESSION else f"the run {run}"
             raise Damaged(run, None, f"{what} is gone, and a later part of its conversation stands on it")
-        if found.session != session and not await self._is_shared_with(run, session):
+        if link.session != session and not await self._is_shared_with(run, session):
             raise elsewhere(run, session)
-        return found
+        return link
 
     async def _is_shared_with(self, run: RunId, fork: SessionId) -> bool:
         """Whether a session was made to stand on this run of another one, by the owner of both."""
-        made = await self._made_link(fork)
-        if made is None or made.base != run:
+        link = await self._made_link(fork)
+        if link is None or link.base != run:
             return False
         owners = [
             row.user or LOCAL
@@ -332,8 +332,12 @@ class Conversations:
 
     async def _made_link(self, session: SessionId) -> Link | None:
         first = await self._journal.read(session, 0, 1)
-        made = _links.decode(first[0].data) if first else None
-        return Link(session, made.base, made.opening, made.history) if isinstance(made, SessionMade) else None
+        made_with = _links.decode(first[0].data) if first else None
+        return (
+            Link(session, made_with.base, made_with.opening, made_with.history)
+            if isinstance(made_with, SessionMade)
+            else None
+        )
 
     async def _kept_link(self, name: str) -> Link | None:
         link: Link | None = None

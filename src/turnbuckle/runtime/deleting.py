@@ -81,12 +81,12 @@ async def replacing(
 ) -> AsyncIterator[Replacing]:
     """Delete something of a session inside of this, together with the `appends` that keep the rest."""
     async with conversations.sharing.of(session):
-        made = Replacing(journal, conversations, environment)
+        change = Replacing(journal, conversations, environment)
         try:
-            yield made
+            yield change
         finally:
             conversations.forget(session)
-            await made.over()
+            await change.over()
 
 
 def _parts(messages: Messages) -> Iterator[Messages]:

@@ -285,8 +285,8 @@ class Driver:
 
     async def _await_answer(self, command: AwaitAnswer) -> None:
         """Until the turn has the answer, the time for it is over, or the run is to stop."""
-        told = self._told(command.approval)
-        waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(self.stop.wait())]
+        answered = self._told(command.approval)
+        waits = [asyncio.ensure_future(answered.wait()), asyncio.ensure_future(self.stop.wait())]
         if command.until is not None:
             waits.append(asyncio.ensure_future(self._sleep(max(command.until - self._wall(), 0.0))))
         try:
@@ -294,7 +294,7 @@ class Driver:
         finally:
             for wait in waits:
                 wait.cancel()
-        if not await self._stop_is_noted() and not told.is_set():
+        if not await self._stop_is_noted() and not answered.is_set():
             await self._store_answer(ApprovalAnswered(self._wall(), command.approval, "expired"))
 
     # The model
@@ -358,20 +358,20 @@ class Driver:
         if ask.folding is not None:
             request = summary_request(self.turn, asked)
         else:
-            told = ladder.as_sent(self.turn, way)
-            request = await self._sending.prepared(told, asked, self._policy, self._tools.specs())
+            turn = ladder.as_sent(self.turn, way)
+            request = await self._sending.prepared(turn, asked, self._policy, self._tools.specs())
             request = shaped(request, self.turn, way)
         free_text = FreeTextCalls(free_text_names(request.tools, asked.protocol))
         async with closed_behind(self._model.attempt(route.name, request, halt)) as bursts:
             async for events in bursts:
                 heard = events or heard
-                said = speech.take(free_text.take(events))
+                spoken = speech.take(free_text.take(events))
                 if not halt.is_set():
                     halt.why = self._why_halt(speech, given)
-                if halt.why is not None and said and isinstance(said[-1], Cut):
-                    said = (*said[:-1], Cut(halt.why))
-                if said:
-                    await self._tell(route, attempt, said, speech.take_notice())
+                if halt.why is not None and spoken and isinstance(spoken[-1], Cut):
+                    spoken = (*spoken[:-1], Cut(halt.why))
+                if spoken:
+                    await self._tell(route, attempt, spoken, speech.take_notice())
                 if speech.over:
                     break
         if not speech.over:
@@ -434,27 +434,27 @@ class Driver:
         await self._run_started(command)
 
     async def _settle_tool(self, command: SettleTool) -> None:
-        found = await self._tools.probe(command.name, command.arguments, command.key)
-        if command.again and found in ("again", "not_done") and not await self._stop_is_noted():
+        answer = await self._tools.probe(command.name, command.arguments, command.key)
+        if command.again and answer in ("again", "not_done") and not await self._stop_is_noted():
             again = ToolStarted(self._wall(), command.call_id, command.name, command.arguments, command.key)
             await self._log.append([again])
             await self._run_started(command)
             return
-        if found == "done":
-            told = ToolOutcome(
+        if answer == "done":
+            outcome = ToolOutcome(
                 "finished", "The process died as this ran. A look shows that it had been done."
             )
-        elif found == "not_done":
-            told = ToolOutcome(
+        elif answer == "not_done":
+            outcome = ToolOutcome(
                 "failed", "The process died as this ran. A look shows that it had not been done."
             )
         elif not command.again:
-            told = ToolOutcome("unknown", _SUSPECT)
+            outcome = ToolOutcome("unknown", _SUSPECT)
         else:
-            told = ToolOutcome(
+            outcome = ToolOutcome(
                 "unknown", "The process died as this ran. Nobody knows whether it was done; look first."
             )
-        await self._finish(command.call_id, command.name, told)
+        await self._finish(command.call_id, command.name, outcome)
 
     async def _run_started(self, command: RunTool | SettleTool) -> None:
         teller = Teller(self._log, self._wall, command.call_id)

@@ -88,7 +88,7 @@ class FaultyJournal(WrappedJournal):
         notes: Sequence[tuple[str, IndexUpdate]] = (),
         drops: Sequence[str] = (),
     ) -> bool:
-        names = dict.fromkeys(_name(one.stream, item) for one in appends for item in one.items)
+        names = dict.fromkeys(_name(append.stream, item) for append in appends for item in append.items)
         for name in names:
             self._fault.reached("before-append", name)
         changed = await self._journal.change_all(appends=appends, notes=notes, drops=drops)

@@ -58,5 +58,5 @@ class Halt:
             if not done:
                 self.why = self._too_late
         finally:
-            for one in either:
-                one.cancel()
+            for signal in either:
+                signal.cancel()

@@ -200,11 +200,11 @@ class HeldSession:
         async with self._changing():
             if request in self.state.undone_for:
                 return self.state.undone_for[request] or None
-            found = await self.told_by()
-            if found or request is not None:
-                undone = CompactionUndone(self._wall(), found, request or RunId(""))
+            by = await self.told_by()
+            if by or request is not None:
+                undone = CompactionUndone(self._wall(), by, request or RunId(""))
                 await self._append([undone])
-            return found or None
+            return by or None
 
     async def told_by(self) -> RunId:
         """The run whose compaction the next one will be told by; empty if there is none."""

@@ -204,8 +204,8 @@ class RunLog:
 
     async def _is_there(self, items: list[bytes], head: int) -> int:
         """The number of the last of these items, if they are what the stream ends with; else 0."""
-        found = await self._journal.read(self.stream, self.head, len(items) + 1)
-        return head if [item.data for item in found] == items else 0
+        stored = await self._journal.read(self.stream, self.head, len(items) + 1)
+        return head if [item.data for item in stored] == items else 0
 
     def _with_added(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """The facts, with what the run added to its conversation beside its end."""

@@ -36,14 +36,14 @@ class PriceBook:
 
 def price_of(model: str) -> Price | None:
     """The price of a model as the table has it."""
-    found = _model(model)
-    return None if found is None else price_in(found.get_prices(datetime.now(tz=UTC)))
+    known = _model(model)
+    return None if known is None else price_in(known.get_prices(datetime.now(tz=UTC)))
 
 
 def window_of(model: str) -> int | None:
     """How many tokens a model takes in all, or None if the table does not know."""
-    found = _model(model)
-    return None if found is None else found.context_window or None
+    known = _model(model)
+    return None if known is None else known.context_window or None
 
 
 def _model(name: str) -> Any:

@@ -65,7 +65,7 @@ async def recall(journal: Reader, run: RunId, session: SessionId, query: str) ->
     more = "" if not looked_at else "\n[The oldest part was not looked at.]"
     if not best:
         return f"Nothing was found. Try other words.{more}"
-    return "\n\n".join(f"[{one.who}] {one.text}" for one in sorted(best, reverse=True)) + more
+    return "\n\n".join(f"[{hit.who}] {hit.text}" for hit in sorted(best, reverse=True)) + more
 
 
 def _recalls(messages: tuple[Message, ...]) -> set[str]:

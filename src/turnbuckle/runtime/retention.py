@@ -149,8 +149,8 @@ class Retention:
         return is_stateless or not started.origin.store
 
     async def _mark(self, name: str) -> float:
-        found = await self._journal.streams(StreamQuery(kind=KIND, name=name), limit=1)
-        return float(found[0].status) if found else 0.0
+        rows = await self._journal.streams(StreamQuery(kind=KIND, name=name), limit=1)
+        return float(rows[0].status) if rows else 0.0
 
     async def _set_mark(self, name: str, until: float) -> None:
         if until > await self._mark(name):

@@ -40,8 +40,8 @@ class RoomKeeper:
     ) -> RequestSize:
         """The size of the next request to this route, and what is due before it."""
         if ask.folding is not None:
-            told = summary.request_messages(turn, ask.folding)
-            guessed = estimate(told)
+            messages = summary.request_messages(turn, ask.folding)
+            guessed = estimate(messages)
             return RequestSize(guessed, guessed, await self._windows.of(route, guessed))
         tools = self._tools_size(turn, route, own)
         more = (*ask.notes, *(message for spoken in turn.spoken for message in spoken.messages))

@@ -120,10 +120,10 @@ class NewRun(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The user's last words, in one line."""
-        said = [
+        texts = [
             text_of(message.parts) for message in self.messages if message.role == "user" and not message.note
         ]
-        return " ".join((said[-1] if said else "").lstrip()[: 10 * _TITLE].split())[:_TITLE]
+        return " ".join((texts[-1] if texts else "").lstrip()[: 10 * _TITLE].split())[:_TITLE]
 
     @property
     def words(self) -> str:
@@ -306,8 +306,8 @@ class Runs:
 
     async def latest(self) -> StreamRow | None:
         """The run that was last touched."""
-        found = await self._journal.streams(StreamQuery(kind=KIND), limit=1)
-        return found[0] if found else None
+        rows = await self._journal.streams(StreamQuery(kind=KIND), limit=1)
+        return rows[0] if rows else None
 
     async def history(self, session: SessionId) -> tuple[Message, ...]:
         """All that was said in a session, as its last run left it."""
@@ -424,8 +424,8 @@ class Runs:
             why = f"the run cannot go on: {known}" if known else f"{MISTAKE} under {running.run}"
             outcome = Outcome("failed", why, drafts=tuple(running.turn.drafts))
             now = self._wall()
-            told = [ToolFinished(now, call.id, call.name, unknown(NOT_SEEN)) for call in asked]
-            await running.log.append([*told, RunEnded(now, outcome)], IndexUpdate(status=outcome.kind))
+            finished = [ToolFinished(now, call.id, call.name, unknown(NOT_SEEN)) for call in asked]
+            await running.log.append([*finished, RunEnded(now, outcome)], IndexUpdate(status=outcome.kind))
             return running.turn.outcome or outcome
         finally:
             await self._let_go(claim)
@@ -458,10 +458,10 @@ class Runs:
 
 async def listed(journal: Reader, wanted: StreamQuery) -> list[StreamRow]:
     """All rows of the index that fit, page by page."""
-    found: list[StreamRow] = []
-    while page := await journal.streams(wanted, found[-1].place if found else None, _PAGE):
-        found.extend(page)
-    return found
+    rows: list[StreamRow] = []
+    while page := await journal.streams(wanted, rows[-1].place if rows else None, _PAGE):
+        rows.extend(page)
+    return rows
 
 
 async def fold_run(

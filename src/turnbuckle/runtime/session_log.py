@@ -57,8 +57,8 @@ class SessionStates:
         return state
 
     async def _is_there(self, session: SessionId, known: _Known) -> bool:
-        found = await self._journal.read(session, known.seq - 1, 1)
-        return bool(found) and (found[0].seq, _mark(found[0].data)) == (known.seq, known.mark)
+        items = await self._journal.read(session, known.seq - 1, 1)
+        return bool(items) and (items[0].seq, _mark(items[0].data)) == (known.seq, known.mark)
 
 
 def _mark(data: bytes) -> bytes:

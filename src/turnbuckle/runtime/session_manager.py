@@ -98,8 +98,8 @@ class SessionManager:
     async def find_waiting(self, run: str, user: str | None) -> tuple[SessionId, MessageAccepted] | None:
         """The same, also in sessions whose worker is not open: it let go because of an error, or is not open
         yet."""
-        if (found := self.waiting(run, user)) is not None:
-            return found
+        if (waiting := self.waiting(run, user)) is not None:
+            return waiting
         wanted = (
             StreamQuery(kind=KIND, status=ACTIVE)
             if user is None

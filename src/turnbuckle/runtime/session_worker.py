@@ -114,7 +114,7 @@ class SessionWorker(HeldSession):
         if running is not None:
             self._left, self.running = None, running
             since = running.turn.started_at
-            urgent = any(one.busy == "interrupt" and since < one.at for one in self.state.waiting)
+            urgent = any(message.busy == "interrupt" and since < message.at for message in self.state.waiting)
             if urgent or self.state.given_up.get(running.run, "stale") != "stale":
                 running.stop("it was to be stopped before the process died")
 
@@ -178,14 +178,14 @@ class SessionWorker(HeldSession):
     async def _said_before(self, said: IncomingMessage) -> Accepted | None:
         """What became of the same message, if it was said before. Raises RunUnknown if its answer was
         deleted."""
-        same = next((one for one in self.state.statuses.values() if one.own == said.run), None)
+        same = next((status for status in self.state.statuses.values() if status.own == said.run), None)
         if same is None and said.again and said.run is not None:
             same = await status_in(self._journal, self.session, said.run)
         if same is not None and same.run in self.state.deleted:
             raise RunUnknown(f"the run {same.run} was deleted")
         if same is None:
             return None
-        queued = next((one.origin.queued for one in self.state.waiting if one.id == same.id), "")
+        queued = next((message.origin.queued for message in self.state.waiting if message.id == same.id), "")
         return Accepted(same.id, same.run, same.at, queued=queued, again=True)
 
     async def stop(self, by: str) -> Stopped:
@@ -201,32 +201,34 @@ class SessionWorker(HeldSession):
         async with self._changing():
             running, now = self._under_way, self._wall()
             steered = running.turn.steered if running is not None else ()
-            told = [one for one in self.state.steering if one.id in steered]
+            steered_in = [message for message in self.state.steering if message.id in steered]
             begun = running.run if running is not None else None
-            waiting = [one for one in self.state.waiting if one.run != begun]
-            refused = (*waiting, *(one for one in self.state.steering if one not in told))
-            facts: list[SessionFact] = [MessageInjected(now, one.id, one.into, "steered") for one in told]
-            facts += [
-                MessageInjected(now, one.id, one.run, "task")
-                for one in self.state.waiting
-                if one.run == begun
+            waiting = [message for message in self.state.waiting if message.run != begun]
+            refused = (*waiting, *(message for message in self.state.steering if message not in steered_in))
+            facts: list[SessionFact] = [
+                MessageInjected(now, message.id, message.into, "steered") for message in steered_in
             ]
-            facts += [MessageRefused(now, one.id, why) for one in refused]
+            facts += [
+                MessageInjected(now, message.id, message.run, "task")
+                for message in self.state.waiting
+                if message.run == begun
+            ]
+            facts += [MessageRefused(now, message.id, why) for message in refused]
             if running is not None and running.run not in self.state.given_up:
                 facts.append(Suspended(now, "stopped", running.run))
-            for one in waiting:  # first, so that the id of its run is known at every moment
-                await self._decline(one, why, by)
+            for message in waiting:  # first, so that the id of its run is known at every moment
+                await self._decline(message, why, by)
             await self._append([*facts, *behind])
             if running is not None:
                 running.stop(by)
         if running is not None:
             await running.over()
-        return Stopped(running.run if running is not None else None, tuple(one.id for one in refused))
+        return Stopped(running.run if running is not None else None, tuple(message.id for message in refused))
 
     async def withdraw(self, run: RunId, why: str, by: str = "") -> bool:
         """Take back a message that still waits; the others stay. False if it does not wait any more."""
         async with self._changing():
-            waiting = next((one for one in self.state.waiting if one.run == run), None)
+            waiting = next((message for message in self.state.waiting if message.run == run), None)
             if waiting is None or await self._journal.head(run):
                 return False
             await self._decline(waiting, why, by)

@@ -91,10 +91,10 @@ class Sessions:
 
     async def row(self, session: SessionId, user: str) -> StreamRow:
         """Raises SessionUnknown, also if it belongs to another user."""
-        found = await self.journal.streams(StreamQuery(kind=KIND, name=session, user=user), limit=1)
-        if not found:
+        rows = await self.journal.streams(StreamQuery(kind=KIND, name=session, user=user), limit=1)
+        if not rows:
             raise SessionUnknown(f"there is no session {session}")
-        return found[0]
+        return rows[0]
 
     async def runs_of(self, session: SessionId) -> list[StreamRow]:
         """In the order in which they began."""
@@ -106,8 +106,8 @@ class Sessions:
 
     async def running(self, session: SessionId) -> RunId | None:
         """The run that has no end yet, if there is one."""
-        found = await self.journal.streams(StreamQuery(kind=RUN, parent=session, status=RUNNING), limit=1)
-        return RunId(found[0].name) if found else None
+        rows = await self.journal.streams(StreamQuery(kind=RUN, parent=session, status=RUNNING), limit=1)
+        return RunId(rows[0].name) if rows else None
 
     async def history(self, session: SessionId) -> tuple[Message, ...] | None:
         """What the next run is told before its task; None: the usual opening."""
@@ -145,10 +145,10 @@ class Sessions:
 
     async def _said_in(self, session: SessionId) -> list[RunId]:
         """Every run that a message was to begin, also those that entered another one."""
-        said: list[RunId] = []
+        runs: list[RunId] = []
         async for facts in session_facts(self.journal, session):
-            said += [fact.run for fact in facts if isinstance(fact, MessageAccepted)]
-        return said
+            runs += [fact.run for fact in facts if isinstance(fact, MessageAccepted)]
+        return runs
 
     async def delete_run(self, run: RunId) -> bool:
         """A run that belongs to no session that is there. False if somebody has it, or goes on from it."""
@@ -188,10 +188,10 @@ class Sessions:
                 await self.runs.conversations.link(chosen, session)  # it is not somebody else's
             link = await self._shared(session, state, chosen, at)
             forked_from = {"session": session, "run": chosen, "after": at}
-            made = SessionMade(
+            fact = SessionMade(
                 self.runs.environment.wall(), link.own, forked_from, {}, link.base, link.opening
             )
-            return await self._create(new, user, title, made, session)
+            return await self._create(new, user, title, fact, session)
 
     async def _has(self, session: SessionId, run: RunId) -> bool:
         return bool(await self.journal.streams(StreamQuery(kind=RUN, parent=session, name=run), limit=1))
@@ -218,12 +218,12 @@ class Sessions:
 
     async def metadata(self, session: SessionId) -> dict[str, str]:
         """The labels that it was made with."""
-        made = await self._made(session)
-        return {} if made is None else made.metadata
+        fact = await self._made(session)
+        return {} if fact is None else fact.metadata
 
     async def _made(self, session: SessionId) -> SessionMade | None:
-        made = await self.journal.read(session, 0, 1)
-        fact = decode_session(made[0].data) if made else None
+        items = await self.journal.read(session, 0, 1)
+        fact = decode_session(items[0].data) if items else None
         return fact if isinstance(fact, SessionMade) else None
 
     async def _part(self, run: RunId, at: int | None) -> Link:
@@ -266,8 +266,8 @@ def _stopped(fold: TurnFold) -> tuple[Message, ...]:
                 for fact in facts:
                     fold.take(fact)
             case SettleTool(call_id, name):
-                told = unknown("This conversation was forked while it ran.")
-                fold.take(ToolFinished(now, call_id, name, told))
+                outcome = unknown("This conversation was forked while it ran.")
+                fold.take(ToolFinished(now, call_id, name, outcome))
             case other:
                 raise RuntimeError(f"a stopped turn wants {other}")
     return fold.turn.messages

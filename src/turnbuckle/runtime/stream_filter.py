@@ -106,8 +106,8 @@ class StreamFilter:
         return tuple(out)
 
     def _look_for_circles(self, text: str, where: Where) -> None:
-        if not self.repeats and (found := self._guards[where].feed(text)):
-            self.repeats, self.repeats_in = found, where
+        if not self.repeats and (circle := self._guards[where].feed(text)):
+            self.repeats, self.repeats_in = circle, where
 
     def _joined(self, text: str) -> str:
         """The text without what was shown before."""

@@ -32,10 +32,10 @@ class Either:
         self._both = (one, other)
 
     def is_set(self) -> bool:
-        return any(one.is_set() for one in self._both)
+        return any(signal.is_set() for signal in self._both)
 
     async def wait(self) -> bool:
-        waits = [asyncio.ensure_future(one.wait()) for one in self._both]
+        waits = [asyncio.ensure_future(signal.wait()) for signal in self._both]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

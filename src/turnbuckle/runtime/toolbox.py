@@ -70,7 +70,7 @@ class Toolbox:
 def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:
     """What the turn must know of the tools."""
     registry = dispatcher.registry
-    found = {name: registry.get(name) for name in registry.names}
+    tools = {name: registry.get(name) for name in registry.names}
     return {
         name: ToolFacts(
             tool.effect,
@@ -81,6 +81,6 @@ def facts_of(dispatcher: Dispatcher) -> dict[str, ToolFacts]:
             widens=tool.widens,
             asks=tool.asks,
         )
-        for name, tool in found.items()
+        for name, tool in tools.items()
         if tool is not None
     }

@@ -72,16 +72,16 @@ class Transcript:
         self, session: SessionId, after: MessagePlace | None, limit: int, *, newest_first: bool
     ) -> list[SessionMessage]:
         """At most `limit` messages behind a place, in the order that is asked for."""
-        told: list[SessionMessage] = []
+        messages: list[SessionMessage] = []
         async for piece in self._pieces(session, after, newest_first):
-            told += piece
-            if len(told) >= limit:
+            messages += piece
+            if len(messages) >= limit:
                 break
-        return told[:limit]
+        return messages[:limit]
 
     async def every(self, session: SessionId) -> list[SessionMessage]:
         """All that was said, oldest first."""
-        return [one async for piece in self._pieces(session, None, False) for one in piece]
+        return [message async for piece in self._pieces(session, None, False) for message in piece]
 
     async def _pieces(
         self, session: SessionId, after: MessagePlace | None, newest_first: bool
@@ -137,11 +137,11 @@ class Transcript:
         started = decode(first[0].data) if first else None
         if not isinstance(started, RunStarted):
             return None
-        said = started.messages[len(started.messages) - started.fresh :]
+        messages = started.messages[len(started.messages) - started.fresh :]
         last = await self._journal.read(run, await self._journal.head(run) - 1, 1)
         ended = decode(last[-1].data) if last else None
         if isinstance(ended, RunEnded) and ended.added is not None:
-            return started, (*said, *ended.added), ended.outcome
+            return started, (*messages, *ended.added), ended.outcome
         fold, after = TurnFold(self._policy), 0
         while items := await self._journal.read(run, after):
             for item in items:
@@ -155,14 +155,14 @@ class Transcript:
     ) -> AsyncIterator[list[SessionMessage]]:
         """What a fork shares, and what a session was made with."""
         first = await self._journal.read(session, 0, 1)
-        made = decode_session(first[0].data) if first else None
-        if not isinstance(made, SessionMade) or made.is_empty:
+        fact = decode_session(first[0].data) if first else None
+        if not isinstance(fact, SessionMade) or fact.is_empty:
             return
-        origin = RunId(made.forked_from.get("run") or "")
+        origin = RunId(fact.forked_from.get("run") or "")
         links = self._back(session, after) if newest_first else self._forth(session, after)
         async for name, messages in links:
             yield [
-                SessionMessage(origin, made.at, message, MessagePlace(_SHARED, name, number))
+                SessionMessage(origin, fact.at, message, MessagePlace(_SHARED, name, number))
                 for number, message in enumerate(_shown(messages))
             ]
 
@@ -173,8 +173,8 @@ class Transcript:
         if after is not None:  # whoever hands it in may have made it up
             way = await self._way(session)
             place = way[_place_in(way, after)]
-        async for found, link in self._conversations.chain(place[1], place[0]):
-            yield _name_of(found), link.own
+        async for key, link in self._conversations.chain(place[1], place[0]):
+            yield _name_of(key), link.own
 
     async def _forth(
         self, session: SessionId, after: MessagePlace | None

@@ -32,21 +32,21 @@ class WindowBook:
     async def of(self, route: RouteFacts, used: int = WORTH_LOOKING) -> int | None:
         """The window of a route, for a request of so many tokens; None if nobody knows. What its provider
         said overrules everybody, if it is less."""
-        said = (await self._said()).get(_name(route))
+        refused = (await self._said()).get(_name(route))
         if route.window is not None:
-            return min(route.window, said) if said else route.window
-        if said is not None or used < WORTH_LOOKING or self._look_up is None:
-            return said
+            return min(route.window, refused) if refused else route.window
+        if refused is not None or used < WORTH_LOOKING or self._look_up is None:
+            return refused
         if route.model not in self._table:
             self._table[route.model] = await asyncio.to_thread(self._look_up, route.model)
         return self._table[route.model]
 
     async def learn(self, route: RouteFacts, window: int) -> None:
         """A provider has said how much it takes."""
-        said, name = await self._said(), _name(route)
-        if said.get(name) == window or (name not in said and len(said) >= _MOST_LEARNED):
+        learned, name = await self._said(), _name(route)
+        if learned.get(name) == window or (name not in learned and len(learned) >= _MOST_LEARNED):
             return
-        said[name] = window
+        learned[name] = window
         if self._journal is None:
             return
         try:
@@ -58,8 +58,8 @@ class WindowBook:
         if self._learned is None:
             assert self._journal is not None
             rows = await self._journal.streams(StreamQuery(kind=KIND), limit=_MOST_LEARNED)
-            found = {row.name: int(row.title) for row in rows if row.title.isdigit()}
-            self._learned = self._learned or found
+            stored = {row.name: int(row.title) for row in rows if row.title.isdigit()}
+            self._learned = self._learned or stored
         return self._learned
 
 

@@ -70,8 +70,8 @@ class KeyFile:
     def find(self, token: str) -> Key | None:
         """The key that was shown, if it is a good one at this moment."""
         self._refresh()
-        found = self._by_hash.get(hash_of(token))
-        return None if found is None or found.revoked is not None else found
+        key = self._by_hash.get(hash_of(token))
+        return None if key is None or key.revoked is not None else key
 
     def create(self, name: str, owner: str, now: float) -> tuple[Key, str]:
         """Make a key. What is returned with it is the key itself, which nobody can tell again."""
@@ -85,25 +85,25 @@ class KeyFile:
                 raise ConfigError(
                     f"there are {MOST_KEYS} keys already, which is the most that the file takes"
                 )
-            made = Key(f"key_{secrets.token_hex(6)}", name, owner, hash_of(token), now)
-            self._write((*keys, made))
-        return made, token
+            key = Key(f"key_{secrets.token_hex(6)}", name, owner, hash_of(token), now)
+            self._write((*keys, key))
+        return key, token
 
     def revoke(self, key: str, now: float) -> Key:
         """Make a key worthless. One that is revoked stays as it is."""
         with self._changing() as keys:
-            found = next((each for each in keys if each.id == key), None)
-            if found is None:
+            known = next((each for each in keys if each.id == key), None)
+            if known is None:
                 raise ConfigError(f"there is no key {key}; `turnbuckle keys list` shows them all")
-            if found.revoked is None:
-                found = msgspec.structs.replace(found, revoked=now)
-                self._write(tuple(found if each.id == key else each for each in keys))
-            return found
+            if known.revoked is None:
+                known = msgspec.structs.replace(known, revoked=now)
+                self._write(tuple(known if each.id == key else each for each in keys))
+            return known
 
     def _refresh(self) -> None:
         try:
-            found = os.stat(self._path)
-            stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stat = os.stat(self._path)
+            stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         except FileNotFoundError:
             self._take((), None)
             return

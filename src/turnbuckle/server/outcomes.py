@@ -247,18 +247,18 @@ def messages_type(status: int) -> str:
 
 def stop_of(end: Ending, over: RunOver, reply: ReplyOver) -> dict[str, Any]:
     """Why a message stops, in the fields of Anthropic's API. `reply` is the last one."""
-    made: dict[str, Any] = {"stop_reason": end.row.stop, "stop_sequence": None}
+    fields: dict[str, Any] = {"stop_reason": end.row.stop, "stop_sequence": None}
     if end.row is ROWS["completed"]:
         if over.handed:
-            made["stop_reason"] = "tool_use"
+            fields["stop_reason"] = "tool_use"
         elif reply.said == "stop_sequence":
-            made |= {"stop_reason": "stop_sequence", "stop_sequence": reply.detail or None}
+            fields |= {"stop_reason": "stop_sequence", "stop_sequence": reply.detail or None}
     elif end.row is ROWS["partial"]:
-        made["stop_reason"] = _EARLY.get(reply.finish, end.row.stop)
+        fields["stop_reason"] = _EARLY.get(reply.finish, end.row.stop)
     elif end.row is ROWS["declined"]:
         explanation = reply.detail or over.why or None
-        made["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
-    return made
+        fields["stop_details"] = {"type": "refusal", "category": None, "explanation": explanation}
+    return fields
 
 
 def outcome_fields(outcome: Outcome, run: RunId) -> dict[str, Any]:

@@ -95,10 +95,10 @@ class Commands:
             case "compact":
                 return await self._compacted(worker, new, said)
             case "undo compaction":
-                found = await worker.undo_compaction(said.run)
+                undone = await worker.undo_compaction(said.run)
                 return CommandReply(
                     "There is no compaction to take back."
-                    if found is None
+                    if undone is None
                     else "Taken back: the model is told all of it again, as far as it fits."
                 )
             case "context":
@@ -124,14 +124,16 @@ class Commands:
         if last is None:
             return SessionContext(window=await runs.windows.of(route))
         by = await worker.told_by()
-        found = await runs.conversations.sent(last, session, by)
+        conversation = await runs.conversations.sent(last, session, by)
         running = worker.running
-        measure = running.turn.measure if running is not None and running.turn.measure else found.measure
-        used = measure.tokens if measure is not None else found.characters // CHARACTERS_PER_TOKEN
-        made = found.compaction
-        if made is None:
+        measure = (
+            running.turn.measure if running is not None and running.turn.measure else conversation.measure
+        )
+        used = measure.tokens if measure is not None else conversation.characters // CHARACTERS_PER_TOKEN
+        compaction = conversation.compaction
+        if compaction is None:
             return SessionContext(used, await runs.windows.of(route))
-        return SessionContext(used, await runs.windows.of(route), by, made.messages, made.summary)
+        return SessionContext(used, await runs.windows.of(route), by, compaction.messages, compaction.summary)
 
     async def _compacted(self, worker: SessionWorker, new: NewRun, said: IncomingMessage) -> CommandReply:
         """A run of its own that does nothing else. It waits for its turn like any message."""

@@ -195,8 +195,8 @@ class RunFold:
             case Notice(text, about):
                 self._notices.append(text)
                 if about == "compaction":
-                    made = self._context.compactions + 1
-                    self._context = replace(self._context, compactions=made)
+                    count = self._context.compactions + 1
+                    self._context = replace(self._context, compactions=count)
             case ModelCalled(why="compact"):
                 self._summary = told.attempt
             case ModelCalled(model=model, stands_in=stands_in):
@@ -251,7 +251,7 @@ class RunFold:
             turn.tally.asks,
             turn.tally.tool_runs,
             waiting,
-            tuple(one for one in self.approvals if one.status == "pending"),
+            tuple(approval for approval in self.approvals if approval.status == "pending"),
             tuple(turn.drafts),
             self._handed,
             self.last,
@@ -268,10 +268,10 @@ class RunFold:
     def _tokens(self) -> Tokens:
         counted = self._usage.values()
         return Tokens(
-            sum(one.input or 0 for one in counted),
-            sum(one.output or 0 for one in counted),
-            sum(one.cached for one in counted),
-            sum(one.cache_written for one in counted),
+            sum(usage.input or 0 for usage in counted),
+            sum(usage.output or 0 for usage in counted),
+            sum(usage.cached for usage in counted),
+            sum(usage.cache_written for usage in counted),
         )
 
     def ledger_view(self) -> LedgerView:
@@ -281,7 +281,7 @@ class RunFold:
         outcome = self._turn.turn.outcome
         if outcome is not None:
             return outcome.kind
-        if any(one.status == "pending" for one in self._approvals.values()):
+        if any(approval.status == "pending" for approval in self._approvals.values()):
             return "waiting_for_approval"
         return "running" if live else "interrupted"
 

@@ -104,12 +104,12 @@ class RunService:
             session = SessionId(self._stores.new_session(None if reserved is None else run))
         new = replace(new, run=run, session=session)
         again = isinstance(reserved, Replay)
-        said = None if first is None else IncomingMessage((), busy, first=first, anew=anew, again=again)
+        message = None if first is None else IncomingMessage((), busy, first=first, anew=anew, again=again)
         if reserved is None:
-            return await self._begin(new, said, commands)
+            return await self._begin(new, message, commands)
         async with self._stores.idempotency.starting(run) as fresh:
             if fresh:
-                return await self._begin(new, said, commands)
+                return await self._begin(new, message, commands)
         mine = await self._goes_on(run)
         return replace(handle_of(await self.started(run)), replayed=True, mine=mine)
 
@@ -368,7 +368,7 @@ class RunService:
                 RUN, running.run, owner
             ):
                 fold = await self.fold(running.run)
-                waiting.extend(one for one in fold.approvals if one.status == "pending")
+                waiting.extend(approval for approval in fold.approvals if approval.status == "pending")
         return waiting
 
     async def answer(

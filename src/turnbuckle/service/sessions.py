@@ -160,24 +160,24 @@ class SessionReader:
         """Sessions whose title, or one of whose runs, holds all the words; those first where the leading word
         was said last. Each is shown once, on whatever page, as it was when the first page was asked for."""
         words, is_first = words[:LONGEST_WORDS], after is None
-        found: dict[str, SessionLine] = {}
+        lines: dict[str, SessionLine] = {}
         for _ in range(_SEARCHES):
             page = await self._reader.search(words, StreamQuery(user=of(owner)), limit, after)
             for hit in page.hits:
                 name = hit.row.name if hit.row.kind == SESSION else hit.row.parent
-                if name in found or hit.row.kind not in (SESSION, RUN):
+                if name in lines or hit.row.kind not in (SESSION, RUN):
                     continue
                 if not is_first and not await self._belongs_here(name, words, hit.place):
                     continue
                 query = StreamQuery(kind=SESSION, name=name, user=of(owner))
                 for row in await self._reader.streams(query, limit=1):
-                    found[name] = await self.line(row, owner, hit.snippet)
-                if len(found) >= limit:
-                    return FoundSessions([*found.values()], hit.place)
+                    lines[name] = await self.line(row, owner, hit.snippet)
+                if len(lines) >= limit:
+                    return FoundSessions([*lines.values()], hit.place)
             after = page.next
             if after is None:
                 break
-        return FoundSessions([*found.values()], after)
+        return FoundSessions([*lines.values()], after)
 
     async def _belongs_here(self, session: str, words: str, place: SearchPlace) -> bool:
         """Whether nothing of the session was found on an earlier page."""
@@ -263,13 +263,13 @@ class SessionService(SessionReader):
         """Make a session; the same request under the same key gets the same one. `prefix` stands in front of
         an id that is made here. Raises BadSessionName, SessionExists, InvalidValue for a title that is too
         long, and what a key raises."""
-        made = await self._named(owner, public, key, prefix)
-        if made.replayed:
-            return made
+        session = await self._named(owner, public, key, prefix)
+        if session.replayed:
+            return session
         title = checked_title(title)
-        if not await self._stores.sessions.create(made.session, owner, title, metadata=metadata):
-            raise SessionExists(f"there is a session {made.public} already")
-        return made
+        if not await self._stores.sessions.create(session.session, owner, title, metadata=metadata):
+            raise SessionExists(f"there is a session {session.public} already")
+        return session
 
     async def _named(self, owner: str, public: str | None, key: RequestKey | None, prefix: str = "") -> Made:
         if public is not None:
@@ -293,11 +293,11 @@ class SessionService(SessionReader):
         """A new session that shares what was said, up to an event of a run if one is named. Raises
         SessionExists, RunUnknown, BadSessionName, and InvalidValue."""
         user = row.user or LOCAL
-        made = await self._named(user, public, key)
-        if made.replayed:
-            return made
-        taken = SessionExists(f"there is a session {made.public} already")
-        if await self._stores.journal.head(made.session):
+        name = await self._named(user, public, key)
+        if name.replayed:
+            return name
+        taken = SessionExists(f"there is a session {name.public} already")
+        if await self._stores.journal.head(name.session):
             raise taken
         known = None if run is None else run_id(run)
         if run is not None and known is None:
@@ -306,11 +306,11 @@ class SessionService(SessionReader):
         title = row.title if title is None else checked_title(title)
         sessions = self._stores.sessions
         try:
-            if not await sessions.fork(SessionId(row.name), made.session, user, title, known, after):
+            if not await sessions.fork(SessionId(row.name), name.session, user, title, known, after):
                 raise taken
         except SessionUnknown as error:
             raise RunUnknown(str(error)) from None
-        return made
+        return name
 
     async def _check_event(self, run: RunId | None, after: int | None, owner: Owner) -> None:
         """Raises InvalidValue if a fork is wanted behind an event that there is not."""
@@ -330,13 +330,13 @@ class SessionService(SessionReader):
         new one if that is taken. Raises ImportRefused, BadSessionName and SessionExists."""
         archive = await asyncio.to_thread(read_archive, lines)
         name = public or archive.head.session
-        made = await self._importer.bring_in(archive, session_id(owner, name, param="id"), owner)
-        if made is None and not public:
+        imported = await self._importer.bring_in(archive, session_id(owner, name, param="id"), owner)
+        if imported is None and not public:
             name = self._stores.new_session()
-            made = await self._importer.bring_in(archive, session_id(owner, name), owner)
-        if made is None:
+            imported = await self._importer.bring_in(archive, session_id(owner, name), owner)
+        if imported is None:
             raise SessionExists(f"there is a session {name} already")
-        return made
+        return imported
 
     # Reading
 
@@ -386,10 +386,10 @@ class SessionService(SessionReader):
                 return await self._retry(row, key)
             case "compact":
                 reserved = await self._stores.reserve(key)
-                said = IncomingMessage(
+                message = IncomingMessage(
                     (), options=RunOptions(compact=keep), run=None if reserved is None else reserved.run
                 )
-                taken = await self._in(row, lambda worker: worker.say(said))
+                taken = await self._in(row, lambda worker: worker.say(message))
                 return SessionChange("compacting", taken.run)
             case "undo_compaction":
                 reserved = await self._stores.reserve(key)
@@ -416,9 +416,9 @@ class SessionService(SessionReader):
         if reserved is None:
             taken = await self._in(row, lambda worker: worker.retry())
             return SessionChange("nothing") if taken is None else SessionChange("retried", taken.run)
-        said = IncomingMessage((), run=reserved.run)
+        message = IncomingMessage((), run=reserved.run)
         async with self._stores.idempotency.starting(reserved.run) as fresh:
-            if fresh and await self._in(row, lambda worker: worker.retry(said)) is None:
+            if fresh and await self._in(row, lambda worker: worker.retry(message)) is None:
                 return SessionChange("nothing")
         return SessionChange("retried", reserved.run)
 
@@ -469,8 +469,8 @@ class SessionService(SessionReader):
     async def stop_process(self, name: str, owner: Owner) -> BackgroundProcess:
         """One that has ended stays as it is. Raises ProcessUnknown."""
         background = self._stores.runs.background
-        found = None if background is None else background.named(name)
-        if background is not None and found is not None and owner in (None, await self._owner_of(found)):
+        process = None if background is None else background.named(name)
+        if background is not None and process is not None and owner in (None, await self._owner_of(process)):
             ended = await background.stop(name)
             if ended is not None:
                 return ended

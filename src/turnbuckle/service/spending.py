@@ -78,7 +78,10 @@ class SpendingService:
         async for row in self._rows(wanted, _midnight(self._runs.environment.wall()) - (days - 1) * DAY):
             day = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d")
             sums[day] = _with(sums.get(day, Spending()), await self.of_run(row))
-        return [DaySpending(day, one.spent, one.runs, one.uncounted) for day, one in sums.items()]
+        return [
+            DaySpending(day, spending.spent, spending.runs, spending.uncounted)
+            for day, spending in sums.items()
+        ]
 
     async def words(self, session: str, owner: Owner) -> str:
         """The last run, the session and today, for a person."""
@@ -88,7 +91,7 @@ class SpendingService:
         today = await self.since(owner, _midnight(self._runs.environment.wall()))
         lines = [f"Last run: {spent_text(last)}."] if last is not None else []
         named = (("This session", whole), ("Today (UTC)", today))
-        return "\n".join([*lines, *(f"{name}: {spending_text(one)}." for name, one in named)])
+        return "\n".join([*lines, *(f"{name}: {spending_text(spending)}." for name, spending in named)])
 
     async def _stored(self, run: str) -> Spent | None:
         last = await self._journal.read(run, max(await self._journal.head(run) - 1, 0), 1)

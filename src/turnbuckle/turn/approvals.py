@@ -60,7 +60,7 @@ def rule_of(policy: Policy, name: str, arguments: dict[str, Any]) -> Rule:
 
 
 def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: ApprovalKind) -> AskPerson:
-    place = next(index for index, one in enumerate(turn.calls) if one.id == call.id)
+    place = next(index for index, other in enumerate(turn.calls) if other.id == call.id)
     expires = None if policy.answer_seconds is None else turn.now + policy.answer_seconds
     question = str(wanted.arguments.get(_QUESTION, "")) if kind == "question" else ""
     approval = f"a{turn.attempt}-{place}"
@@ -119,10 +119,10 @@ def _is_open(consent: Consent | None) -> bool:
 def question(turn: Turn, approval: str) -> Consent | None:
     """What a person was asked under this name, if an answer would still count: it has none yet, and nobody
     wants the run to stop."""
-    found = (
+    asked = (
         call.consent for call in open_in(turn) if call.consent is not None and call.consent.id == approval
     )
-    return None if turn.stopping else next(found, None)
+    return None if turn.stopping else next(asked, None)
 
 
 def withdrawn(turn: Turn, calls: list[PendingCall]) -> tuple[ApprovalAnswered, ...]:

@@ -60,27 +60,27 @@ def verdict_on(turn: Turn) -> Verdict:
 
 def judged(turn: Turn, policy: Policy) -> Record:
     """The verdict on a broken reply, what is kept of it, and the decision: one write."""
-    reply, ask, found = turn.reply, turn.ask, verdict_on(turn)
+    reply, ask, verdict = turn.reply, turn.ask, verdict_on(turn)
     assert reply is not None
     assert ask is not None
     if ask.folding is not None:
-        return compacting.judged(turn, found, policy)
-    if (other_way := ladder.judged(turn, found, policy)) is not None:
+        return compacting.judged(turn, verdict, policy)
+    if (other_way := ladder.judged(turn, verdict, policy)) is not None:
         return other_way
     last = reply.last
-    told = last.failure if isinstance(last, Cut) else None
-    circling = told is not None and told.kind == "repeated"
-    was_cut = found.kind in ("cut_by_transport", "cut_by_length")
+    failed = last.failure if isinstance(last, Cut) else None
+    circling = failed is not None and failed.kind == "repeated"
+    was_cut = verdict.kind in ("cut_by_transport", "cut_by_length")
     # What went round in circles is no draft of anything.
     kept = ladder.keep(turn, reply, policy) if was_cut and not circling else None
     gained = len(reply.text) + (kept.gained if kept is not None else 0)
     tool = kept.tool if kept is not None else progress.circling_call(reply) if circling else ""
-    turn = replace(turn, tally=progress.counted(turn, found.kind, tool, gained, reply))
+    turn = replace(turn, tally=progress.counted(turn, verdict.kind, tool, gained, reply))
     route = policy.route(ask.route)
     cap, most = ask.cap, route.cap_most
     broken = Broken(
-        verdict=found.kind,
-        failure=told,
+        verdict=verdict.kind,
+        failure=failed,
         said_text=bool(reply.text),
         has_more=turn.has_something or (kept is not None and kept.draft is not None),
         tool=tool,
@@ -116,8 +116,8 @@ def judged(turn: Turn, policy: Policy) -> Record:
     decided = Decided(
         turn.now,
         turn.attempt,
-        found.kind,
-        found.evidence,
+        verdict.kind,
+        verdict.evidence,
         choice,
         broken.failure,
         notice=told_user,
@@ -190,8 +190,8 @@ def _reask(turn: Turn, choice: Reask, policy: Policy, reply: Reply) -> Turn:
         case "say_something":
             ask = replace(ask, notes=(*ask.notes, prompts.note(prompts.SAY_SOMETHING)))
         case "valid_calls":
-            told = prompts.note(prompts.VALID_CALLS)
-            ask = ask if told in ask.notes else replace(ask, notes=(*ask.notes, told))
+            note = prompts.note(prompts.VALID_CALLS)
+            ask = ask if note in ask.notes else replace(ask, notes=(*ask.notes, note))
         case "less_room":
             ask, tally = replace(ask, cap=choice.cap), replace(tally, curbed=True)
         case "cap_field":
@@ -212,8 +212,8 @@ def _go_on(
     why = why or ("finish_draft" if isinstance(choice, FinishDraft) else "continue")
     notes = ladder.usual_notes(turn, choice, policy, turn.shown + reply.text)
     if isinstance(choice, Continue) and choice.kind == "paused":
-        said = message_of(reply, rules_of(turn.protocol), turn.model)
-        messages = turn.messages if said is None else (*turn.messages, said)
+        message = message_of(reply, rules_of(turn.protocol), turn.model)
+        messages = turn.messages if message is None else (*turn.messages, message)
     else:
         messages = _kept(turn, reply)
     if policy.capped and ask.cap is not None:
@@ -231,7 +231,7 @@ def _go_on(
 def _kept(turn: Turn, reply: Reply) -> tuple[Message, ...]:
     """The history with what may stay of a broken reply. If nothing stays, the notes that asked for it go
     too."""
-    said = salvage(reply, rules_of(turn.protocol), turn.model)
-    if said is None:
+    message = salvage(reply, rules_of(turn.protocol), turn.model)
+    if message is None:
         return turn.messages[: turn.before_notes]
-    return (*turn.messages, said)
+    return (*turn.messages, message)

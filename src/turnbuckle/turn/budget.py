@@ -68,7 +68,7 @@ def characters(messages: tuple[Message, ...]) -> int:
             elif isinstance(part, CallPart):
                 total += len(part.name) + len(part.arguments)
             elif isinstance(part, ResultPart):
-                total += sum(len(one.text) for one in part.content if isinstance(one, TextPart))
+                total += sum(len(piece.text) for piece in part.content if isinstance(piece, TextPart))
     return total
 
 

@@ -33,13 +33,13 @@ _TOO_MANY = (
 def pending(sound: Sequence[SoundCall], policy: Policy) -> tuple[PendingCall, ...]:
     """The calls of a whole reply. Those that are too many have their answer already; the caller's own are
     not ours to count."""
-    own, found = 0, []
+    own, calls = 0, []
     for call in sound:
         own += not policy.tool(call.name).client
         is_refused = own > MOST_CALLS and not policy.tool(call.name).client
         outcome = ToolOutcome("not_started", _TOO_MANY) if is_refused else None
-        found.append(PendingCall(call.id, call.name, call.arguments, outcome=outcome))
-    return tuple(found)
+        calls.append(PendingCall(call.id, call.name, call.arguments, outcome=outcome))
+    return tuple(calls)
 
 
 def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
@@ -53,8 +53,8 @@ def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
         left = [call for call in turn.calls if call.outcome is None and not call.started]
         withdrawn = asking.withdrawn(turn, [*left, *orphans])
         if left or withdrawn:
-            told = ToolOutcome("not_started", "the turn was stopped before this call")
-            return (Record((*withdrawn, *_all_finished(turn, left, told))),)
+            outcome = ToolOutcome("not_started", "the turn was stopped before this call")
+            return (Record((*withdrawn, *_all_finished(turn, left, outcome))),)
         return tuple(_settle(turn, call) for call in orphans[:1])
     if turn.tally.recoveries > policy.max_recoveries:
         return (_abandon(turn, policy),)
@@ -66,23 +66,23 @@ def due(turn: Turn, policy: Policy) -> tuple[Command, ...]:
 
 
 def _startable(turn: Turn, policy: Policy) -> tuple[Command, ...]:
-    found: list[Command] = []
+    commands: list[Command] = []
     room = max(policy.limits.tool_calls - turn.tally.tool_runs, 1)
     busy = any(call.started and not call.orphan and call.outcome is None for call in turn.calls)
     for call in turn.calls:
         if call.outcome is not None or handing.is_for_caller(turn, call, policy):
             continue
         alone = policy.tool(call.name).effect != "read"
-        running = sum(isinstance(command, RunTool | SettleTool) for command in found)
-        if (alone and (found or busy)) or len(found) == room or running == SIDE_BY_SIDE:
+        running = sum(isinstance(command, RunTool | SettleTool) for command in commands)
+        if (alone and (commands or busy)) or len(commands) == room or running == SIDE_BY_SIDE:
             break
         if call.orphan:
-            found.append(doubt.gate(turn, call, _settle(turn, call), policy))
+            commands.append(doubt.gate(turn, call, _settle(turn, call), policy))
         elif not call.started:
-            found.append(_start(turn, call, policy))
+            commands.append(_start(turn, call, policy))
         if alone:
             break
-    return tuple(found)
+    return tuple(commands)
 
 
 def key_of(turn: Turn, call: PendingCall) -> str:
@@ -99,14 +99,14 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
     if call.name == FINISH_CALL:
         wanted = drafting.finish(turn, call, key, policy)
         if isinstance(wanted, RunTool) and policy.tool(wanted.name).client:
-            told = ToolOutcome("not_started", "Another call of this reply has finished the draft.")
-            return Record(_all_finished(turn, [call], told))
+            outcome = ToolOutcome("not_started", "Another call of this reply has finished the draft.")
+            return Record(_all_finished(turn, [call], outcome))
     elif policy.closed and call.name not in policy.tools:
         known = ", ".join(policy.tools) or "none"
-        told = ToolOutcome(
+        outcome = ToolOutcome(
             "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."
         )
-        return Record(_all_finished(turn, [call], told))
+        return Record(_all_finished(turn, [call], outcome))
     elif call.draft:
         closing = drafting.replaced(turn, call.name, call.arguments, call.draft)
         wanted = RunTool(call.id, call.name, call.arguments, key, tuple(closing))

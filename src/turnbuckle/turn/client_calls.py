@@ -39,9 +39,9 @@ def _is_finished_before(turn: Turn, call: PendingCall, policy: Policy) -> bool:
     before = turn.calls[: turn.calls.index(call)]
     name = drafting.draft_named(call)
     return any(
-        drafting.draft_named(one) == name and is_for_caller(turn, one, policy)
-        for one in before
-        if one.outcome is None and _finishes(one, policy)
+        drafting.draft_named(earlier) == name and is_for_caller(turn, earlier, policy)
+        for earlier in before
+        if earlier.outcome is None and _finishes(earlier, policy)
     )
 
 
@@ -59,7 +59,7 @@ def over(turn: Turn, policy: Policy) -> Record:
     """Hand over what is left, and end."""
     handed: list[HandedCall] = []
     closing: list[DraftClosed] = []
-    for place, call in enumerate(one for one in turn.calls if one.outcome is None):
+    for place, call in enumerate(pending for pending in turn.calls if pending.outcome is None):
         received = _as_received(turn, call.id)
         name, arguments = call.name, received.arguments or "{}"
         state = received.state.data if received.state is not None else {}

@@ -127,7 +127,7 @@ def _all(
     """Somebody wants it: all but the last exchange is summarised."""
     if turn.tally.compactions:
         return None
-    last = max((i for i, one in enumerate(turn.messages) if _is_users(one)), default=0)
+    last = max((i for i, message in enumerate(turn.messages) if _is_users(message)), default=0)
     size = estimate(turn.messages[last:])
     tail = min(size, room.tail) if room is not None else size if size < _SUMMARY else 0
     upto = _border(turn, tail) if tail else len(turn.messages)
@@ -152,9 +152,9 @@ def _lines(turn: Turn, policy: Policy, spared: int) -> tuple[ResultLine, ...]:
     """A line for every large result but the newest ones, of which so many tokens are spared, the last
     round in any case. With nothing spared, all of them."""
     start, messages = border_of(turn), turn.messages
-    made = _calls_in(messages)
+    calls = _calls_in(messages)
     known = {line.call_id for line in turn.compaction.lines} if turn.compaction is not None else set()
-    found: list[ResultLine] = []
+    lines: list[ResultLine] = []
     kept, rounds = 0, 0
     for place in range(len(messages) - 1, start - 1, -1):
         results = [part for part in messages[place].parts if isinstance(part, ResultPart)]
@@ -164,13 +164,13 @@ def _lines(turn: Turn, policy: Policy, spared: int) -> tuple[ResultLine, ...]:
             kept += size
             if size <= _WORTH_A_LINE or part.call_id in known or (spared and (kept <= spared or rounds == 1)):
                 continue
-            text = _line(made.get(part.call_id), part, policy, newest=not spared and rounds == 1)
-            found.append(ResultLine(place - start, part.call_id, text))
-    return tuple(reversed(found))
+            text = _line(calls.get(part.call_id), part, policy, newest=not spared and rounds == 1)
+            lines.append(ResultLine(place - start, part.call_id, text))
+    return tuple(reversed(lines))
 
 
 def _calls_in(messages: Messages) -> dict[str, CallPart]:
-    return {part.id: part for one in messages for part in one.parts if isinstance(part, CallPart)}
+    return {part.id: part for message in messages for part in message.parts if isinstance(part, CallPart)}
 
 
 def _line(call: CallPart | None, part: ResultPart, policy: Policy, *, newest: bool) -> str:
@@ -195,14 +195,14 @@ def _trimmed(turn: Turn, step: Step, lines: tuple[ResultLine, ...], used: int, *
     """The history with these results as lines, and without reasoning if it goes `bare`."""
     before = turn.compaction or Compaction(0, opening_of(turn.messages))
     start = border_of(turn)
-    made = replace(
+    compaction = replace(
         before,
         back=turn.began - len(turn.past) - start,
         opening=opening_of(turn.messages),
         lines=(*before.lines, *lines),
         bare=len(turn.messages) - start if bare else before.bare,
     )
-    return _fact(turn, step, made, used)
+    return _fact(turn, step, compaction, used)
 
 
 def edited(messages: Messages, compaction: Compaction) -> Messages:
@@ -268,8 +268,8 @@ def _folding(
     turn: Turn, upto: int, room: WindowRoom | None, used: int, keep: str, summarising: int | None
 ) -> Folding:
     window = summarising or (room.window if room is not None else None)
-    told = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
-    return Folding(upto, told, used, _cap(room), keep)
+    transcript = int(window * _TRANSCRIPT_SHARE / max(ratio_of(turn), 1.0)) if window else _TRANSCRIPT
+    return Folding(upto, transcript, used, _cap(room), keep)
 
 
 def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
@@ -287,7 +287,7 @@ def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
     count = before.messages + len(part)
     note = summary.note(text, gone, count, recall=summary.RECALL in policy.tools, why=why)
     shift = upto - start
-    made = Compaction(
+    compaction = Compaction(
         back=turn.began - len(turn.past) - upto,
         opening=opening_of(turn.messages),
         note=(note, *summary.spared(turn, upto)),
@@ -298,7 +298,7 @@ def summarised(turn: Turn, policy: Policy, *, bound: bool) -> Compacted:
         files=gone.files,
         messages=count,
     )
-    return _fact(turn, "summary", made, folding.used, len(part), why)
+    return _fact(turn, "summary", compaction, folding.used, len(part), why)
 
 
 # What comes of it

@@ -108,8 +108,8 @@ def _choice(turn: Turn, ask: Ask, failure: Failure | None, policy: Policy) -> De
 def _pause(turn: Turn, folding: Folding, failure: Failure | None, policy: Policy) -> float:
     spread = zlib.crc32(f"{turn.run}:{turn.attempt}".encode()) / 2**32
     usual = min(_PAUSE * 2.0**folding.tries, _LONGEST) * (1 - spread / 4)
-    told = failure.retry_after if failure is not None else None
-    return min(max(told or 0.0, usual), policy.longest_wait)
+    wanted = failure.retry_after if failure is not None else None
+    return min(max(wanted or 0.0, usual), policy.longest_wait)
 
 
 def decided_on(turn: Turn, decided: Decided, policy: Policy) -> Turn:

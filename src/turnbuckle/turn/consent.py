@@ -92,11 +92,11 @@ def _shows(pattern: str, command: str) -> bool:
 
 def written(approval: dict[str, Rule]) -> tuple[ConsentRule, ...]:
     """The rules as they stand in the settings: `shell = "ask"`, `"shell:git status" = "allow"`."""
-    made = []
+    rules = []
     for key, rule in approval.items():
         tool, _, pattern = key.partition(":")
-        made.append(ConsentRule(tool.strip(), rule, pattern.strip()))
-    return tuple(made)
+        rules.append(ConsentRule(tool.strip(), rule, pattern.strip()))
+    return tuple(rules)
 
 
 def rule_for(
@@ -110,8 +110,8 @@ def rule_for(
 ) -> Rule:
     """What the rules say of this call; `otherwise`, if none fits."""
     value = arguments.get(subject)
-    found = subject_of(value if isinstance(value, str) else "", subject, is_command=is_command)
-    fitting = [rule for rule in rules if rule.fits(name, found)]
+    matched = subject_of(value if isinstance(value, str) else "", subject, is_command=is_command)
+    fitting = [rule for rule in rules if rule.fits(name, matched)]
     if not fitting:
         return otherwise
 

@@ -49,7 +49,7 @@ def is_suspect(call: PendingCall, policy: Policy) -> bool:
 
 
 def _ask(turn: Turn, call: PendingCall, policy: Policy) -> Record:
-    place = next(index for index, one in enumerate(turn.calls) if one.id == call.id)
+    place = next(index for index, other in enumerate(turn.calls) if other.id == call.id)
     expires = None if policy.answer_seconds is None else turn.now + policy.answer_seconds
     asked = ApprovalAsked(
         turn.now,

@@ -85,7 +85,7 @@ class _Keeping:
         known = self._now.held
         closing = self._of_before(replaced(self._now, call.name, held.arguments_of(whole)))
         self._add(closing)
-        if any(one.draft == closed.draft for closed in closing for one in known):
+        if any(place.draft == closed.draft for closed in closing for place in known):
             self._hold(held.fill(known, closing[0].draft, whole), whole)
         else:
             placed = held.put(known, whole, self._placed)
@@ -114,11 +114,11 @@ class _Keeping:
         kept = self._cut = self._of_cut(call)
         self._add(kept.facts)
         self._gained += kept.gained
-        earlier = [one for one in self._before.held if one.is_whole and one.name == call.name]
-        if kept.tool == FINISH_CALL or any(one.arguments.startswith(call.arguments) for one in earlier):
+        earlier = [place for place in self._before.held if place.is_whole and place.name == call.name]
+        if kept.tool == FINISH_CALL or any(place.arguments.startswith(call.arguments) for place in earlier):
             return  # nothing of its own, or a call that is here already
-        one = HeldCall(call.id, kept.tool, draft=kept.draft or DraftId(""))
-        placed = held.put(self._now.held, one, self._placed)
+        place = HeldCall(call.id, kept.tool, draft=kept.draft or DraftId(""))
+        placed = held.put(self._now.held, place, self._placed)
         self._hold(placed.held, placed.one)
 
     def _of_cut(self, call: ReplyCall) -> KeptDraft:
@@ -129,10 +129,10 @@ class _Keeping:
             argument = text_argument(cut) if len(cut) >= WORTH_A_DRAFT else ""
         if not argument or self._is_too_short(call.name, cut):
             return KeptDraft(call.name)
-        found = draft_of(call.name, cut, argument, self._new_name())
-        if not isinstance(found, Draft) or not found.text:
+        draft = draft_of(call.name, cut, argument, self._new_name())
+        if not isinstance(draft, Draft) or not draft.text:
             return KeptDraft(call.name)
-        return _restarted(self._before, found, self._now) or _begun(self._before, found)
+        return _restarted(self._before, draft, self._now) or _begun(self._before, draft)
 
     def _is_too_short(self, tool: str, cut: str) -> bool:
         """Whether saying it again costs less than the words about a draft. A tool that was cut before keeps
@@ -166,11 +166,11 @@ class _Keeping:
             return replace(self._cut, facts=tuple(self._facts), gained=self._gained)
         if places != turn.held:
             self._facts.append(CallsHeld(turn.now, places))
-        missing = next((one for one in places if one.draft in drafts), None)
+        missing = next((place for place in places if place.draft in drafts), None)
         if missing is not None:
             length = len(drafts[missing.draft].text)
             return KeptDraft(missing.name, tuple(self._facts), missing.draft, self._gained, length)
-        named = next((one.name for one in places if not one.is_whole), self._cut.tool)
+        named = next((place.name for place in places if not place.is_whole), self._cut.tool)
         return KeptDraft(named, tuple(self._facts), None, self._gained)
 
 
@@ -199,9 +199,9 @@ def lost(reply: Reply, kept: KeptDraft | None) -> int:
 
 def _used(kept: KeptDraft, reply: Reply) -> int:
     arguments = {call.id: len(call.arguments) for call in reply.calls}
-    places = [one for fact in kept.facts if isinstance(fact, CallsHeld) for one in fact.calls]
-    whole = {one.id: arguments.get(one.id, 0) for one in places if one.is_whole}
-    source = {one.draft: one.id for one in places if one.draft}
+    places = [place for fact in kept.facts if isinstance(fact, CallsHeld) for place in fact.calls]
+    whole = {place.id: arguments.get(place.id, 0) for place in places if place.is_whole}
+    source = {place.draft: place.id for place in places if place.draft}
     used = sum(whole.values())
     fresh = kept.gained - used
     for fact in kept.facts:
@@ -295,14 +295,14 @@ def replaced(
 def refuse_part(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
     """A new call that would put a part in place of the whole is not started, and the model is told
     why."""
-    found = pieces.unfit(turn, call, policy)
-    if found is None:
+    fault = pieces.unfit(turn, call, policy)
+    if fault is None:
         return None
-    draft, why = found
+    draft, why = fault
     text = call.arguments[draft.argument]
-    told = f"Not started: {why} ({len(text):,} characters, {len(draft.text):,} are kept). "
+    words = f"Not started: {why} ({len(text):,} characters, {len(draft.text):,} are kept). "
     again = prompts.text(prompts.finish_draft(draft, 0, policy.tool(draft.tool).guarded))
-    return _answer(turn, call, "not_started", told + again)
+    return _answer(turn, call, "not_started", words + again)
 
 
 def is_waited_for(turn: Turn, policy: Policy) -> bool:
@@ -336,20 +336,20 @@ def finish(turn: Turn, call: PendingCall, key: str, policy: Policy) -> Command:
                 f"The draft {draft.id} has {len(draft.text):,} characters and ends "
                 f"with:\n{prompts.end_of(draft)}"
             )
-            told = f"Not joined: {joined.why}. {there}"
-            return _answer(turn, call, "not_started", told)
+            words = f"Not joined: {joined.why}. {there}"
+            return _answer(turn, call, "not_started", words)
         case Extended():
             added = DraftGrown(turn.now, draft.id, joined.kept, joined.added)
             count = len(joined.draft.text)
-            told = (
+            words = (
                 f"Kept: the draft {draft.id} has {count:,} characters now. Send the next piece with "
                 "finish_call."
             )
             if draft.doubtful is not None:  # it may have been cut, and the model does not know where
-                told = (
-                    f"{told} Written as a JSON string, the draft ends with:\n{prompts.end_of(joined.draft)}"
+                words = (
+                    f"{words} Written as a JSON string, the draft ends with:\n{prompts.end_of(joined.draft)}"
                 )
-            finished = ToolFinished(turn.now, call.id, call.name, ToolOutcome("finished", told))
+            finished = ToolFinished(turn.now, call.id, call.name, ToolOutcome("finished", words))
             return Record((added, finished))
         case Spliced():
             closing = replaced(turn, draft.tool, joined.arguments, draft.id)
@@ -366,16 +366,20 @@ def _wait(
     after = replace(turn, held=held.fill(turn.held, draft, whole), drafts=_without_closed(turn, closing))
     after = _with_places(after, policy)
     named = held.named(whole.name, held.arguments_of(whole), policy)
-    told = f"Whole now, and will run with the rest of your reply: {named}. {_what_is_missing(after, policy)}"
+    words = f"Whole now, and will run with the rest of your reply: {named}. {_what_is_missing(after, policy)}"
     status: ToolStatus = "finished" if call.name == FINISH_CALL else "not_started"
-    return Record((*closing, CallsHeld(turn.now, after.held), *_answer(turn, call, status, told).facts))
+    return Record((*closing, CallsHeld(turn.now, after.held), *_answer(turn, call, status, words).facts))
 
 
 def _with_places(turn: Turn, policy: Policy) -> Turn:
     """With a place for every open draft of a call that the caller is to get."""
-    known = {one.draft for one in turn.held}
-    drafts = [one for one in turn.drafts.values() if policy.tool(one.tool).client and one.id not in known]
-    return replace(turn, held=(*turn.held, *(HeldCall(one.id, one.tool, draft=one.id) for one in drafts)))
+    known = {place.draft for place in turn.held}
+    drafts = [
+        draft for draft in turn.drafts.values() if policy.tool(draft.tool).client and draft.id not in known
+    ]
+    return replace(
+        turn, held=(*turn.held, *(HeldCall(draft.id, draft.tool, draft=draft.id) for draft in drafts))
+    )
 
 
 def _without_closed(turn: Turn, closing: list[DraftClosed]) -> dict[DraftId, Draft]:
@@ -385,9 +389,9 @@ def _without_closed(turn: Turn, closing: list[DraftClosed]) -> dict[DraftId, Dra
 
 def _what_is_missing(turn: Turn, policy: Policy) -> str:
     """What to do next so that the reply becomes whole."""
-    for one in turn.held:
-        if one.draft in turn.drafts:
-            draft = turn.drafts[one.draft]
+    for place in turn.held:
+        if place.draft in turn.drafts:
+            draft = turn.drafts[place.draft]
             return prompts.text(prompts.finish_draft(draft, 0, policy.tool(draft.tool).guarded))
     return ""
 
@@ -404,25 +408,25 @@ def hold_back(turn: Turn, call: PendingCall, policy: Policy) -> Record | None:
     if closing:
         whole = HeldCall(call.id, call.name, msgspec.json.encode(call.arguments).decode())
         return _wait(turn, call, closing[0].draft, whole, closing, policy)
-    told = (
+    words = (
         "Not started: your reply that was cut comes first. "
         f"{_what_is_missing(_with_places(turn, policy), policy)}"
     )
-    return _answer(turn, call, "not_started", told)
+    return _answer(turn, call, "not_started", words)
 
 
 def finished_by(turn: Turn, calls: tuple[PendingCall, ...], policy: Policy) -> dict[str, DraftId]:
     """Which draft each of these calls makes whole, or takes the place of."""
-    found: dict[str, DraftId] = {}
+    finished: dict[str, DraftId] = {}
     for call in calls:
         if call.name == FINISH_CALL and not policy.tool(FINISH_CALL).client:
             if isinstance(join(turn, call, policy), Spliced):
-                found[call.id] = draft_named(call)
+                finished[call.id] = draft_named(call)
         elif call.draft:
-            found[call.id] = call.draft
+            finished[call.id] = call.draft
         elif closing := replaced(turn, call.name, call.arguments):
-            found[call.id] = closing[0].draft
-    return found
+            finished[call.id] = closing[0].draft
+    return finished
 
 
 def made_whole(
@@ -433,8 +437,8 @@ def made_whole(
     whole = held.together(turn, made, finished_by(turn, made, policy)) if turn.held else None
     if whole is None:
         return turn, made
-    said = held.with_calls(turn.messages[-1], whole.added, turn.held)
-    return replace(turn, messages=(*turn.messages[:-1], said), held=()), whole.calls
+    message = held.with_calls(turn.messages[-1], whole.added, turn.held)
+    return replace(turn, messages=(*turn.messages[:-1], message), held=()), whole.calls
 
 
 def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | SpliceRefused | str:
@@ -459,7 +463,9 @@ def join(turn: Turn, call: PendingCall, policy: Policy) -> Spliced | Extended | 
 def was_used(messages: tuple[Message, ...]) -> bool:
     """Whether a history holds a `finish_call`: then it stays in the list of tools."""
     return any(
-        isinstance(part, CallPart) and part.name == FINISH_CALL for said in messages for part in said.parts
+        isinstance(part, CallPart) and part.name == FINISH_CALL
+        for message in messages
+        for part in message.parts
     )
 
 

@@ -47,10 +47,10 @@ class Placed(Struct, frozen=True):
 def put(held: tuple[HeldCall, ...], call: HeldCall, beside: Sequence[HeldCall] = ()) -> Placed:
     """The calls with this one in its place: that of an equal one, of one of the same tool that was asked for
     again, or behind all others. Those `beside` it came with it, and are other calls."""
-    for at, one in enumerate(held):
-        if any(one is other for other in beside) or not _stands_for(call, one):
+    for at, place in enumerate(held):
+        if any(place is other for other in beside) or not _stands_for(call, place):
             continue
-        return Placed(held, one) if one.is_whole else Placed((*held[:at], call, *held[at + 1 :]), call)
+        return Placed(held, place) if place.is_whole else Placed((*held[:at], call, *held[at + 1 :]), call)
     return Placed((*held, call), call)
 
 
@@ -64,9 +64,9 @@ def _stands_for(call: HeldCall, one: HeldCall) -> bool:
 
 def fill(held: tuple[HeldCall, ...], draft: DraftId, call: HeldCall) -> tuple[HeldCall, ...]:
     """The calls with this whole one in place of its draft, or behind all others."""
-    if not any(one.draft == draft for one in held):
+    if not any(place.draft == draft for place in held):
         return (*held, call)
-    return tuple(call if one.draft == draft else one for one in held)
+    return tuple(call if place.draft == draft else place for place in held)
 
 
 class Together(Struct, frozen=True):
@@ -86,15 +86,15 @@ def together(turn: Turn, made: tuple[PendingCall, ...], finished: dict[str, Draf
     taken = {part.id for message in turn.messages for part in message.parts if isinstance(part, CallPart)}
     taken |= {call.id for call in made}
     equal = _equal_ones(turn.held, left)
-    for at, one in enumerate(turn.held):
-        found = equal.get(at) or next((call for call in left if _takes_place(one, call, finished)), None)
-        if found is not None:
-            calls.append(found)
-            left = [call for call in left if call is not found]
-        elif one.draft in turn.drafts:
+    for at, place in enumerate(turn.held):
+        match = equal.get(at) or next((call for call in left if _takes_place(place, call, finished)), None)
+        if match is not None:
+            calls.append(match)
+            left = [call for call in left if call is not match]
+        elif place.draft in turn.drafts:
             return None
-        elif one.is_whole:
-            call = PendingCall(_fresh(one.id, taken), one.name, arguments_of(one))
+        elif place.is_whole:
+            call = PendingCall(_fresh(place.id, taken), place.name, arguments_of(place))
             taken.add(call.id)
             calls.append(call)
             added.append(call)
@@ -105,13 +105,13 @@ def together(turn: Turn, made: tuple[PendingCall, ...], finished: dict[str, Draf
 
 def _equal_ones(held: tuple[HeldCall, ...], left: list[PendingCall]) -> dict[int, PendingCall]:
     """The calls that were made again although they were held, by their places. They are taken from `left`."""
-    found: dict[int, PendingCall] = {}
-    for at, one in enumerate(held):
-        same = (call for call in left if (call.name, call.arguments) == (one.name, arguments_of(one)))
-        if one.is_whole and (call := next(same, None)) is not None:
-            found[at] = call
+    equal: dict[int, PendingCall] = {}
+    for at, place in enumerate(held):
+        same = (call for call in left if (call.name, call.arguments) == (place.name, arguments_of(place)))
+        if place.is_whole and (call := next(same, None)) is not None:
+            equal[at] = call
             left.remove(call)
-    return found
+    return equal
 
 
 def _takes_place(one: HeldCall, call: PendingCall, finished: dict[str, DraftId]) -> bool:
@@ -132,7 +132,7 @@ def _fresh(wanted: str, taken: set[str]) -> str:
 def with_calls(message: Message, added: Iterable[PendingCall], held: tuple[HeldCall, ...]) -> Message:
     """The message with calls behind its own parts, which stay as they are. Arguments are told as they
     arrived."""
-    received = [(one.name, arguments_of(one), one.arguments) for one in held if one.is_whole]
+    received = [(place.name, arguments_of(place), place.arguments) for place in held if place.is_whole]
     parts = []
     for call in added:
         text = next(
@@ -144,7 +144,7 @@ def with_calls(message: Message, added: Iterable[PendingCall], held: tuple[HeldC
 
 def names(turn: Turn, policy: Policy) -> tuple[str, ...]:
     """The whole calls that are held, each by its tool and by what it is about."""
-    return tuple(named(one.name, arguments_of(one), policy) for one in turn.held if one.is_whole)
+    return tuple(named(place.name, arguments_of(place), policy) for place in turn.held if place.is_whole)
 
 
 def named(tool: str, arguments: dict[str, Any], policy: Policy) -> str:

@@ -144,8 +144,8 @@ def notes_for(turn: Turn, ask: Ask, way: str, policy: Policy) -> tuple[Message, 
     if len(shown) < len(place.kept):
         shown = shown[shown.find("\n") + 1 :]
     fence = rest.fence_for(draft.text)
-    said = prompts.REST_TEXT.format(name=name, fence=fence, shown=shown, anchor=place.anchor)
-    return (prompts.note(said),)
+    words = prompts.REST_TEXT.format(name=name, fence=fence, shown=shown, anchor=place.anchor)
+    return (prompts.note(words),)
 
 
 def usual_notes(
@@ -220,12 +220,12 @@ def joined(turn: Turn, reply: Reply, *, ended: bool) -> str | Unfit:
         return text
     if reply.finish != "stop" and not rest.has_its_own_end(answer):
         return Unfit("nothing says that it is all of it")
-    said = " ".join(_text(note) for note in turn.ask.notes)
-    if any(len(line) >= 30 and line in said and line not in draft.text for line in answer.splitlines()):
+    words = " ".join(_text(note) for note in turn.ask.notes)
+    if any(len(line) >= 30 and line in words and line not in draft.text for line in answer.splitlines()):
         return Unfit("it repeats what it was asked")
     name = next((value for value in draft.settled.values() if isinstance(value, str) and "." in value), "")
-    found = rest.fault(name, draft.text, text)
-    return Unfit(found) if found else text
+    fault = rest.fault(name, draft.text, text)
+    return Unfit(fault) if fault else text
 
 
 def over(turn: Turn, found: Verdict, policy: Policy) -> Turn:
@@ -240,8 +240,8 @@ def over(turn: Turn, found: Verdict, policy: Policy) -> Turn:
         return replace(turn, phase="deciding")
     arguments = {**draft.settled, draft.argument: text}
     call = PendingCall(reply.calls[0].id, draft.tool, arguments, draft=draft.id)
-    made = CallPart(call.id, call.name, msgspec.json.encode(arguments).decode())
-    messages = (*turn.messages[: turn.before_notes], Message("assistant", (made,)))
+    part = CallPart(call.id, call.name, msgspec.json.encode(arguments).decode())
+    messages = (*turn.messages[: turn.before_notes], Message("assistant", (part,)))
     turn = replace(turn, messages=messages, tally=progress.settled(turn.tally), reply=None)
     turn, calls = drafting.made_whole(turn, (call,), policy)
     same = progress.same_calls(turn, calls, policy)

@@ -155,9 +155,9 @@ def _is_a_pause(fact: Decided) -> bool:
 
 
 def _cause(fact: Decided, *, compacts: bool) -> str:
-    told = fact.failure
+    failure = fact.failure
     if compacts:
         return COMPACTION
-    if told is None:
+    if failure is None:
         return fact.verdict.replace("_", " ")
-    return f"stalled ({told.clock})" if told.clock is not None else told.kind.replace("_", " ")
+    return f"stalled ({failure.clock})" if failure.clock is not None else failure.kind.replace("_", " ")

@@ -221,10 +221,10 @@ def nothing_left_out(turn: Turn) -> Record:
 
 def given_up(turn: Turn, choice: GiveUp, policy: Policy) -> Record:
     """The end of a turn whose history does not fit whoever is asked."""
-    said = turn.refusal
-    if said is not None:
-        choice = replace(choice, why=f"{choice.why}. The provider said: {said.message[:_SAID]}")
-    turn = replace(turn, giving_up=choice, failure=said or failure("context", choice.why))
+    refusal = turn.refusal
+    if refusal is not None:
+        choice = replace(choice, why=f"{choice.why}. The provider said: {refusal.message[:_SAID]}")
+    turn = replace(turn, giving_up=choice, failure=refusal or failure("context", choice.why))
     return Record((RunEnded(turn.now, _outcome(turn, policy)),))
 
 
@@ -258,31 +258,31 @@ def _asked(turn: Turn, asked: ModelAsked) -> Turn:
 def _over(turn: Turn, over: AttemptOver, policy: Policy) -> Turn:
     reply = with_own_ids(over.reply)
     usage = reply.usage
-    given, made = budget.tokens_of(reply, turn)
-    used = replace(usage or Usage(), input=given, output=made)
+    given, written = budget.tokens_of(reply, turn)
+    used = replace(usage or Usage(), input=given, output=written)
     tally = replace(turn.tally, spent=with_call(turn.tally.spent, used, over.price))
     turn = replace(turn, tally=tally, reply=reply, orphan=False, resting=over.resting)
-    found = broken_reply.verdict_on(turn)
+    verdict = broken_reply.verdict_on(turn)
     if turn.ask is not None and turn.ask.folding is not None:
-        return compacting.over(turn, found)
+        return compacting.over(turn, verdict)
     turn = _measured(turn, usage)
     if ladder.drafted(turn) is not None:
-        return ladder.over(turn, found, policy)
-    if found.kind != "complete" and not broken_reply.has_no_more(turn, found):
+        return ladder.over(turn, verdict, policy)
+    if verdict.kind != "complete" and not broken_reply.has_no_more(turn, verdict):
         return replace(turn, phase="deciding")
-    said = message_of(reply, rules_of(turn.protocol), turn.model)
-    messages = turn.messages if said is None else (*turn.messages, said)
+    message = message_of(reply, rules_of(turn.protocol), turn.model)
+    messages = turn.messages if message is None else (*turn.messages, message)
     turn = replace(turn, messages=messages, tally=progress.settled(tally), reply=None)
     if turn.measure is not None and usage is not None and usage.input and usage.output:
         measure = replace(turn.measure, tokens=usage.input + usage.output)
         turn = replace(turn, measure=measure, measured=len(messages))
-    if not found.calls and turn.spoken and not turn.stopping and turn.ask is not None:
+    if not verdict.calls and turn.spoken and not turn.stopping and turn.ask is not None:
         # The answer is whole, and there is more to answer.
         ask = ask_on(policy.route(turn.ask.route), "steered", cap_field=turn.ask.cap_field)
         return replace(turn, phase="asking", ask=ask, open_text=())
-    if not found.calls:
+    if not verdict.calls:
         return ending(turn, reply.text)
-    pending_calls = calls.pending(found.calls, policy)
+    pending_calls = calls.pending(verdict.calls, policy)
     turn, pending_calls = drafting.made_whole(turn, pending_calls, policy)
     same = progress.same_calls(turn, pending_calls, policy)
     return replace(turn, phase="tools", calls=pending_calls, same_calls=same, open_text=())

@@ -43,14 +43,14 @@ def counted(turn: Turn, kind: str, tool: str, gained: int, reply: Reply) -> Tall
         or tally.unproductive
     )
     same_tool = bool(tool) and (tool == tally.cut_tool or not tally.cut_tool)
-    told = isinstance(reply.last, Cut) and reply.last.failure.retry_after is not None
+    has_wait = isinstance(reply.last, Cut) and reply.last.failure.retry_after is not None
     quiet = not (new or tool)
     last = reply.last.failure.kind if isinstance(reply.last, Cut) else ""
     since = seconds_used(turn, turn.now) if tally.trouble_since is None else tally.trouble_since
     return replace(
         tally,
-        retries=0 if new else tally.retries + (quiet and not told),
-        waits=0 if new else tally.waits + (quiet and told),
+        retries=0 if new else tally.retries + (quiet and not has_wait),
+        waits=0 if new else tally.waits + (quiet and has_wait),
         unproductive=0 if new else tally.unproductive + going_on,
         thin=tally.thin if tool or not new else 0 if new >= THIN else tally.thin + 1,
         cut_tool=tool or tally.cut_tool,

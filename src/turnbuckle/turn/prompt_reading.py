@@ -55,8 +55,8 @@ def held_calls(text: str) -> str:
 
 
 def _between(text: str, before: str, after: str) -> str:
-    found = text.partition(before)[2].partition(after)
-    return found[0] if found[1] else ""
+    parts = text.partition(before)[2].partition(after)
+    return parts[0] if parts[1] else ""
 
 
 def _count(text: str) -> int:

@@ -124,8 +124,8 @@ def beside(notes: tuple[Message, ...], names: tuple[str, ...]) -> tuple[Message,
     """The notes with a sentence about the calls of the same reply that arrived whole."""
     if not notes or not names:
         return notes
-    said = f"{text_of(notes[-1].parts)} {HELD.format(calls=_listed(names))}"
-    return (*notes[:-1], note(said))
+    words = f"{text_of(notes[-1].parts)} {HELD.format(calls=_listed(names))}"
+    return (*notes[:-1], note(words))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -148,12 +148,12 @@ class Joint(Struct, frozen=True):
 
 def joint_of(notes: tuple[Message, ...]) -> Joint:
     """What these notes asked of a reply. They are facts, so it is the same after a crash."""
-    told = "\n".join(text_of(message.parts) for message in notes)
-    if found := _ANCHOR.search(told):
-        return Joint(msgspec.json.decode(found[1], type=str))
-    if told.startswith((_BROKE, _FULL)):
+    words = "\n".join(text_of(message.parts) for message in notes)
+    if anchor := _ANCHOR.search(words):
+        return Joint(msgspec.json.decode(anchor[1], type=str))
+    if words.startswith((_BROKE, _FULL)):
         return Joint("")
-    return Joint(apart=told.startswith(_ABOUT_A_CALL))
+    return Joint(apart=words.startswith(_ABOUT_A_CALL))
 
 
 _ANCHOR = re.compile(r'written as a JSON string they are:\n("(?:[^"\\]|\\.)*")\n')
@@ -209,8 +209,8 @@ def _left_out(draft: Draft, reading: Reading) -> str:
         f"the first {reading.skip:,} characters of your rest" if reading.skip else "",
         f"its last {reading.end:,} characters" if reading.end else "",
     ]
-    told = " and ".join(part for part in parts if part)
-    return f"without {told}" if told else "your rest as it is"
+    words = " and ".join(part for part in parts if part)
+    return f"without {words}" if words else "your rest as it is"
 
 
 def finish_draft(draft: Draft, escalation: int, guarded: tuple[str, ...] = ()) -> Message:

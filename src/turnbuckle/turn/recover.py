@@ -212,8 +212,8 @@ def _after_circles(broken: Broken, failure: Failure) -> Decision:
 def _ask_again(broken: Broken, policy: Policy, words: str = "no answer came") -> Decision:
     """Nothing came of this attempt, so nobody needs to know of it."""
     failure = broken.failure
-    told = failure.retry_after if failure is not None else None
-    wait = _backoff(broken) if told is None else max(told, min(_backoff(broken), _TOLD_MOST))
+    wanted = failure.retry_after if failure is not None else None
+    wait = _backoff(broken) if wanted is None else max(wanted, min(_backoff(broken), _TOLD_MOST))
     in_time = wait <= min(policy.longest_wait, broken.seconds_left)
     if in_time and _may_ask_again(broken, policy):
         return Retry(wait)
@@ -223,7 +223,7 @@ def _ask_again(broken: Broken, policy: Policy, words: str = "no answer came") ->
         return Fallback(broken.returns[0], after=wait) if broken.returns else Retry(wait)
     words = failure.message if failure is not None else words
     return _give_up(
-        broken, words if in_time or told is None else f"{words} (the provider asks to wait {wait:.0f} s)"
+        broken, words if in_time or wanted is None else f"{words} (the provider asks to wait {wait:.0f} s)"
     )
 
 

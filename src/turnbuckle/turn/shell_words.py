@@ -103,10 +103,10 @@ def _words(piece: str) -> list[str]:
             skip = False
             if word.startswith("/proc/"):
                 made.append(f">{word}")
-        elif found := _REDIRECT.match(word):
-            skip = found.end() == len(word)
-            if not skip and word[found.end() :].startswith("/proc/"):
-                made.append(f">{word[found.end() :]}")
+        elif redirect := _REDIRECT.match(word):
+            skip = redirect.end() == len(word)
+            if not skip and word[redirect.end() :].startswith("/proc/"):
+                made.append(f">{word[redirect.end() :]}")
         else:
             made.append(word)
     return made
@@ -120,13 +120,13 @@ def _without_here_documents(command: str) -> str:
     while at < len(lines):
         line = lines[at]
         at += 1
-        found = _HERE.search(line)
-        if found is None:
+        here = _HERE.search(line)
+        if here is None:
             kept.append(line)
             continue
-        end = next((n for n in range(at, len(lines)) if lines[n].strip() == found[2]), len(lines))
-        first = _past_beginnings(_words(line[: found.start()]))
-        kept.append(f"{line[: found.start()]} {line[found.end() :]}")
+        end = next((n for n in range(at, len(lines)) if lines[n].strip() == here[2]), len(lines))
+        first = _past_beginnings(_words(line[: here.start()]))
+        kept.append(f"{line[: here.start()]} {line[here.end() :]}")
         if first and first[0].rpartition("/")[2] in _SHELLS:
             kept.extend(lines[at:end])
         at = end + 1

@@ -13,7 +13,7 @@ def heard(turn: Turn) -> Turn:
     end of what it was saying; but if that takes long, they have waited long enough."""
     if not turn.spoken or (turn.open_text and turn.unheard < _HELD_BACK):
         return replace(turn, unheard=turn.unheard + bool(turn.spoken))
-    said = tuple(message for spoken in turn.spoken for message in spoken.messages)
-    told = (*turn.steered, *(spoken.id for spoken in turn.spoken))
-    messages, task = (*turn.messages, *said), (*turn.task, *said)
-    return replace(turn, messages=messages, task=task, spoken=(), steered=told, unheard=0)
+    new = tuple(message for spoken in turn.spoken for message in spoken.messages)
+    steered = (*turn.steered, *(spoken.id for spoken in turn.spoken))
+    messages, task = (*turn.messages, *new), (*turn.task, *new)
+    return replace(turn, messages=messages, task=task, spoken=(), steered=steered, unheard=0)

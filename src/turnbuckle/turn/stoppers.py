@@ -98,12 +98,12 @@ def _is_our_name(word: str, *, exact: bool) -> bool:
         return word in _OUR_PROCESSES
     try:
         # A pattern of the model's making is tried only where trying it costs nothing.
-        found = re.compile(word) if len(word) <= _LONG and not _COSTLY.search(word) else None
+        pattern = re.compile(word) if len(word) <= _LONG and not _COSTLY.search(word) else None
     except re.error:
-        found = None
-    if found is None:
+        pattern = None
+    if pattern is None:
         return any(name in word for name in (OUR_NAME, "python"))
-    return any(found.search(process) for process in _OUR_PROCESSES)
+    return any(pattern.search(process) for process in _OUR_PROCESSES)
 
 
 def _service(words: tuple[str, ...]) -> bool:

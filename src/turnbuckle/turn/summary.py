@@ -74,8 +74,12 @@ class Gathered(Struct, frozen=True):
     ) -> Self:
         """Of these messages, and of the note before them, in about twice `room` tokens. What is `spared`
         stays a message."""
-        said = [*before.note[1:], *messages]
-        new = [text_of(one.parts).strip() for one in said if is_users(one) and one not in spared]
+        history = [*before.note[1:], *messages]
+        new = [
+            text_of(message.parts).strip()
+            for message in history
+            if is_users(message) and message not in spared
+        ]
         files = {(file.path, file.how): file for file in before.files}
         for file in _files(messages, policy):
             files.pop((file.path, file.how), None)
@@ -113,18 +117,18 @@ def _is_of_draft(turn: Turn, message: Message) -> bool:
 def _fitting(words: list[str], most: int) -> tuple[str, ...]:
     """What the user said, each not too long. Where all of it is too long, the first thing stays, what forbids
     something, and the newest."""
-    told = [
+    fitting = [
         shortened(text, min(most // 2, _WORDS if at else _FIRST_WORDS))
         for at, text in enumerate(dict.fromkeys(words))
     ]
-    left = most - len(told[0]) if told else 0
-    order = sorted(range(1, len(told)), key=lambda at: (_FORBIDS.search(told[at]) is None, -at))
-    kept = {0} if told else set()
+    left = most - len(fitting[0]) if fitting else 0
+    order = sorted(range(1, len(fitting)), key=lambda at: (_FORBIDS.search(fitting[at]) is None, -at))
+    kept = {0} if fitting else set()
     for at in order:
-        if left >= len(told[at]):
-            left -= len(told[at])
+        if left >= len(fitting[at]):
+            left -= len(fitting[at])
             kept.add(at)
-    return tuple(told[at] for at in sorted(kept))
+    return tuple(fitting[at] for at in sorted(kept))
 
 
 def _files(messages: tuple[Message, ...], policy: Policy) -> Iterator[FileSeen]:
@@ -165,39 +169,40 @@ def mark_of(text: str) -> str:
 
 def kept_line(text: str) -> str:
     """The sentence that says where a whole output is kept, if there is one."""
-    found = _KEPT.search(text[-400:])
-    return found[0] if found else ""
+    line = _KEPT.search(text[-400:])
+    return line[0] if line else ""
 
 
 def note(text: str, gathered: Gathered, count: int, *, recall: bool, why: str = "") -> Message:
     """The note to the model."""
-    found = ' Nothing of it is lost: recall("some words") finds what was said and done.' if recall else ""
-    lines = [f"[Runtime] To save room, the {count:,} messages before this are told as this note.{found}", ""]
+    hint = ' Nothing of it is lost: recall("some words") finds what was said and done.' if recall else ""
+    lines = [f"[Runtime] To save room, the {count:,} messages before this are told as this note.{hint}", ""]
     lines += [text or f"There is no summary: {why}.", ""]
     if gathered.words:
         lines += ["What the user said before, word by word, the oldest first:"]
-        lines += [f"- {' '.join(said.split())}" for said in gathered.words]
+        lines += [f"- {' '.join(words.split())}" for words in gathered.words]
     if gathered.files:
         lines += ["Files that you have seen, with a mark of the content that you saw:"]
         lines += [
-            f"- {one.path}: {one.how}, {one.characters:,} characters, {one.mark}" for one in gathered.files
+            f"- {file.path}: {file.how}, {file.characters:,} characters, {file.mark}"
+            for file in gathered.files
         ]
     return Message("user", (TextPart("\n".join(lines).rstrip()),), note=True)
 
 
 def request_messages(turn: Turn, folding: Folding) -> tuple[Message, ...]:
     """What a model is asked for a summary: the oldest part told as one text that fits."""
-    first = next((i for i, one in enumerate(turn.messages) if one.role != "system"), 0)
+    first = next((i for i, message in enumerate(turn.messages) if message.role != "system"), 0)
     return summary_request(turn.messages[first : folding.upto], folding.room, folding.keep)
 
 
 def summary_request(messages: tuple[Message, ...], room: int, keep: str = "") -> tuple[Message, ...]:
     """The same of any messages, in so many tokens."""
-    told = transcript(messages, room)
+    text = transcript(messages, room)
     keep = _KEEP.format(keep=keep) if keep.strip() else ""
     return (
         Message("system", (TextPart(_SYSTEM),)),
-        Message("user", (TextPart(_ASK.format(keep=keep, told=told)),)),
+        Message("user", (TextPart(_ASK.format(keep=keep, told=text)),)),
     )
 
 

@@ -45,8 +45,8 @@ class ArchivesApi:
         owner = exchange.caller.owner
         lines = BytesIO(await exchange.body())  # which is read line by line, where it holds nobody up
         exchange.forget_body()
-        made = await self._sessions.bring_in(lines, owner, exchange.query.get("id", ""))
-        public = public_session(owner, made.session)
+        imported = await self._sessions.bring_in(lines, owner, exchange.query.get("id", ""))
+        public = public_session(owner, imported.session)
         row = await self._sessions.row(public, owner)
         shown = SessionView(public, row.title, row.created, row.updated)
         return json_answer(shown, 201, (("location", f"/v1/sessions/{public}"),))
@@ -55,7 +55,7 @@ class ArchivesApi:
 def archive_endpoints(api: ArchivesApi) -> tuple[Endpoint, ...]:
     """Their rows in the table."""
     given = Given("The session as lines of JSON.", {"type": "string"}, LINES)
-    made = Given("The session.", SessionView, headers=("location",))
+    session = Given("The session.", SessionView, headers=("location",))
     wanted = Parameter(
         "id", "The id that the session gets.", schema={"type": "string", "pattern": SESSION_ID}
     )
@@ -72,7 +72,7 @@ def archive_endpoints(api: ArchivesApi) -> tuple[Endpoint, ...]:
         "sessions",
         (wanted,),
         {"type": "string", "description": "The lines, as they were exported."},
-        answers={201: (made,)},
+        answers={201: (session,)},
         problems=(409,),
         body_type=LINES,
     )

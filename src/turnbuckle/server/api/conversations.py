@@ -51,8 +51,8 @@ class ConversationsApi:
             message = "a conversation begins empty here; send the items with its first response"
             raise Problem(400, message, param="items", code="unsupported_parameter")
         owner, key = exchange.caller.owner, await request_key(exchange)
-        made = await self._sessions.create(owner, key=key, prefix=PREFIX, metadata=body.metadata)
-        return await self._shown(await self._row(made.public, owner), owner)
+        session = await self._sessions.create(owner, key=key, prefix=PREFIX, metadata=body.metadata)
+        return await self._shown(await self._row(session.public, owner), owner)
 
     async def get(self, exchange: Exchange) -> Answer:
         return await self._shown(await self._named(exchange), exchange.caller.owner)
@@ -69,11 +69,11 @@ class ConversationsApi:
         after = place_at(query.get("after", "").removeprefix(ITEM), MessagePlace)
         items: list[dict[str, Any]] = []
         while len(items) <= limit:
-            told = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
-            items += [_item(one) for one in told if text_of(one.message.parts)]
-            if len(told) <= limit:
+            messages = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
+            items += [_item(message) for message in messages if text_of(message.message.parts)]
+            if len(messages) <= limit:
                 break
-            after = told[-1].place
+            after = messages[-1].place
         shown = items[:limit]
         ends = {"first_id": shown[0]["id"], "last_id": shown[-1]["id"]} if shown else {}
         page = {"object": "list", "data": shown, "first_id": None, "last_id": None, **ends}

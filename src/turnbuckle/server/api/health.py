@@ -91,16 +91,16 @@ def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tupl
     async def ready(exchange: Exchange) -> Answer:
         state = await readiness.state()
         if state.why:
-            told = {"status": "not ready", "why": state.why}
-            told |= {"code": state.code, "fix": state.fix} if state.code else {}
-            return json_answer(told, 503, (("retry-after", "5"),))
+            answer = {"status": "not ready", "why": state.why}
+            answer |= {"code": state.code, "fix": state.fix} if state.code else {}
+            return json_answer(answer, 503, (("retry-after", "5"),))
         return json_answer({"status": "ready"})
 
     async def count(exchange: Exchange) -> Answer:
         return Answer(200, metrics(), (), "text/plain; version=0.0.4; charset=utf-8")
 
     fine, busy = Given("Yes.", _STATE), Given("No; `why` says why not.", _NOT)
-    told = Given("Counters.", None, "text/plain")
+    counters = Given("Counters.", None, "text/plain")
     return (
         Endpoint(
             "GET",
@@ -117,6 +117,6 @@ def health_endpoints(readiness: Readiness, metrics: Callable[[], bytes]) -> tupl
             True,
         ),
         Endpoint(
-            "GET", "/metrics", count, Operation("metrics", "Counters", "health", answers={200: (told,)})
+            "GET", "/metrics", count, Operation("metrics", "Counters", "health", answers={200: (counters,)})
         ),
     )

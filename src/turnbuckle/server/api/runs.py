@@ -79,8 +79,8 @@ class RunsApi:
         names = {"only_here": asked.only_here, "unknown": asked.unknown}
         passed = passed_on(exchange, chosen, PROTOCOL, options, strict=self._strict, **names)
         options = passed.options
-        told = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
-        first = (*(runs.opening if chosen.own_tools else ()), *told)
+        instructions = (Message("system", (TextPart(body.instructions),)),) if body.instructions else ()
+        first = (*(runs.opening if chosen.own_tools else ()), *instructions)
         busy, key = busy_of(exchange), await request_key(exchange)
         if named is not None:
             session = session_id(owner, named, param="session")

@@ -134,8 +134,8 @@ class SessionsApi:
 
     async def create(self, exchange: Exchange) -> Answer:
         body, owner = await exchange.read(NewSessionBody), exchange.caller.owner
-        made = await self._sessions.create(owner, body.id, body.title, key=await request_key(exchange))
-        return await self._made(made, owner)
+        session = await self._sessions.create(owner, body.id, body.title, key=await request_key(exchange))
+        return await self._made(session, owner)
 
     async def _made(self, made: Made, owner: str) -> Answer:
         """The same request under the same key gets the same session."""
@@ -149,9 +149,9 @@ class SessionsApi:
         owner, limit = exchange.caller.owner, limit_of(exchange.query)
         after = exchange.query.get("after", "")
         if words := exchange.query.get("q", "").strip():
-            found = await self._sessions.search(words, owner, limit, place_at(after, SearchPlace))
-            shown = [session_view(line) for line in found.lines]
-            return json_answer(Page(shown, True, cursor(found.next)) if found.next else Page(shown))
+            hits = await self._sessions.search(words, owner, limit, place_at(after, SearchPlace))
+            shown = [session_view(line) for line in hits.lines]
+            return json_answer(Page(shown, True, cursor(hits.next)) if hits.next else Page(shown))
         order = order_of(exchange.query)
         rows = await self._sessions.rows(owner, row_place_at(after), limit, order)
         return json_answer(page(rows, [await self._view(row, owner) for row in rows], limit, order))
@@ -164,9 +164,9 @@ class SessionsApi:
         row, limit = await self._row(exchange), limit_of(exchange.query)
         newest_first = exchange.query.word("order", MESSAGE_ORDERS, "asc") == "desc"
         after = place_at(exchange.query.get("after", ""), MessagePlace)
-        told = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
-        shown = [message_view(one) for one in told[:limit]]
-        more = len(told) > limit
+        page = await self._sessions.messages(row, after, limit + 1, newest_first=newest_first)
+        shown = [message_view(message) for message in page[:limit]]
+        more = len(page) > limit
         return json_answer(Page(shown, more, shown[-1].id if more else None))
 
     async def rename(self, exchange: Exchange) -> Answer:
@@ -176,7 +176,7 @@ class SessionsApi:
 
     async def fork(self, exchange: Exchange) -> Answer:
         body, row, owner = await exchange.read(ForkBody), await self._row(exchange), exchange.caller.owner
-        made = await self._sessions.fork(
+        session = await self._sessions.fork(
             row,
             owner,
             body.id,
@@ -185,17 +185,17 @@ class SessionsApi:
             after=body.after,
             key=await request_key(exchange),
         )
-        return await self._made(made, owner)
+        return await self._made(session, owner)
 
     async def inbox(self, exchange: Exchange) -> Answer:
         """The latest messages and what became of each, oldest first."""
         state = await self._sessions.live_state(await self._row(exchange))
-        said = {one.id: _words_of(one) for one in (*state.waiting, *state.steering)}
+        words = {message.id: _words_of(message) for message in (*state.waiting, *state.steering)}
         shown = [
-            InboxView(status.id, status.state, status.run, status.at, status.why, said.get(status.id))
+            InboxView(status.id, status.state, status.run, status.at, status.why, words.get(status.id))
             for status in state.statuses.values()
         ]
-        return json_answer(part_of(shown, lambda one: one.id, exchange.query))
+        return json_answer(part_of(shown, lambda message: message.id, exchange.query))
 
     async def processes(self, exchange: Exchange) -> Answer:
         """What runs, or ran, in the background, oldest first."""
@@ -260,11 +260,15 @@ def session_view(line: SessionLine) -> SessionView:
 
 def _words_of(message: MessageAccepted) -> str:
     """What somebody said, as much as a list shows of it."""
-    return "\n".join(text_of(one.parts) for one in message.messages if one.role == "user")[:_SHOWN_OF_MESSAGE]
+    return "\n".join(text_of(each.parts) for each in message.messages if each.role == "user")[
+        :_SHOWN_OF_MESSAGE
+    ]
 
 
 def _processes(processes: Sequence[BackgroundProcess], exchange: Exchange) -> Page[ProcessView]:
-    return part_of([process_view(one) for one in processes], lambda one: one.id, exchange.query)
+    return part_of(
+        [process_view(process) for process in processes], lambda process: process.id, exchange.query
+    )
 
 
 def process_view(process: BackgroundProcess) -> ProcessView:

@@ -94,7 +94,7 @@ def api_endpoints(
 
 
 def _chat(api: Chat) -> tuple[Endpoint, ...]:
-    told = Given("The answer.", COMPLETION, headers=_RELAYED)
+    answer = Given("The answer.", COMPLETION, headers=_RELAYED)
     streamed = Given("Or the answer as it comes.", CHAT_STREAM, STREAM)
     doc = Operation(
         "createChatCompletion",
@@ -102,7 +102,7 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
         "chat",
         (SESSION_HEADER, BUSY_HEADER, EVENTS_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         CHAT_BODY,
-        answers={200: (told, streamed)},
+        answers={200: (answer, streamed)},
         problems=_ENDS_BADLY,
     )
     return (Endpoint("POST", "/v1/chat/completions", api.create, doc),)
@@ -110,9 +110,9 @@ def _chat(api: Chat) -> tuple[Endpoint, ...]:
 
 def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
     whole = Given("The response.", RESPONSE, headers=_RELAYED)
-    told = Given("The response.", RESPONSE, headers=("x-turnbuckle-run",))
+    response = Given("The response.", RESPONSE, headers=("x-turnbuckle-run",))
     streamed = Given("Or its events.", RESPONSE_STREAM, STREAM)
-    one, tag = "/v1/responses/{response}", "responses"
+    path, tag = "/v1/responses/{response}", "responses"
     created = Operation(
         "createResponse",
         "Responses, as OpenAI's clients send them",
@@ -130,9 +130,9 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
             Parameter("stream", "Its events instead.", schema={"type": "boolean"}),
             Parameter("starting_after", "Only events after this number.", schema=_NUMBER),
         ),
-        answers={200: (told, streamed)},
+        answers={200: (response, streamed)},
     )
-    cancelled = Operation("cancelResponse", "Stop a background response", tag, answers={200: (told,)})
+    cancelled = Operation("cancelResponse", "Stop a background response", tag, answers={200: (response,)})
     deleted = Operation(
         "deleteResponse",
         "Delete a response",
@@ -167,29 +167,33 @@ def _responses(api: ResponsesApi) -> tuple[Endpoint, ...]:
         Endpoint("POST", "/v1/responses", api.create, created),
         Endpoint("GET", "/v1/responses", api.upgrade, socket),
         Endpoint("POST", "/v1/responses/compact", CompactApi(api).create, compacted),
-        Endpoint("GET", one, api.get, fetched),
-        Endpoint("DELETE", one, api.delete, deleted),
-        Endpoint("POST", f"{one}/cancel", api.cancel, cancelled),
-        Endpoint("GET", f"{one}/input_items", api.input_items, items),
+        Endpoint("GET", path, api.get, fetched),
+        Endpoint("DELETE", path, api.delete, deleted),
+        Endpoint("POST", f"{path}/cancel", api.cancel, cancelled),
+        Endpoint("GET", f"{path}/input_items", api.input_items, items),
     )
 
 
 def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
-    one, tag = "/v1/conversations/{conversation}", "responses"
-    told = {200: (Given("The conversation.", ConversationView),)}
+    path, tag = "/v1/conversations/{conversation}", "responses"
+    conversation = {200: (Given("The conversation.", ConversationView),)}
     body = ConversationBody
     return (
         Endpoint(
             "POST",
             "/v1/conversations",
             api.create,
-            Operation("createConversation", "Make a conversation", tag, (KEY,), body, False, told, (409,)),
+            Operation(
+                "createConversation", "Make a conversation", tag, (KEY,), body, False, conversation, (409,)
+            ),
         ),
-        Endpoint("GET", one, api.get, Operation("getConversation", "A conversation", tag, answers=told)),
-        _plain("DELETE", one, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
+        Endpoint(
+            "GET", path, api.get, Operation("getConversation", "A conversation", tag, answers=conversation)
+        ),
+        _plain("DELETE", path, api.delete, "deleteConversation", "Delete it", tag, _DELETED, problems=(409,)),
         _plain(
             "GET",
-            f"{one}/items",
+            f"{path}/items",
             api.items,
             "listConversationItems",
             "What was said",
@@ -201,7 +205,7 @@ def _conversations(api: ConversationsApi) -> tuple[Endpoint, ...]:
 
 
 def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
-    one, tag = "/v1/runs/{run}", "runs"
+    path, tag = "/v1/runs/{run}", "runs"
     begun = Operation(
         "createRun",
         "Begin a run, and come back to it later",
@@ -245,13 +249,13 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
             RunLine,
             (status, session, AFTER, ORDER),
         ),
-        _plain("GET", one, api.get, "getRun", "A run as it stands", tag, RunView),
-        _plain("DELETE", one, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
-        Endpoint("GET", f"{one}/events", api.events, followed),
-        Endpoint("POST", f"{one}/resume", api.resume, taken_up),
+        _plain("GET", path, api.get, "getRun", "A run as it stands", tag, RunView),
+        _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
+        Endpoint("GET", f"{path}/events", api.events, followed),
+        Endpoint("POST", f"{path}/resume", api.resume, taken_up),
         _plain(
             "POST",
-            f"{one}/stop",
+            f"{path}/stop",
             api.stop,
             "stopRun",
             "Stop a run; the receipt says what ended",
@@ -262,7 +266,7 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
 
 
 def _what_runs_left(api: RunsApi) -> tuple[Endpoint, ...]:
-    one, tag = "/v1/runs/{run}", "runs"
+    path, tag = "/v1/runs/{run}", "runs"
     answered = Operation(
         "answerApproval",
         "Say yes or no to exactly this call, or answer the question",
@@ -281,31 +285,37 @@ def _what_runs_left(api: RunsApi) -> tuple[Endpoint, ...]:
             ApprovalView,
         ),
         _list(
-            f"{one}/approvals", api.approvals, "listApprovals", "What the run has asked", tag, ApprovalView
+            f"{path}/approvals", api.approvals, "listApprovals", "What the run has asked", tag, ApprovalView
         ),
-        Endpoint("POST", f"{one}/approvals/{{approval}}", api.answer, answered),
+        Endpoint("POST", f"{path}/approvals/{{approval}}", api.answer, answered),
         _list(
-            f"{one}/drafts", api.drafts, "listDrafts", "What is kept of calls that were cut", tag, DraftView
+            f"{path}/drafts", api.drafts, "listDrafts", "What is kept of calls that were cut", tag, DraftView
         ),
         _plain(
-            "GET", f"{one}/drafts/{{draft}}", api.draft, "getDraft", "One draft with its text", tag, DraftView
+            "GET",
+            f"{path}/drafts/{{draft}}",
+            api.draft,
+            "getDraft",
+            "One draft with its text",
+            tag,
+            DraftView,
         ),
         _plain(
-            "GET", f"{one}/ledger", api.ledger, "getLedger", "What the run wasted, and why", tag, LedgerView
+            "GET", f"{path}/ledger", api.ledger, "getLedger", "What the run wasted, and why", tag, LedgerView
         ),
     )
 
 
 def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
-    one, tag = "/v1/sessions/{session}", "sessions"
-    made = {201: (Given("The session.", SessionView, headers=("location",)),)}
+    path, tag = "/v1/sessions/{session}", "sessions"
+    session = {201: (Given("The session.", SessionView, headers=("location",)),)}
     words = Parameter("q", "Only sessions in which these words stand.")
     return (
         Endpoint(
             "POST",
             "/v1/sessions",
             api.create,
-            Operation("createSession", "Make a session", tag, (KEY,), NewSessionBody, False, made, (409,)),
+            Operation("createSession", "Make a session", tag, (KEY,), NewSessionBody, False, session, (409,)),
         ),
         _page(
             "/v1/sessions",
@@ -316,10 +326,10 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             SessionView,
             (words, AFTER, ORDER),
         ),
-        _plain("GET", one, api.get, "getSession", "A session", tag, SessionView),
+        _plain("GET", path, api.get, "getSession", "A session", tag, SessionView),
         Endpoint(
             "PATCH",
-            one,
+            path,
             api.rename,
             Operation(
                 "renameSession",
@@ -332,7 +342,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
         ),
         _plain(
             "DELETE",
-            one,
+            path,
             api.delete,
             "deleteSession",
             "Delete it and its runs",
@@ -341,7 +351,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
             problems=(409,),
         ),
         _page(
-            f"{one}/messages",
+            f"{path}/messages",
             api.messages,
             "listMessages",
             "What was said, from either end",
@@ -351,7 +361,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
         ),
         Endpoint(
             "POST",
-            f"{one}/fork",
+            f"{path}/fork",
             api.fork,
             Operation(
                 "forkSession",
@@ -360,7 +370,7 @@ def _sessions(api: SessionsApi) -> tuple[Endpoint, ...]:
                 (KEY,),
                 ForkBody,
                 False,
-                made,
+                session,
                 (409,),
             ),
         ),
@@ -380,7 +390,7 @@ _INBOX = "The last 200 messages, and what became of each"
 
 def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
     one, tag = "/v1/sessions/{session}", "sessions"
-    said = Operation(
+    message = Operation(
         "sayInSession",
         "Say something in a session; the answer is a run",
         tag,
@@ -406,7 +416,7 @@ def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
         )
 
     return (
-        Endpoint("POST", f"{one}/messages", runs.create, said),
+        Endpoint("POST", f"{one}/messages", runs.create, message),
         _list(
             f"{one}/inbox",
             api.inbox,

@@ -90,9 +90,9 @@ class EventsRenderer:
     def interrupted(self, why: str = "", code: str = "interrupted") -> bytes:
         if self.ended:
             return b""
-        told = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
-        told |= {"why": why, "code": code} if why else {}
-        return frame(_json(told), "interrupted")
+        event = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
+        event |= {"why": why, "code": code} if why else {}
+        return frame(_json(event), "interrupted")
 
 
 def _told(narration: Narration, fact: Fact) -> bytes:
@@ -102,17 +102,17 @@ def _told(narration: Narration, fact: Fact) -> bytes:
             _json(fact.at),
             _json(text),
         )
-    told: list[Any] = []
+    values: list[Any] = []
     for value in narration.take(fact):
         if isinstance(value, RunBegun | UserSaid):
-            told.append(
+            values.append(
                 {**_cut_down(fact), "type": "run_begun" if isinstance(value, RunBegun) else "user_said"}
             )
         elif not isinstance(value, ForClients):
-            told.append(value)
+            values.append(value)
     tag = fact.__struct_config__.tag
     merged = {"merged": fact.merged} if isinstance(fact, Streamed) and fact.merged else {}
-    return _json({"type": tag, "at": fact.at, **merged, "told": told})
+    return _json({"type": tag, "at": fact.at, **merged, "told": values})
 
 
 def _reset(item: Item, after: int) -> bytes:
@@ -122,21 +122,21 @@ def _reset(item: Item, after: int) -> bytes:
     begins = item.seq - fact.merged + 1
     if not fact.merged or begins > after:
         return b""
-    told = {
+    event = {
         "type": "reset",
         "seq": item.seq,
         "at": fact.at,
         "after": begins - 1,
         "snapshot": msgspec.Raw(item.data),
     }
-    return b"id: %d\nevent: reset\ndata: %b\n\n" % (item.seq, _json(told))
+    return b"id: %d\nevent: reset\ndata: %b\n\n" % (item.seq, _json(event))
 
 
 def _cut_down(fact: Fact) -> dict[str, Any]:
     """What came with the task, or was said later, without what only the server and the model need."""
     if isinstance(fact, UserSpoke):
         shown, left_out = _input(fact.messages)
-        told: dict[str, Any] = {"type": "user_spoke", "at": fact.at, "id": fact.id, "input": shown}
+        event: dict[str, Any] = {"type": "user_spoke", "at": fact.at, "id": fact.id, "input": shown}
     elif isinstance(fact, RunEnded):
         ended = {"type": "run_ended", "at": fact.at, "outcome": fact.outcome}
         return ended if fact.spent is None else {**ended, "spent": fact.spent}
@@ -144,11 +144,11 @@ def _cut_down(fact: Fact) -> dict[str, Any]:
         assert isinstance(fact, RunStarted)
         shown, left_out = _input(fact.messages[max(len(fact.messages) - fact.fresh, 0) :])
         session = fact.session.rpartition("/")[2]
-        told = {"type": "run_started", "at": fact.at, "run": fact.run, "session": session, "input": shown}
+        event = {"type": "run_started", "at": fact.at, "run": fact.run, "session": session, "input": shown}
         origin = fact.origin
         shown_of = {"model": origin.model, "notice": origin.notice, "notice_why": origin.notice_why}
-        told |= {"surface": origin.surface, **{key: value for key, value in shown_of.items() if value}}
-    return {**told, "left_out": left_out} if left_out else told
+        event |= {"surface": origin.surface, **{key: value for key, value in shown_of.items() if value}}
+    return {**event, "left_out": left_out} if left_out else event
 
 
 def _input(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:

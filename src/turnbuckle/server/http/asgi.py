@@ -291,8 +291,8 @@ def header_value(text: str) -> bytes:
 
 def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     """Headers by name; values of one that comes several times are joined, as HTTP has it."""
-    made: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("latin-1"), value.decode("latin-1")
-        made[key] = f"{made[key]}, {text}" if key in made else text
-    return made
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return headers

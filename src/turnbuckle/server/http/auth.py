@@ -83,8 +83,8 @@ class Auth:
         token = token_of(headers)
         host = "" if client is None else client[0]
         try:
-            if token and (found := self._looked_up(token, host)) is not None:
-                return found
+            if token and (known := self._looked_up(token, host)) is not None:
+                return known
             if self._near and not self.needs_key:
                 if self._neighbours is None or self._neighbours.allows(client, server):
                     return Caller(LOCAL)
@@ -109,10 +109,10 @@ class Auth:
     def _looked_up(self, token: str, host: str) -> Caller | None:
         known = (host, hash_of(token))
         self._guesses.check(known)
-        found = self._found(token)
-        if found is not None:
+        caller = self._found(token)
+        if caller is not None:
             self._guesses.trust(known)
-        return found
+        return caller
 
     def _found(self, token: str) -> Caller | None:
         # Only hashes are compared: how long that takes says nothing about the key.

@@ -25,8 +25,8 @@ async def fingerprint(exchange: Exchange) -> str:
     """What makes a request another one: where it goes, what it says, and the headers that change its
     meaning."""
     headers = (exchange.headers.get(name, "") for name in (SESSION, ON_DISCONNECT))
-    said = "\0".join((exchange.method, exchange.path, *headers))
-    return hashlib.sha256(said.encode() + b"\0" + await exchange.body()).hexdigest()
+    text = "\0".join((exchange.method, exchange.path, *headers))
+    return hashlib.sha256(text.encode() + b"\0" + await exchange.body()).hexdigest()
 
 
 def busy_of(exchange: Exchange) -> Busy | None:
@@ -43,5 +43,8 @@ def busy_of(exchange: Exchange) -> Busy | None:
 
 def run_headers(begun: RunHandle, owner: str) -> Headers:
     """What every answer about a run carries."""
-    made = (("x-turnbuckle-run", begun.run), ("x-turnbuckle-session", public_session(owner, begun.session)))
-    return (*made, ("idempotency-replayed", "true")) if begun.replayed else made
+    headers = (
+        ("x-turnbuckle-run", begun.run),
+        ("x-turnbuckle-session", public_session(owner, begun.session)),
+    )
+    return (*headers, ("idempotency-replayed", "true")) if begun.replayed else headers

@@ -62,10 +62,10 @@ class Table:
     def find(self, method: str, path: str) -> EndpointMatch:
         """The row for a request. `path` is as it was sent, still escaped. Raises Problem: 404, or 405 with
         what is allowed."""
-        found = self._walk(self._root, path.split("/")[1:], [])
-        if found is None or not path.startswith("/"):
+        match = self._walk(self._root, path.split("/")[1:], [])
+        if match is None or not path.startswith("/"):
             raise Problem(404, f"there is nothing at {method} {unquote(path)[:200]}", code="unknown_url")
-        place, values = found
+        place, values = match
         endpoint = place.methods.get(method) or (place.methods.get("GET") if method == "HEAD" else None)
         if endpoint is None:
             allowed = ", ".join(methods_of(place.methods))
@@ -75,8 +75,8 @@ class Table:
 
     def methods(self, path: str) -> tuple[str, ...]:
         """What is allowed at a path; nothing if there is no such path."""
-        found = self._walk(self._root, path.split("/")[1:], [])
-        return () if found is None else tuple(methods_of(found[0].methods))
+        match = self._walk(self._root, path.split("/")[1:], [])
+        return () if match is None else tuple(methods_of(match[0].methods))
 
     def _place_for(self, path: str) -> _Place:
         place = self._root
@@ -96,12 +96,12 @@ class Table:
         if not parts:
             return (place, values) if place.methods else None
         part, others = parts[0], parts[1:]
-        if (fixed := place.fixed.get(part)) is not None and (found := self._walk(fixed, others, values)):
-            return found
+        if (fixed := place.fixed.get(part)) is not None and (match := self._walk(fixed, others, values)):
+            return match
         if not part:
             return None
-        if place.one is not None and (found := self._walk(place.one, others, [*values, unquote(part)])):
-            return found
+        if place.one is not None and (match := self._walk(place.one, others, [*values, unquote(part)])):
+            return match
         if place.rest is not None and place.rest.methods:
             return place.rest, [*values, unquote("/".join(parts))]
         return None

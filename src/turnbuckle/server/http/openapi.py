@@ -274,11 +274,11 @@ class _Schemas:
             bodies += [schema for schema in _read(row.doc) if _is_type(schema)]
             for shape in row.doc.body.all() if isinstance(row.doc.body, Shape) else ():
                 shapes[shape.name] = shape
-        told, components = _described(answers)
+        schemas, components = _described(answers)
         read, others = _described(bodies)
         _require_all({name: schema for name, schema in components.items() if name not in others}, answers)
         self._found = {
-            id(kind): schema for kind, schema in zip((*answers, *bodies), (*told, *read), strict=True)
+            id(kind): schema for kind, schema in zip((*answers, *bodies), (*schemas, *read), strict=True)
         }
         components = {**others, **components}
         if twice := shapes.keys() & components.keys():
@@ -317,7 +317,7 @@ def _require_all(components: dict[str, Any], kinds: Iterable[Any]) -> None:
 
 def _structs(kinds: Iterable[Any]) -> set[Any]:
     """Every struct that is reached from some types."""
-    found: set[Any] = set()
+    structs: set[Any] = set()
     seen: set[Any] = set()
     waiting: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
     while waiting:
@@ -327,7 +327,7 @@ def _structs(kinds: Iterable[Any]) -> set[Any]:
             if info.cls in seen:
                 continue
             seen.add(info.cls)
-            found.add(kind)
+            structs.add(kind)
             waiting += [each.type for each in info.fields]
         for name in ("types", "item_types"):
             waiting += getattr(info, name, ())
@@ -335,29 +335,29 @@ def _structs(kinds: Iterable[Any]) -> set[Any]:
             inner = getattr(info, name, None)
             if isinstance(inner, msgspec.inspect.Type):
                 waiting.append(inner)
-    return found
+    return structs
 
 
 def _operation(row: "Endpoint", schemas: _Schemas) -> dict[str, Any]:
     doc = row.doc
-    made: dict[str, Any] = {"operationId": doc.name, "summary": doc.summary, "tags": [doc.tag]}
+    operation: dict[str, Any] = {"operationId": doc.name, "summary": doc.summary, "tags": [doc.tag]}
     if doc.about:
-        made["description"] = doc.about
+        operation["description"] = doc.about
     declared = {parameter.name for parameter in doc.parameters if parameter.where == "path"}
     implied = [name.strip("{*}") for name in re.findall(r"\{\w+\*?\}", row.path)]
     parameters = [Parameter(name, "Its id.", "path") for name in implied if name not in declared]
-    made["parameters"] = [_parameter(each, schemas) for each in (*parameters, *doc.parameters)]
+    operation["parameters"] = [_parameter(each, schemas) for each in (*parameters, *doc.parameters)]
     if doc.body is not None:
         content = {doc.body_type: {"schema": schemas(doc.body)}}
-        made["requestBody"] = {"required": doc.body_required, "content": content}
-    made["responses"] = {
+        operation["requestBody"] = {"required": doc.body_required, "content": content}
+    operation["responses"] = {
         str(status): _answer(all_given, schemas) for status, all_given in sorted(doc.answers.items())
     } | {
         str(status): {"$ref": f"#/components/responses/{_problem_name(status, _errors_of(doc))}"}
         for status in sorted(_statuses(row) - set(doc.answers))
     }
-    made["security"] = [{}] if row.open else [{"key": []}]
-    return made
+    operation["security"] = [{}] if row.open else [{"key": []}]
+    return operation
 
 
 def _parameter(each: Parameter, schemas: _Schemas) -> dict[str, Any]:
@@ -372,7 +372,7 @@ def _parameter(each: Parameter, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _answer(all_given: tuple[Given, ...], schemas: _Schemas) -> dict[str, Any]:
-    made: dict[str, Any] = {"description": " ".join(given.about for given in all_given)}
+    answer: dict[str, Any] = {"description": " ".join(given.about for given in all_given)}
     content = {
         given.content_type: {
             "schema": schemas(given.schema) if given.schema is not None else {"type": "string"}
@@ -381,9 +381,9 @@ def _answer(all_given: tuple[Given, ...], schemas: _Schemas) -> dict[str, Any]:
         if given.schema is not None or given.content_type != "application/json"
     }
     if content:
-        made["content"] = content
-    made["headers"] = _headers(*(name for given in all_given for name in given.headers))
-    return made
+        answer["content"] = content
+    answer["headers"] = _headers(*(name for given in all_given for name in given.headers))
+    return answer
 
 
 def _headers(*names: str) -> dict[str, Any]:

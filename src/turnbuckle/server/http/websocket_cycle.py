@@ -89,8 +89,8 @@ class WebSocketCycle:
             await asyncio.wait({self._parting}, timeout=PARTING_SECONDS)
 
     def _has_parted(self) -> bool:
-        said = self._protocol.state is State.CLOSED or self._protocol.close_rcvd is not None
-        return said or self._wire.transport.is_closing()
+        parted = self._protocol.state is State.CLOSED or self._protocol.close_rcvd is not None
+        return parted or self._wire.transport.is_closing()
 
     # From the client
 
@@ -145,8 +145,8 @@ class WebSocketCycle:
                 self._waiter = None
         if self._waiting and not self._leaving:
             return self._waiting.popleft()
-        said = self._protocol.close_rcvd
-        code = GOING_AWAY if self._leaving else CloseCode.NO_STATUS_RCVD if said is None else said.code
+        close = self._protocol.close_rcvd
+        code = GOING_AWAY if self._leaving else CloseCode.NO_STATUS_RCVD if close is None else close.code
         return {"type": "websocket.disconnect", "code": int(code)}
 
     def _take(self, frame: Frame) -> None:

@@ -66,49 +66,49 @@ class DisconnectPolicy:
 
     def enter(self, run: RunId, policy: str) -> None:
         """A reader begins."""
-        found = self._runs.setdefault(run, _Attended())
-        found.readers += 1
+        attended = self._runs.setdefault(run, _Attended())
+        attended.readers += 1
         if policy == CANCEL:
-            found.cancelling += 1
+            attended.cancelling += 1
         elif policy != DETACH:
-            found.grace = max(found.grace or 0.0, _seconds(policy) or 0.0)
-        if found.timer is not None:
-            found.timer.cancel()
-            found.timer = None
+            attended.grace = max(attended.grace or 0.0, _seconds(policy) or 0.0)
+        if attended.timer is not None:
+            attended.timer.cancel()
+            attended.timer = None
 
     def leave(self, run: RunId, policy: str, *, ended: bool) -> None:
         """A reader is no longer there. `ended`: it has seen the end of the run, or was sent away by the
         server."""
-        found = self._runs[run]
-        found.readers -= 1
+        attended = self._runs[run]
+        attended.readers -= 1
         if policy == CANCEL:
-            found.cancelling -= 1
+            attended.cancelling -= 1
         if ended:
-            if not found.readers:
+            if not attended.readers:
                 del self._runs[run]
-        elif policy == CANCEL and not found.cancelling:
+        elif policy == CANCEL and not attended.cancelling:
             self._end(run, "the client left")
-        elif not found.readers:
-            self._left_alone(run, found)
+        elif not attended.readers:
+            self._left_alone(run, attended)
 
     def expect(self, run: RunId, policy: str) -> None:
         """A run that nobody reads yet, after a restart for example: its grace begins now."""
         seconds = None if policy in (CANCEL, DETACH) else _seconds(policy)
         if seconds is not None and run not in self._runs:
-            found = self._runs[run] = _Attended()
-            found.grace = seconds
-            self._left_alone(run, found)
+            attended = self._runs[run] = _Attended()
+            attended.grace = seconds
+            self._left_alone(run, attended)
 
     def forget(self, run: RunId) -> None:
         """The run has ended by itself."""
-        found = self._runs.get(run)
-        if found is None:
+        attended = self._runs.get(run)
+        if attended is None:
             return
-        found.grace = None
-        if found.timer is not None:
-            found.timer.cancel()
-            found.timer = None
-        if not found.readers:
+        attended.grace = None
+        if attended.timer is not None:
+            attended.timer.cancel()
+            attended.timer = None
+        if not attended.readers:
             del self._runs[run]
 
     def _left_alone(self, run: RunId, found: _Attended) -> None:
@@ -119,8 +119,8 @@ class DisconnectPolicy:
         found.timer = asyncio.get_running_loop().call_later(found.grace, self._end, run, why)
 
     def _end(self, run: RunId, why: str) -> None:
-        found = self._runs[run]
-        found.grace = found.timer = None
-        if not found.readers:
+        attended = self._runs[run]
+        attended.grace = attended.timer = None
+        if not attended.readers:
             del self._runs[run]
         self._stop(run, why)

@@ -191,6 +191,6 @@ class Heartbeat:
 
     async def _tell(self, trouble: Trouble, reader: WaitingReader) -> None:
         reader.told = trouble.since
-        said = words(trouble.fault)
-        waits = WaitingOn("storage", said, trouble.since)
-        await reader.write(comment(f"waiting for storage: {said}") + reader.dialect.beat(self._wall(), waits))
+        text = words(trouble.fault)
+        waits = WaitingOn("storage", text, trouble.since)
+        await reader.write(comment(f"waiting for storage: {text}") + reader.dialect.beat(self._wall(), waits))

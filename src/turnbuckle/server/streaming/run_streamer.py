@@ -176,10 +176,10 @@ class RunStreamer:
 
     def _why(self, run: RunId, error: Exception | None) -> StorageError | None:
         """What is wrong with the store, if that is why a reader is let go of."""
-        found = error if isinstance(error, StorageError) else self._lost.get(run)
+        fault = error if isinstance(error, StorageError) else self._lost.get(run)
         if run not in self._reads:
             self._lost.pop(run, None)
-        return found
+        return fault
 
     def _farewell(self, dialect: Dialect, run: RunId, why: Exception | None) -> bytes:
         failed = self._why(run, why)

@@ -120,8 +120,8 @@ class Chat:
     ) -> RunHandle:
         owner = exchange.caller.owner
         before, fresh = divided(asked.messages)
-        said = tuple(message for message in fresh if message.role != "system")
-        if not said or said[-1].role == "assistant":
+        messages = tuple(message for message in fresh if message.role != "system")
+        if not messages or messages[-1].role == "assistant":
             message = "in a session, the last message must be the user's or a tool's"
             raise Problem(400, message, param="messages", code="invalid_value")
         first = (*self._opening(chosen), *(message for message in asked.messages if message.role == "system"))
@@ -129,7 +129,7 @@ class Chat:
         new = replace(
             new,
             session=session_id(owner, session),
-            messages=await self._runs.client_calls.answers(said, owner),
+            messages=await self._runs.client_calls.answers(messages, owner),
             history=(*first, *await self._runs.client_calls.restored(earlier, owner)) if earlier else None,
         )
         return await self._runs.begin(
@@ -143,8 +143,8 @@ class Chat:
 
 def divided(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What was said before, and what is new: everything behind the last thing that an assistant said."""
-    said = [place for place, message in enumerate(messages) if message.role == "assistant"]
-    new = said[-1] + 1 if said else next((p for p, m in enumerate(messages) if m.role != "system"), 0)
+    replies = [place for place, message in enumerate(messages) if message.role == "assistant"]
+    new = replies[-1] + 1 if replies else next((p for p, m in enumerate(messages) if m.role != "system"), 0)
     new = min(
         new, len(messages) - 1
     )  # a history that ends with the assistant's words is asked to go on from there

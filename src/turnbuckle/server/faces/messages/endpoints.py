@@ -25,7 +25,7 @@ def message_endpoints(
 ) -> tuple[Endpoint, ...]:
     """The rows. `relayed` are headers of answers that a relay may give, `ends_badly` statuses of runs that
     fail."""
-    told = Given("The message.", MESSAGE, headers=(*relayed, "request-id"))
+    message = Given("The message.", MESSAGE, headers=(*relayed, "request-id"))
     streamed = Given("Or the message as it comes.", MESSAGE_STREAM, STREAM)
     created = Operation(
         "createMessage",
@@ -33,7 +33,7 @@ def message_endpoints(
         "messages",
         (*VERSIONS, SESSION_HEADER, BUSY_HEADER, ON_DISCONNECT_HEADER, STRICT_HEADER, KEY),
         MESSAGE_BODY,
-        answers={200: (told, streamed)},
+        answers={200: (message, streamed)},
         problems=(*ends_badly, 529),
         errors=(MESSAGES_ERROR,),
     )

@@ -46,10 +46,10 @@ class CompactApi:
             raise Problem(
                 400, "there is nothing to compact: give input or previous_response_id", param="input"
             )
-        made = await self._summary(exchange, asked.model, messages)
-        response = msgspec.json.decode(made.body)
-        if made.status != 200 or response.get("status") != "completed":
-            return made if made.status != 200 else _unfinished(response)
+        summary = await self._summary(exchange, asked.model, messages)
+        response = msgspec.json.decode(summary.body)
+        if summary.status != 200 or response.get("status") != "completed":
+            return summary if summary.status != 200 else _unfinished(response)
         items = _kept_items(asked.input_items)
         name = str(response["id"])
         items.append(compaction_item(f"cmp_{name.removeprefix('resp_')}", _text(response)))
@@ -60,7 +60,7 @@ class CompactApi:
             "output": items,
             "usage": response["usage"],
         }
-        return json_answer(compacted, headers=made.headers)
+        return json_answer(compacted, headers=summary.headers)
 
     async def _asked(self, exchange: Exchange) -> ResponsesAsked:
         """The request, read as one for a response. Raises Problem."""

@@ -178,10 +178,10 @@ class ResponsesApi:
         )
         for response in itertools.islice(named, MOST_NAMED):
             try:
-                found = await self._found(response, owner)
+                run = await self._found(response, owner)
             except Problem:
                 continue
-            stored.update((item["id"], item) for item in (await self._body(found))["output"])
+            stored.update((item["id"], item) for item in (await self._body(run))["output"])
         return stored
 
     async def upgrade(self, exchange: Exchange) -> Answer:
@@ -194,46 +194,46 @@ class ResponsesApi:
     # Fetching
 
     async def get(self, exchange: Exchange) -> Answer | Streaming:
-        found = await self._named(exchange)
-        headers = (("x-turnbuckle-run", found.run),)
+        run = await self._named(exchange)
+        headers = (("x-turnbuckle-run", run.run),)
         text = exchange.query.get("starting_after", "")
         after = exchange.query.integer("starting_after", 0) if text else None
         if not exchange.query.flag("stream"):
-            return json_answer(await self._body(found), headers=headers)
+            return json_answer(await self._body(run), headers=headers)
         if after:
-            told = await self._told(found)
-            if told.merged:
+            answer = await self._told(run)
+            if answer.merged:
                 message = (
                     "the events of this response are no longer kept one by one; read it whole, without this"
                 )
                 raise Problem(400, message, param="starting_after", code="events_not_kept")
-            if after > told.last_number:
-                message = f"there is no event {after}: the last one is {told.last_number}"
+            if after > answer.last_number:
+                message = f"there is no event {after}: the last one is {answer.last_number}"
                 raise Problem(400, message, param="starting_after")
-        return Streaming(found.run, dialect_for(found, after), found.after, headers, DETACH)
+        return Streaming(run.run, dialect_for(run, after), run.after, headers, DETACH)
 
     async def input_items(self, exchange: Exchange) -> Answer:
-        found = await self._named(exchange)
-        return json_answer(item_page(list(found.origin.input), exchange.query))
+        run = await self._named(exchange)
+        return json_answer(item_page(list(run.origin.input), exchange.query))
 
     # Ending
 
     async def cancel(self, exchange: Exchange) -> Answer:
         """A response that has ended stays as it is, so that to cancel twice is no mistake."""
-        found = await self._named(exchange)
-        if not found.origin.background:
+        run = await self._named(exchange)
+        if not run.origin.background:
             message = (
                 "only a response with background true can be cancelled here; others end with their connection"
             )
             raise Problem(400, message, code="not_a_background_response")
-        await self._stop(found, exchange)
-        return json_answer(await self._body(found), headers=(("x-turnbuckle-run", found.run),))
+        await self._stop(run, exchange)
+        return json_answer(await self._body(run), headers=(("x-turnbuckle-run", run.run),))
 
     async def delete(self, exchange: Exchange) -> Answer:
-        found = await self._named(exchange)
-        await self._stop(found, exchange)
+        run = await self._named(exchange)
+        await self._stop(run, exchange)
         try:
-            await self.runs.delete(found.run, exchange.caller.owner)
+            await self.runs.delete(run.run, exchange.caller.owner)
         except RunActive:
             message = "the response is still being stopped; try again"
             raise Problem(409, message, code="response_active") from None
@@ -251,18 +251,18 @@ class ResponsesApi:
         """Raises Problem, also for one that was not to be kept and has ended."""
         run = run_of_response(response)
         try:
-            found = await self.runs.find(run or "", owner)
+            known = await self.runs.find(run or "", owner)
         except RunUnknown:
             raise unknown("response", response) from None
         if message := message_of_response(response):
-            into = await self.runs.steered(found, message)
+            into = await self.runs.steered(known, message)
             if into is None:
                 raise unknown("response", response)
-            found = into
-        kept = found.origin.store or not found.ended or response in local
-        if found.origin.surface != SURFACE or not kept:
+            known = into
+        kept = known.origin.store or not known.ended or response in local
+        if known.origin.surface != SURFACE or not kept:
             raise unknown("response", response)
-        return found
+        return known
 
     async def _body(self, found: RunHandle) -> dict[str, Any]:
         return (await self._told(found)).body()

@@ -103,8 +103,8 @@ class ResponsesSocket:
     async def _create(self, socket: WebSocket, turns: "SocketTurns", event: dict[str, Any]) -> Answer | None:
         body = turns.body_of(event)
         if body.pop("generate", True) is False:
-            made = turns.warm(body, self._api.new_response())
-            for told in made:
+            events = turns.warm(body, self._api.new_response())
+            for told in events:
                 await socket.send(told)
             return None
         previous = str(body.get("previous_response_id") or "")
