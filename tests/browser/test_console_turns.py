@@ -87,7 +87,10 @@ def test_stop_ends_a_turn_and_shows_its_receipt(visit, serve):
     shown(receipt)
     told = receipt.get_by_role("listitem").all_inner_texts()
     assert re.match(r"Stopped by .+ within .+\.$", told[0])
-    assert told[1:] == [f"The model call on lab was cut; {len(FIRST)} characters had arrived."]
+    assert told[1:] == [
+        "The conversation is kept.",
+        f"The model call on lab was cut; {len(FIRST)} characters had arrived.",
+    ]
     tells_once(run, FIRST)
     gone(page.get_by_role("button", name="Stop").first)
     keep_picture(page, "stopped")

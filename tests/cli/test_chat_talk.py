@@ -308,7 +308,8 @@ def test_where_nobody_sits_the_answer_is_no():
 
 
 @pytest.mark.requirement("G2", "H2")
-def test_ctrl_c_stops_the_run_the_second_one_leaves_and_idle_it_does_neither():
+@pytest.mark.requirement("H6")
+def test_ctrl_c_interrupts_the_second_one_forces_the_third_leaves_and_idle_it_does_nothing():
     async def scenario():
         place = ScriptedBackend(r1=[started("r1", "go")])
         place.answers = {"go": "r1"}
@@ -317,13 +318,42 @@ def test_ctrl_c_stops_the_run_the_second_one_leaves_and_idle_it_does_neither():
         assert talk.interrupt() == "idle"
         talk.entered("go")
         await eventually(lambda: front.said == ["go"])
+        place.let_go.clear()
+        assert talk.interrupt() == "stopping"
+        await eventually(lambda: place.interrupted == ["r1"])
+        assert talk.is_stopping
+        await eventually(lambda: "still running: Ctrl-C again, or /stop" in front.screen)
+        assert place.stopped == []
         assert talk.interrupt() == "stopping"
         await eventually(lambda: place.stopped == ["r1"])
         assert talk.interrupt() == "leave"
+        place.let_go.set()
         place.add("r1", ended("cancelled"))
         await talk.settled()
         assert (talk.code, talk.interrupt()) == (130, "idle")
         await talk.close()
+
+    run_scenario(scenario)
+
+
+@pytest.mark.requirement("H6")
+def test_an_interrupt_that_works_is_not_followed_by_an_offer_of_force():
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "go")])
+        place.answers = {"go": "r1"}
+        talk, front = controller_of(place)
+        await talk.open()
+        talk.entered("/interrupt")
+        talk.entered("go")
+        await eventually(lambda: front.said == ["go"])
+        talk.entered("/interrupt")
+        await eventually(lambda: place.interrupted == ["r1"])
+        place.add("r1", ended("cancelled"))
+        await talk.settled()
+        await talk.close()
+        assert "nothing runs" in front.screen
+        assert "still running" not in front.screen
+        assert place.stopped == []
 
     run_scenario(scenario)
 

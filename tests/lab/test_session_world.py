@@ -64,6 +64,35 @@ def test_nor_does_a_fresh_start_an_undo_or_a_retry_at_any_moment(kind, record_pr
     assert report.problems == ()
 
 
+@pytest.mark.requirement("H6", "G5", "G6")
+@pytest.mark.parametrize("first", ["A", "tool A"])
+def test_nor_does_an_interrupt_at_any_moment(first, record_property):
+    tried = [
+        Plot((Deed("say", 0, first), Deed("say", second, "B"), Deed("interrupt", moment)), (death,))
+        for second in (3, 6, 9)
+        for moment in range(1, 16)
+        for death in range(1, 18, 4)
+    ]
+    report = try_plots(tried)
+    record_property("worlds tried", report.worlds)
+    assert report.problems == ()
+
+
+@pytest.mark.requirement("H6")
+def test_what_follows_an_interrupt_stands_on_what_was_interrupted_and_is_told_what_had_been_done():
+    told = play(Plot((Deed("say", 0, "tool A"), Deed("interrupt", 8), Deed("say", 90, "B"))))
+    first, second = (told.facts(run) for run in told.streams[:2])
+    ended = next(fact for fact in first if isinstance(fact, RunEnded))
+    begun = next(fact for fact in second if isinstance(fact, RunStarted))
+    assert (ended.outcome.kind, begun.base) == ("cancelled", told.streams[0])
+    assert begun.origin.notice == ""
+    assert "Calls that were done: shell." in str(begun.messages)
+    asked = str(told.asked[-1].request.messages)
+    assert "make tool A" in asked
+    assert asked.count("was interrupted before its end") == 1
+    assert not any(isinstance(fact, Suspended | BegunAnew) for fact in told.facts())
+
+
 @pytest.mark.requirement("G5", "G6")
 def test_nor_do_several_deaths_behind_each_other(record_property):
     tried = [

@@ -248,6 +248,7 @@ def look_at_runs(visit, things, run):
         for draft in visit("GET", "/v1/runs/{run}/drafts", run=name)["data"]:
             visit("GET", "/v1/runs/{run}/drafts/{draft}", run=name, draft=draft["id"])
         visit("POST", "/v1/runs/{run}/stop", {}, run=name)
+        visit("POST", "/v1/runs/{run}/interrupt", {}, run=name)
         visit("GET", "/v1/runs/{run}/events", run=name)
 
 

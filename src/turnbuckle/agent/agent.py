@@ -251,9 +251,13 @@ class Agent:
         work = self._here()
         return await work.result((await work.runs.find(run)).run)
 
+    async def interrupt(self, run: str, by: str = "user") -> Receipt:
+        """End a run, within a second, and say what was stopped. The conversation is kept: the next run of its
+        session is told that it was interrupted, and what had been done. Raises RunUnknown."""
+        return await self._here().interrupt(run, by)
+
     async def stop(self, run: str, by: str = "user") -> Receipt:
-        """End a run, within a second, and say what was stopped. The next message of its session starts fresh.
-        Raises RunUnknown."""
+        """The same by force: the next message of its session starts fresh. Raises RunUnknown."""
         return await self._here().stop(run, by)
 
     async def resume(self, run: str = "") -> tuple[str, ...]:

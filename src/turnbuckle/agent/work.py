@@ -174,6 +174,10 @@ class AgentRuns:
 
     # Stopping
 
+    async def interrupt(self, run: str, by: str) -> Receipt:
+        """End a run because somebody wants that, and keep the conversation."""
+        return await self.runs.interrupt((await self.runs.find(run)).run, None, by)
+
     async def stop(self, run: str, by: str) -> Receipt:
         """End a run because somebody wants that: the next message of its session starts fresh."""
         return await self.runs.stop((await self.runs.find(run)).run, None, by)

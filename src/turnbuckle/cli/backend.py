@@ -112,8 +112,12 @@ class SessionBackend(Protocol):
         """False if nobody waits for this answer any more."""
         ...
 
+    async def interrupt(self, run: str) -> bool:
+        """Ask a run to end, and keep the conversation. False if it had ended."""
+        ...
+
     async def stop(self, run: str) -> bool:
-        """Ask a run to end. False if it had ended."""
+        """The same by force: the next message starts fresh."""
         ...
 
     async def resolve(self, text: str) -> str:

@@ -194,6 +194,9 @@ class LocalBackend:
             return False
         return True
 
+    async def interrupt(self, run: str) -> bool:
+        return await self._runs.end(RunId(run), None, USER.by, suspends=False)
+
     async def stop(self, run: str) -> bool:
         return await self._runs.end(RunId(run), None, USER.by)
 

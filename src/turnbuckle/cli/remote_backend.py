@@ -182,6 +182,9 @@ class RemoteBackend:
             raise _translated(error) from None
         return True
 
+    async def interrupt(self, run: str) -> bool:
+        return bool((await self._ask("POST", f"{_run_path(run)}/interrupt"))["stopped"])
+
     async def stop(self, run: str) -> bool:
         return bool((await self._ask("POST", f"{_run_path(run)}/stop"))["stopped"])
 

@@ -324,7 +324,7 @@ def _listen_for_signals(running: Running) -> None:
             # Everything that was shown is stored, so this is as safe as a crash; tools die with this process.
             echo_at_once(f"left at once; turnbuckle runs resume {running.run} goes on")
             os._exit(CANCELLED)
-        running.stop("user")
+        running.stop("user", keeps=True)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

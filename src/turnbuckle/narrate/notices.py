@@ -15,6 +15,7 @@ from turnbuckle.turn.facts import (
 )
 
 STOPPING = "stopping"
+INTERRUPTING = "interrupted; the conversation is kept"
 RESTARTED = "taken up again after a restart"
 CRASHED = "taken up again after its process died"
 
@@ -42,7 +43,7 @@ class Notices:
             case RunClaimed():
                 left, self._left = self._left, False
                 return Notice(RESTARTED, "restarted") if left else Notice(CRASHED, "crashed")
-            case StopAsked(by=by):
-                return Notice(STOPPING, "stop", by)
+            case StopAsked(by=by, keeps=keeps):
+                return Notice(INTERRUPTING if keeps else STOPPING, "stop", by)
             case _:
                 return None

@@ -57,7 +57,8 @@ class UnstartedCall(Struct, frozen=True):
 
 class Receipt(Struct, frozen=True):
     """`stopped`: the run ended because of the wish. `outcome` is None while it has not yet ended. `seconds`
-    are those from the wish to the end, `waiting_on` is what the run was waiting for when the wish came."""
+    are those from the wish to the end, `waiting_on` is what the run was waiting for when the wish came.
+    `keeps`: it was an interrupt, and the conversation goes on."""
 
     run: RunId
     stopped: bool = False
@@ -70,6 +71,7 @@ class Receipt(Struct, frozen=True):
     drafts: tuple[DraftId, ...] = ()
     waiting_on: WaitingOn | None = None
     seconds: float | None = None
+    keeps: bool = False
 
 
 def receipt(facts: Iterable[Fact], *, too_late: bool = False) -> Receipt:
@@ -139,6 +141,7 @@ class _Seen:
             drafts=drafts,
             waiting_on=self._waiting_on,
             seconds=None if outcome is None else max(self._ended_at - stop.at, 0.0),
+            keeps=stop.keeps,
         )
 
     def _streamed(self, fact: Streamed) -> None:

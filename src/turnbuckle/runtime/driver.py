@@ -201,7 +201,7 @@ class Driver:
     async def _watch_for_stop(self) -> None:
         await self.stop.wait()
         if not self.turn.stopping:
-            await self._log.append([StopAsked(self._wall(), self.stop.by)])
+            await self._log.append([StopAsked(self._wall(), self.stop.by, keeps=self.stop.keeps)])
 
     async def _stop_is_noted(self) -> bool:
         """Whether the run is to stop. If so, that is stored by now, and the turn wants nothing else any

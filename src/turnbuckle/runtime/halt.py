@@ -12,10 +12,12 @@ class Stop:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.by = "user"
+        self.keeps = False
 
-    def ask(self, by: str = "user") -> None:
+    def ask(self, by: str = "user", *, keeps: bool = False) -> None:
+        """`keeps`: it is an interrupt, and the conversation goes on from what there is."""
         if not self._event.is_set():
-            self.by = by
+            self.by, self.keeps = by, keeps
             self._event.set()
 
     def is_set(self) -> bool:

@@ -40,6 +40,8 @@ async def new_run(
         history = (*history, note)
         if is_told(anew.why, origin.surface, rules.quiet):
             origin = replace(origin, notice=notice_for(anew.why, anew.detail), notice_why=anew.why)
+    if before is not None and before.outcome is not None and before.outcome.kind == "cancelled":
+        history = (*history, prompts.interrupted(before.messages))
     history = (
         *history,
         *(prompts.left_draft(kept.draft, runs.policy.tool(kept.draft.tool).guarded) for kept in left),

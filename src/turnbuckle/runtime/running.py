@@ -41,9 +41,10 @@ class Running:
             driver.stop.ask(self._driver.stop.by)
         self.log, self._driver = log, driver
 
-    def stop(self, by: str = "user") -> None:
-        """Ask it to end. What is under way ends first, and says how."""
-        self._driver.stop.ask(by)
+    def stop(self, by: str = "user", *, keeps: bool = False) -> None:
+        """Ask it to end. What is under way ends first, and says how. `keeps`: it is an interrupt, and the
+        conversation goes on from what there is."""
+        self._driver.stop.ask(by, keeps=keeps)
 
     async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
         """Give a person's answer to what the run has asked. False if nobody waits for it."""

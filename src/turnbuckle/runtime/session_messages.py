@@ -5,8 +5,9 @@ from datetime import tzinfo
 from msgspec import DecodeError, Struct
 
 from turnbuckle.journal.port import Damaged, FormatUnknown, JournalError, TooLarge
-from turnbuckle.session.facts import Busy
-from turnbuckle.session.reset import ResetRule, Surface
+from turnbuckle.session.facts import BegunAnew, Busy, SessionFact
+from turnbuckle.session.reset import ResetRule, Surface, reason
+from turnbuckle.session.state import SessionState
 from turnbuckle.turn.approvals import open_in
 from turnbuckle.turn.labels import short_argument
 from turnbuckle.turn.state import Turn
@@ -101,3 +102,11 @@ class SessionRules(Struct, frozen=True):
     opening: tuple[Message, ...] = ()
     quiet: tuple[Surface, ...] = ()
     """Where users are not told of a fresh start that somebody wanted. The model always is."""
+
+
+def due_reset(rules: SessionRules, state: SessionState, now: float) -> list[SessionFact]:
+    """What a message that finds the session at rest changes before it is taken."""
+    if state.suspended is not None or not (state.runs or state.inherits):
+        return []  # it starts fresh with its run, or has nothing to leave behind
+    due = reason(rules.reset, state.spoken_at, now, rules.zone) if rules.zone is not None else None
+    return [BegunAnew(now, due)] if due is not None else []

@@ -41,6 +41,7 @@ from turnbuckle.runtime.session_messages import (
     IncomingMessage,
     Stopped,
     WorkerClosed,
+    due_reset,
     refusal,
     turn_awaited,
 )
@@ -57,7 +58,6 @@ from turnbuckle.session.facts import (
     TakenUp,
     Undone,
 )
-from turnbuckle.session.reset import reason
 from turnbuckle.vocab.ids import RunId
 
 REST = 5.0
@@ -157,7 +157,7 @@ class SessionWorker(HeldSession):
             said.anew,
             into,
         )
-        facts = [*([] if waits else self._due_reset()), accepted]
+        facts = [*([] if waits else due_reset(self._rules, self.state, self._wall())), accepted]
         if undone is None:
             await self._append(facts)
         else:
@@ -169,7 +169,7 @@ class SessionWorker(HeldSession):
                 into, after = RunId(""), 0
                 await self._append([MessageDeferred(self._wall(), accepted.id, ENDED)])
         elif busy == "interrupt" and running is not None:
-            running.stop("a new message")
+            running.stop("a new message", keeps=True)
         self._due.set()
         if not waits and self._left is None and not self.resting:
             await self._try_to_begin(accepted)
@@ -192,6 +192,17 @@ class SessionWorker(HeldSession):
         """End what runs, and what waits behind it. The next message starts fresh. Nothing to stop changes
         nothing."""
         return await self._end_all(by, [], STOPPED)
+
+    async def interrupt(self, by: str) -> RunId | None:
+        """End what runs, and keep the conversation: what waits is next, and the model is told what had been
+        done. None if nothing runs."""
+        async with self._changing():
+            running = self._under_way
+            if running is None:
+                return None
+            running.stop(by, keeps=True)
+        await running.over()
+        return running.run
 
     async def begin_anew(self, why: FreshWhy, by: str) -> Stopped:
         """A fresh start, also while something runs: that is stopped."""
@@ -477,16 +488,6 @@ class SessionWorker(HeldSession):
             await self._append(facts)
 
     # Storing
-
-    def _due_reset(self) -> list[SessionFact]:
-        """What a message that finds the session at rest changes before it is taken."""
-        if self.state.suspended is not None or not (self.state.runs or self.state.inherits):
-            return []  # it starts fresh with its run, or has nothing to leave behind
-        zone = self._rules.zone
-        due = (
-            reason(self._rules.reset, self.state.spoken_at, self._wall(), zone) if zone is not None else None
-        )
-        return [BegunAnew(self._wall(), due)] if due is not None else []
 
     def _refuse_if_busy(self) -> None:
         if self._under_way is not None or not self.state.is_idle:

@@ -17,7 +17,14 @@ from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
 from turnbuckle.service.spending import SpendingService
-from turnbuckle.session.commands import Command, help_text, status_text, stopped_text, words_behind
+from turnbuckle.session.commands import (
+    Command,
+    help_text,
+    interrupted_text,
+    status_text,
+    stopped_text,
+    words_behind,
+)
 from turnbuckle.turn.facts import SESSION
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
 from turnbuckle.turn.window import told
@@ -85,6 +92,8 @@ class Commands:
             case "stop":
                 stopped = await worker.stop(by)
                 return CommandReply(stopped_text(stopped.run, len(stopped.refused)))
+            case "interrupt":
+                return CommandReply(interrupted_text(await worker.interrupt(by)))
             case "new" | "reset":
                 await worker.begin_anew(command, by)
                 return CommandReply(

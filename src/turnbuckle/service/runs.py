@@ -401,9 +401,16 @@ class RunService:
         too_late = not await self.end(run, owner, by)
         return receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
 
+    async def interrupt(self, run: RunId, owner: Owner, by: str) -> Receipt:
+        """The same, and the conversation goes on: the next run of its session is told what had been done.
+        Raises RunUnknown."""
+        too_late = not await self.end(run, owner, by, suspends=False)
+        return receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+
     async def end(self, run: RunId, owner: Owner, by: str, *, suspends: bool = True) -> bool:
         """Ask a run to end, and wait for that. One that nobody drives is taken up for it. False if it had
-        ended. `suspends`: the next message of its session starts fresh. Raises RunUnknown."""
+        ended. `suspends`: the next message of its session starts fresh; else it is an interrupt. Raises
+        RunUnknown."""
         if await self.withdraw(run, owner, by=by):
             return True
         await self._settled(run)
@@ -416,7 +423,7 @@ class RunService:
         worker = self._manager.of(SessionId(row.parent))
         if suspends and worker is not None and worker.running is running:
             await self._manager.with_worker(worker.session, row.user, lambda one: one.suspend("stopped", run))
-        running.stop(by)
+        running.stop(by, keeps=not suspends)
         with contextlib.suppress(TurnbuckleError, JournalError, TimeoutError):
             await asyncio.wait_for(running.outcome(), STOP_SECONDS)
         return True

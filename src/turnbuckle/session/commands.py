@@ -11,6 +11,7 @@ from turnbuckle.session.facts import FreshWhy
 from turnbuckle.session.state import SessionState
 
 Command = Literal[
+    "interrupt",
     "stop",
     "new",
     "reset",
@@ -26,7 +27,8 @@ Command = Literal[
 ]
 
 HELP: dict[Command, str] = {
-    "stop": "end what runs, and what waits behind it; the next message starts fresh",
+    "interrupt": "end what runs, and keep the conversation",
+    "stop": "force: end what runs, and what waits behind it; the next message starts fresh",
     "new": "begin a new conversation in this session",
     "reset": "the same, where something went wrong",
     "retry": "say the last message again, as if its answer had not been given",
@@ -69,6 +71,10 @@ def status_text(state: SessionState, running: str, since: str, context: str = ""
     if context:
         lines.append(f"Context: {context}.")
     return " ".join(lines)
+
+
+def interrupted_text(run: str | None) -> str:
+    return "Nothing was running." if run is None else "Interrupted. The conversation goes on from here."
 
 
 def stopped_text(run: str | None, refused: int) -> str:

@@ -382,11 +382,13 @@ class RunLeft(Struct, frozen=True, tag="run_left"):
 
 
 class StopAsked(Struct, frozen=True, tag="stop_asked"):
-    """Somebody wants the run to end."""
+    """Somebody wants the run to end. `keeps`: it is an interrupt, and the conversation goes on from what
+    there is."""
 
     at: float
     by: str = "user"
     worked: float | UnsetType = UNSET
+    keeps: bool = False
 
 
 class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):

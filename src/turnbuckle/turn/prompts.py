@@ -5,6 +5,7 @@ edited.
 """
 
 import re
+from collections import Counter
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +14,7 @@ from turnbuckle.reply.anchor import anchor_of
 from turnbuckle.reply.draft import TAIL, DoubtfulRest, Draft, Reading, absent, told_length
 from turnbuckle.reply.splice import letters_of
 from turnbuckle.turn.facts import Continue
-from turnbuckle.vocab.messages import Message, TextPart, text_of
+from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 
 MARK = "[Runtime]"
 PIECE = "about 8,000 tokens"
@@ -245,6 +246,28 @@ def left_draft(draft: Draft, guarded: tuple[str, ...] = ()) -> Message:
     return note(
         f"{MARK} That turn ended before this was done.{words} If it is not wanted any more, leave it."
     )
+
+
+def interrupted(messages: tuple[Message, ...]) -> Message:
+    """What to say, in the next turn, of one that was interrupted: `messages` are those of that turn."""
+    asked = [place for place, one in enumerate(messages) if one.role == "user" and not one.note]
+    parts = [part for one in messages[asked[-1] if asked else 0 :] for part in one.parts]
+    failed = {part.call_id: part.failed for part in parts if isinstance(part, ResultPart)}
+    called = [part for part in parts if isinstance(part, CallPart)]
+    done = [part.name for part in called if not failed.get(part.id, True)]
+    not_done = [part.name for part in called if failed.get(part.id, True)]
+    ran = f"Calls that were done: {_counted(done)}." if done else "No call was done."
+    results = "their results say which"
+    broke = f" Stopped, failed or not started: {_counted(not_done)} ({results})." if not_done else ""
+    return note(
+        f"{MARK} The turn above was interrupted before its end. {ran}{broke} What was done stays done, and "
+        "nothing of it goes on. Do what the user says now."
+    )
+
+
+def _counted(names: list[str]) -> str:
+    counts = Counter(names)
+    return ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in counts.items())
 
 
 def go_on(why: str) -> Message:

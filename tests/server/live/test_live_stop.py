@@ -48,6 +48,8 @@ async def stopped_at(server: LiveServer, where: str) -> tuple[dict[str, Any], Li
     run = await server.begin(where, session="s")
     async with server.listen(f"/v1/runs/{run}/events") as reader:
         await reader.until(SIGNS[where])
+        if where == "first":
+            await server.behind.asked(1)
         receipt = await stop(server, run)
         async with asyncio.timeout(SOON):
             await reader.rest()
@@ -228,3 +230,30 @@ def test_a_background_response_that_is_cancelled_says_so_everywhere(where: str, 
     assert cancelled.status == again.status == 200
     assert cancelled.json == again.json == fetched.json == frames[-1].json["response"]
     assert cancelled.json["status"] == "cancelled"
+
+
+@pytest.mark.requirement("H6")
+@pytest.mark.parametrize("where", ["first", "text", "tool", "consent"])
+def test_an_interrupt_ends_a_run_at_once_and_keeps_the_conversation(where: str, tmp_path: Path):
+    async def scenario(server: LiveServer):
+        run = await server.begin(where, session="s")
+        async with server.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(SIGNS[where])
+            async with asyncio.timeout(SOON):
+                receipt = await server.post(f"/v1/runs/{run}/interrupt")
+                await reader.rest()
+        again = await server.post(f"/v1/runs/{run}/interrupt")
+        next_run = await server.ended(await server.begin("whole", session="s"))
+        return receipt.json, again.json, server.lab.requests[-1].body["messages"], next_run
+
+    tools = 'approval = { shell = "ask" }' if where == "consent" else ""
+    receipt, again, sent, after = run_scenario(scenario, tmp_path, model_by_phase(), tools=tools)
+    assert (receipt["stopped"], receipt["keeps"], receipt["outcome"]["kind"]) == (True, True, "cancelled")
+    assert (again["stopped"], again["outcome"]["kind"]) == (False, "cancelled")
+    assert next(one["content"] for one in sent if one["role"] == "user") == where
+    note = next(one["content"] for one in sent if "interrupted before its end" in str(one["content"]))
+    assert "No call was done." in note
+    assert ("not started: shell" in note) == (where in ("tool", "consent"))
+    assert sent[-1]["content"] == "whole" or sent[-2]["content"] == "whole"
+    assert after["notices"] == []
+    assert "fresh start" not in str(sent)

@@ -99,6 +99,9 @@ class ScriptedBackend:
         self.said = []
         self.say_fails = []
         self.stopped = []
+        self.interrupted = []
+        self.let_go = asyncio.Event()
+        self.let_go.set()
         self.changed = []
         self.given = []
         self.away = 0
@@ -165,6 +168,11 @@ class ScriptedBackend:
 
     async def answer(self, run, approval, decision, text):
         self.given.append((run, approval, decision, text))
+        return True
+
+    async def interrupt(self, run):
+        self.interrupted.append(run)
+        await self.let_go.wait()
         return True
 
     async def stop(self, run):

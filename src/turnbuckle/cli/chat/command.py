@@ -40,7 +40,7 @@ themselves."""
 Flag = Parameter(negative="", show_default=False)
 Word = Parameter(show_default=False)
 
-EPILOGUE = """Ctrl-C stops what runs, Ctrl-D leaves, Alt-Enter begins another line, Ctrl-R searches what was typed
+EPILOGUE = """Ctrl-C or Esc ends what runs and keeps the conversation, Ctrl-D leaves, Alt-Enter begins another line, Ctrl-R searches what was typed
 before. `/help` lists the commands.
 
 In a pipe each line is a message, and the exit code is that of the last turn: echo "list files" | turnbuckle chat"""  # noqa: E501

@@ -25,7 +25,6 @@ Own = Literal[
     "busy",
     "queue",
     "steer",
-    "interrupt",
     "args",
 ]
 Word = SessionWord | Own
@@ -44,12 +43,12 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "busy": ("queue|steer|interrupt|refuse", "what becomes of a message while something runs"),
     "queue": ("TEXT", "say it when the run is over"),
     "steer": ("TEXT", "say it into the run"),
-    "interrupt": ("TEXT", "stop the run, and say it"),
+    "interrupt": ("[TEXT]", "end the run and keep the conversation, as Ctrl-C and Esc do; then say the text"),
     "args": ("", "show the full arguments of the call awaiting approval"),
     "quit": ("", "leave; Ctrl-D does the same"),
 }
 _TAKES_NOTHING = frozenset(name for name, (needs, _) in _ABOUT.items() if not needs)
-_NEEDS = frozenset({"session", "queue", "steer", "interrupt"})
+_NEEDS = frozenset({"session", "queue", "steer"})
 WORDS: tuple[str, ...] = tuple(f"/{name}" for name in _ABOUT)
 
 
@@ -119,7 +118,14 @@ def help_text() -> str:
     )
     wide = max(len(name) for name, _ in named if len(name) <= 20)
     lines = [f"{name:<{wide}}  {about}" if len(name) <= wide else f"{name}: {about}" for name, about in named]
-    return "\n".join([*lines, "", keys, "Ctrl-C stops what runs; twice leaves. Ctrl-D leaves."])
+    return "\n".join(
+        [
+            *lines,
+            "",
+            keys,
+            "Ctrl-C or Esc ends what runs and keeps the conversation. Ctrl-C again forces it. Ctrl-D leaves.",
+        ]
+    )
 
 
 def about(word: str) -> str:

@@ -11,15 +11,14 @@ so it is shown once, in its place. A line that was begun before a question appea
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeVar
-
-from msgspec import Struct
+from typing import Literal, TypeVar
 
 from turnbuckle.cli.approvals import arguments_text, question_text
 from turnbuckle.cli.backend import BackendRefused, Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
 from turnbuckle.cli.chat.look_ups import carried_out, change_text
 from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
+from turnbuckle.cli.chat.view import ChatView, View
 from turnbuckle.cli.exits import EXIT_CODES, FAILED, OK, UNFINISHED, USAGE_ERROR
 from turnbuckle.cli.follow import STATUS_AFTER
 from turnbuckle.cli.pieces import Break, Line, Words
@@ -36,34 +35,13 @@ T = TypeVar("T")
 Entered = Literal["refused", "taken", "answer", "quit"]
 FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
 """Seconds before a lost connection is tried again: the first time, and when nothing helps."""
+FORCE_AFTER = 1.0
+"""Seconds after which an interrupt that has not ended the run is said to need force."""
+FORCE = "still running: Ctrl-C again, or /stop, ends it by force; the next message starts fresh then"
+_FORCED = 2  # wishes to stop, of which the second is by force
 _MOST_TYPED = 100  # lines that may wait to be carried out; a session takes as many messages
 _RECAP = 800  # characters of an earlier answer that are shown when a chat opens
 _NOBODY = "Nobody is there to ask."
-
-
-class ChatView(Protocol):
-    """Where a chat is shown."""
-
-    async def show(self, pieces: list[ChatPiece]) -> None:
-        """For good."""
-        ...
-
-    def refresh(self) -> None:
-        """What is under way has changed."""
-        ...
-
-
-class View(Struct, frozen=True):
-    """What is under way. `queued` are messages that no run has taken up yet. `meter` is the route, how full
-    the context is and the cost of the run, or of the last one."""
-
-    running: bool
-    lines: tuple[Line, ...] = ()
-    waiting: str = ""
-    queued: tuple[str, ...] = ()
-    question: ApprovalAsked | None = None
-    lost: bool = False
-    meter: str = ""
 
 
 class ChatController:
@@ -115,7 +93,7 @@ class ChatController:
         self._seen: set[str] = set()
         self._run = ""
         self._last_run = ""
-        self._stopping = ""
+        self._stopping = ("", 0)
         self._renderer = ChatRunRenderer(self._reasoning)
         self._skew = 0.0
         self._asked: dict[str, ApprovalAsked] = {}
@@ -226,14 +204,21 @@ class ChatController:
         return "taken"
 
     def interrupt(self) -> Literal["stopping", "leave", "idle"]:
-        """Somebody wants it to stop: the run, and if that was said before, everything."""
+        """Somebody wants it to stop: the run, which keeps the conversation; again, and it is forced; and
+        again, everything."""
         if not self._run:
             return "idle"
-        if self._stopping == self._run:
+        wishes = self._stopping[1] if self._stopping[0] == self._run else 0
+        if wishes >= _FORCED:
             return "leave"
-        self._stopping = self._run
-        self._spawn(self._stop(self._run))
+        self._stopping = (self._run, wishes + 1)
+        self._spawn(self._stop(self._run, force=wishes > 0))
         return "stopping"
+
+    @property
+    def is_stopping(self) -> bool:
+        """The run was asked to end already."""
+        return bool(self._run) and self._stopping[0] == self._run
 
     def _refuse(self, why: str) -> Entered:
         self.code = USAGE_ERROR
@@ -270,6 +255,11 @@ class ChatController:
         match line:
             case ChatMessage(text):
                 await self._send(text, self.busy)
+            case Command("interrupt", ""):
+                if self._run:
+                    await self._place.interrupt(self._run)
+                else:
+                    await self._tell("nothing runs")
             case Command("queue" | "steer" | "interrupt" as busy, text):
                 await self._send(text, busy)
             case Command("busy", mode):
@@ -320,11 +310,24 @@ class ChatController:
         if self._typed.empty() and not self._awaited:
             self._idle.set()
 
-    async def _stop(self, run: str) -> None:
+    async def _stop(self, run: str, *, force: bool) -> None:
         try:
-            await self._place.stop(run)
+            if force:
+                await self._place.stop(run)
+                return
+            offering = self._spawn(self._offer_force(run))
+            try:
+                await self._place.interrupt(run)
+            finally:
+                offering.cancel()
         except (TurnbuckleError, JournalError) as error:
             await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
+
+    async def _offer_force(self, run: str) -> None:
+        """An interrupt takes less than a second, unless something hangs."""
+        await self._sleep(FORCE_AFTER)
+        if self._run == run:
+            await self._front.show([CommandOutput(FORCE, "notice")])
 
     # Answering
 
@@ -375,7 +378,7 @@ class ChatController:
             )
 
     async def _follow(self, run: str) -> None:
-        self._run, self._stopping = run, ""
+        self._run, self._stopping = run, ("", 0)
         self._renderer, self._skew = ChatRunRenderer(self._reasoning), self._wall()
         tries = 0
         while True:

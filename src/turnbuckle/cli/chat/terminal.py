@@ -16,7 +16,7 @@ from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.filters import Condition, has_completions, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
@@ -27,9 +27,10 @@ from prompt_toolkit.utils import get_cwidth
 
 from turnbuckle.cli.backend import SessionBackend
 from turnbuckle.cli.chat.commands import MODES, WORDS, about
-from turnbuckle.cli.chat.controller import ChatController, View
+from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
+from turnbuckle.cli.chat.view import View
 from turnbuckle.cli.pieces import Tone
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
@@ -207,6 +208,10 @@ class TerminalFront:
         def _(event: KeyPressEvent) -> None:
             self._interrupt(event)
 
+        @keys.add("escape", filter=typing & ~has_completions & Condition(lambda: self._view.running))
+        def _(event: KeyPressEvent) -> None:
+            self._escape()
+
         @keys.add("c-d", filter=typing & empty)
         def _(event: KeyPressEvent) -> None:
             event.app.exit(result="quit")
@@ -257,6 +262,11 @@ class TerminalFront:
                 self._wake.set()
             case _:
                 pass
+
+    def _escape(self) -> None:
+        """Interrupts once; it neither forces nor leaves, since it is pressed without a thought."""
+        if self._talk is not None and not self._talk.is_stopping:
+            self._talk.interrupt()
 
     async def run(self) -> Literal["quit", "leave"]:
         """Until somebody leaves: in good order, or at once."""
@@ -320,7 +330,7 @@ def _status(view: View) -> str:
         return "connection lost, trying again"
     if view.running and view.question is None:
         meter = f"{view.meter} · " if view.meter else ""
-        return f"{meter}{view.waiting or 'working'} · Ctrl-C stops"
+        return f"{meter}{view.waiting or 'working'} · Esc interrupts"
     return "sending" if view.queued and not view.running else view.meter
 
 

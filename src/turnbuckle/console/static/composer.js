@@ -3,6 +3,7 @@
  * the way they are sent again by themselves, under the same key, so they are never said twice.
  */
 
+import { StopButton } from "./stop_button.js";
 import { el, icon, newId, setText } from "./elements.js";
 
 const TALLEST = 240; // px of the box; then it scrolls
@@ -19,7 +20,7 @@ const MODEL = "turnbuckle.model";
  * @property {string} session where it is said; empty on the start page
  * @property {string[]} models
  * @property {(letter: import("./outbox.js").Letter) => Promise<void>} send throws ApiProblem
- * @property {() => void} [stop]
+ * @property {(force: boolean) => Promise<void>|void} [stop]
  * @property {Storage|null} store where the last model is remembered
  */
 export class Composer {
@@ -32,7 +33,8 @@ export class Composer {
     const box = newId("message");
     this.box = el("textarea", { id: box, rows: "1", placeholder: "Say what is to be done" });
     this.sendButton = el("button.primary", { type: "submit" }, icon("send"), "Send");
-    this.stopButton = el("button.danger", { type: "button", hidden: true }, icon("stop"), "Stop");
+    this.stop = new StopButton((force) => this.wiring.stop?.(force));
+    this.stopButton = this.stop.element;
     this.busy = this.#busyChoice();
     this.model = this.#modelChoice();
     this.note = el("p.note.small", { role: "status" });
@@ -66,11 +68,10 @@ export class Composer {
     if (running === this.#running) return;
     this.#running = running;
     const hadFocus = document.activeElement === this.stopButton;
-    this.stopButton.hidden = !running;
+    this.stop.show(running);
     this.busy.hidden = !running;
     this.hint.hidden = running;
     this.element.classList.toggle("running", running);
-    if (!running) this.stopButton.disabled = false;
     if (hadFocus && !running) this.focus();
   }
 
@@ -90,13 +91,10 @@ export class Composer {
       this.#grow();
     });
     this.box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && !event.isComposing) this.stop.interrupt();
       if (event.key !== "Enter" || event.shiftKey || event.altKey || event.isComposing) return;
       event.preventDefault();
       this.#submit();
-    });
-    this.stopButton.addEventListener("click", () => {
-      this.stopButton.disabled = true;
-      this.wiring.stop?.();
     });
     this.instead.addEventListener("click", () => {
       this.wiring.outbox.takeBack(this.wiring.session);

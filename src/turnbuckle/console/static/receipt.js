@@ -10,6 +10,7 @@ export function receiptLines(receipt) {
   }
   const lines = [
     `Stopped${receipt.by ? ` by ${receipt.by}` : ""}${receipt.seconds === null ? "" : ` within ${span(receipt.seconds)}`}.`,
+    receipt.keeps ? "The conversation is kept." : "The next message of its session starts fresh.",
   ];
   if (receipt.model_call) {
     lines.push(

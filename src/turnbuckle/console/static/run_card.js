@@ -184,10 +184,10 @@ export class RunCard {
 
   // What a person does
 
-  /** Ask the server to stop the run, and show what that ended. */
-  async stop() {
+  /** Ask the server to end the run, and show what that ended. By force the next message starts fresh. */
+  async stop(force = false) {
     await this._do(async () => {
-      const receipt = await this._api.ask("POST", `${this._path}/stop`);
+      const receipt = await this._api.ask("POST", `${this._path}/${force ? "stop" : "interrupt"}`);
       this.receipt.replaceChildren(receiptView(receipt));
       this._say(receipt.stopped ? "Stopped" : "Nothing was stopped");
     });

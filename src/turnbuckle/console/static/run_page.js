@@ -2,8 +2,9 @@
 
 import { addressOf } from "./address.js";
 import { confirmed, menuButton } from "./dialogs.js";
-import { el, icon } from "./elements.js";
+import { el } from "./elements.js";
 import { RunCard } from "./run_card.js";
+import { StopButton } from "./stop_button.js";
 
 const UNDER_WAY = new Set(["queued", "running", "waiting_for_approval", "interrupted"]);
 
@@ -16,12 +17,11 @@ export class RunPage {
     this.path = `/v1/runs/${encodeURIComponent(id)}`;
     this.card = new RunCard({ api: shell.api, run: id, session: "", ended: () => void this.#look() });
     this.link = el("a", { hidden: true }, "Open its session");
-    this.stopButton = el("button.danger", { type: "button", hidden: true }, icon("stop"), "Stop");
-    this.stopButton.addEventListener("click", () => void this.#stop());
+    this.stop = new StopButton((force) => this.#stop(force));
     this.menu = menuButton("Run menu", () => [{ text: "Delete", danger: true, act: () => void this.#delete() }]);
     this.problem = el("p.problem", { role: "alert", hidden: true });
     const name = el("code.small.muted", null, id);
-    const bar = el("div.row.toolbar", null, name, el("span.grow"), this.link, this.stopButton);
+    const bar = el("div.row.toolbar", null, name, el("span.grow"), this.link, this.stop.element);
     this.element = el("div.page.one", null, bar, this.problem, this.card.element);
     this.onChanged = ({ detail }) => detail.run === id && void this.#look();
   }
@@ -47,7 +47,7 @@ export class RunPage {
       this.shell.setTitle(this, view.title || "Run");
       this.link.hidden = !view.session;
       this.link.href = addressOf({ page: "session", id: view.session });
-      this.stopButton.hidden = !UNDER_WAY.has(view.status);
+      this.stop.show(UNDER_WAY.has(view.status));
       this.problem.hidden = true;
       this.card.element.hidden = false;
     } catch (problem) {
@@ -55,15 +55,13 @@ export class RunPage {
       if (problem.lost || problem.status === 401) return; // the banner or the login say so
       this.problem.textContent = problem.message;
       this.problem.hidden = false;
-      this.stopButton.hidden = true;
+      this.stop.show(false);
       this.card.element.hidden = problem.status === 404; // there is nothing to show, and that is said once
     }
   }
 
-  async #stop() {
-    this.stopButton.disabled = true;
-    await this.shell.perform(async () => this.card.stop());
-    this.stopButton.disabled = false;
+  async #stop(force) {
+    await this.shell.perform(async () => this.card.stop(force));
     await this.#look();
   }
 

@@ -64,7 +64,7 @@ export class SessionPage {
       models: this.shell.settings.models,
       store: storeOf("localStorage"),
       send: (letter) => this.#send(letter),
-      stop: () => this.#stop(),
+      stop: (force) => this.#stop(force),
     });
     const foot = el("div.foot", null, el("div", null, this.newest, this.composer.element));
     this.element = el("div.session", null, this.scroller, foot);
@@ -296,7 +296,7 @@ export class SessionPage {
   }
 
   #waitingRow(run, text) {
-    const act = () => void this.#stopRun(run);
+    const act = () => void this.#end(run);
     const words = el("span.words", null, text || this.#words.get(run) || "A message without words");
     const back = el("button.small", { type: "button", onclick: act }, "Take back");
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
@@ -344,15 +344,16 @@ export class SessionPage {
     void this.refresh();
   }
 
-  async #stop() {
+  async #stop(force) {
     const run = this.running;
     const card = run && this.#cards.get(run);
-    if (card) await card.stop();
-    else if (run) await this.#stopRun(run);
+    if (card) await card.stop(force);
+    else if (run) await this.#end(run, force);
   }
 
-  #stopRun(run) {
-    return this.shell.perform(() => this.shell.api.ask("POST", `/v1/runs/${encodeURIComponent(run)}/stop`));
+  #end(run, force = false) {
+    const path = `/v1/runs/${encodeURIComponent(run)}/${force ? "stop" : "interrupt"}`;
+    return this.shell.perform(() => this.shell.api.ask("POST", path));
   }
 
   #setRunning(run) {

@@ -147,6 +147,10 @@ class RunsApi:
         caller, run = exchange.caller, (await self._found(exchange)).run
         return json_answer(await self._runs.stop(run, caller.owner, caller.by))
 
+    async def interrupt(self, exchange: Exchange) -> Answer:
+        caller, run = exchange.caller, (await self._found(exchange)).run
+        return json_answer(await self._runs.interrupt(run, caller.owner, caller.by))
+
     # People
 
     async def approvals(self, exchange: Exchange) -> Answer:

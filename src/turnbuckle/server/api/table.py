@@ -253,15 +253,8 @@ def _runs(api: RunsApi) -> tuple[Endpoint, ...]:
         _plain("DELETE", path, api.delete, "deleteRun", "Delete a run", tag, _DELETED, problems=(409,)),
         Endpoint("GET", f"{path}/events", api.events, followed),
         Endpoint("POST", f"{path}/resume", api.resume, taken_up),
-        _plain(
-            "POST",
-            f"{path}/stop",
-            api.stop,
-            "stopRun",
-            "Stop a run; the receipt says what ended",
-            tag,
-            Receipt,
-        ),
+        _plain("POST", f"{path}/interrupt", api.interrupt, "interruptRun", _INTERRUPT, tag, Receipt),
+        _plain("POST", f"{path}/stop", api.stop, "stopRun", _STOP, tag, Receipt),
     )
 
 
@@ -383,6 +376,8 @@ def _compact(tag: str) -> Operation:
     return Operation("compactSession", summary, tag, (KEY,), SessionCompactBody, False, answers, (409,))
 
 
+_INTERRUPT = "End a run and keep the conversation; the receipt says what ended"
+_STOP = "Stop a run; the next message of its session starts fresh. The receipt says what ended"
 _CONTEXT = "How full the model's window is"
 _PROCESSES = "What runs in the background, and the last 20 that ended"
 _INBOX = "The last 200 messages, and what became of each"

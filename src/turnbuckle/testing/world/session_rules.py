@@ -19,6 +19,7 @@ MOST_ASKED = 4
 """Model calls for each message and each death: one, one more behind a cut, and two around a tool."""
 _MOST_PROBLEMS = 20
 FRESH = "This is a fresh start"
+INTERRUPTED = "was interrupted before its end"
 
 
 def check_session(told: Chronicle) -> tuple[str, ...]:
@@ -31,6 +32,7 @@ def check_session(told: Chronicle) -> tuple[str, ...]:
         _in_order,
         _fresh_starts_are_told_once,
         _a_stop_stops,
+        _an_interrupt_keeps,
         _legal_requests,
         _bounded,
         _usable,
@@ -193,6 +195,29 @@ def _a_stop_stops(told: Chronicle) -> Iterator[str]:
     for fact in told.facts():
         if isinstance(fact, MessageInjected) and fact.id in refused:
             yield f"{fact.id} was refused and injected"
+
+
+def _an_interrupt_keeps(told: Chronicle) -> Iterator[str]:
+    """A run that was interrupted has its end, the next one of the session stands on it, and its model is told
+    once. Nothing that waited is refused for it."""
+    for place, deed in enumerate(told.plot.deeds):
+        run = told.answers.get(place)
+        if deed.kind == "interrupt" and isinstance(run, str) and run:
+            ends = [fact for fact in told.facts(run) if isinstance(fact, RunEnded)]
+            if len(ends) != 1:
+                yield f"{run} was said to be interrupted, and has {len(ends)} ends"
+    kinds = {deed.kind for deed in told.plot.deeds}
+    if kinds <= {"say", "interrupt"} and any(isinstance(fact, MessageRefused) for fact in told.facts()):
+        yield "a message was refused because of an interrupt"
+    for run in told.streams:
+        started = next((fact for fact in told.facts(run) if isinstance(fact, RunStarted)), None)
+        ended = [] if started is None else [f for f in told.facts(started.base) if isinstance(f, RunEnded)]
+        if started is None or not ended:
+            continue
+        notes = sum(one.note and INTERRUPTED in text_of(one.parts) for one in started.messages)
+        if notes != (ended[-1].outcome.kind == "cancelled"):
+            kind = ended[-1].outcome.kind
+            yield f"{run} is told {notes} times that {started.base}, {kind}, was interrupted"
 
 
 def _asked_late(told: Chronicle, run: str, append: int) -> bool:

@@ -48,7 +48,7 @@ LAST = "the last word"
 QUIET = 60.0
 """Seconds in which all that was begun comes to its end."""
 ROUTE = RouteName("route")
-Kind = Literal["say", "stop", "new", "undo", "retry"]
+Kind = Literal["say", "stop", "interrupt", "new", "undo", "retry"]
 Answer = Accepted | Stopped | RunId | str | None
 
 
@@ -398,6 +398,8 @@ class SessionWorld:
         match kind:
             case "stop":
                 return await with_worker(SESSION, USER, lambda worker: worker.stop("somebody"))
+            case "interrupt":
+                return await with_worker(SESSION, USER, lambda worker: worker.interrupt("somebody"))
             case "undo":
                 return await with_worker(SESSION, USER, lambda worker: worker.undo())
             case "retry":
