@@ -124,21 +124,26 @@ def test_a_run_that_was_under_way_when_the_chat_was_closed_goes_on_in_the_next_o
 
 
 @pytest.mark.requirement("G2", "H2")
-def test_a_stop_ends_the_run_and_the_next_message_is_told_that_it_begins_anew(tmp_path):
+@pytest.mark.requirement("H6", "G2")
+def test_behind_an_interrupt_the_conversation_goes_on_and_behind_a_stop_it_starts_fresh(tmp_path):
     async def scenario():
         async with local(tmp_path) as place:
             talk, front = controller_of(place)
             await talk.open()
-            talk.entered("run sleep 1000")
-            await eventually(lambda: "→ shell sleep 1000" in front.lines)
-            assert talk.interrupt() == "stopping"
-            await talk.settled()
-            assert talk.code == 130
-            assert "✗ shell killed after" in front.screen
-            talk.entered("list files")
-            await talk.settled()
-            assert talk.code == 0
-            assert any(line.startswith("Fresh start: the last run was stopped.") for line in front.lines)
+            for act in (talk.interrupt, lambda: talk.entered("/stop")):
+                told = len(front.lines)
+                talk.entered("run sleep 1000")
+                await eventually(lambda told=told: "→ shell sleep 1000" in front.lines[told:])
+                act()
+                await talk.settled()
+                assert talk.code == 130
+                assert "✗ shell " in "\n".join(front.lines[told:])
+                told = len(front.lines)
+                talk.entered("list files")
+                await talk.settled()
+                assert talk.code == 0
+                fresh = any("Fresh start: the last run was stopped." in line for line in front.lines[told:])
+                assert fresh == (act != talk.interrupt)
             await talk.close()
 
     run_scenario(scenario)

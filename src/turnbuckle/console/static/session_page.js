@@ -296,7 +296,7 @@ export class SessionPage {
   }
 
   #waitingRow(run, text) {
-    const act = () => void this.#end(run);
+    const act = () => void this.#endRun(run);
     const words = el("span.words", null, text || this.#words.get(run) || "A message without words");
     const back = el("button.small", { type: "button", onclick: act }, "Take back");
     return el("li", null, el("span.small.muted", null, "Waits for its turn"), words, back);
@@ -348,10 +348,10 @@ export class SessionPage {
     const run = this.running;
     const card = run && this.#cards.get(run);
     if (card) await card.stop(force);
-    else if (run) await this.#end(run, force);
+    else if (run) await this.#endRun(run, force);
   }
 
-  #end(run, force = false) {
+  #endRun(run, force = false) {
     const path = `/v1/runs/${encodeURIComponent(run)}/${force ? "stop" : "interrupt"}`;
     return this.shell.perform(() => this.shell.api.ask("POST", path));
   }
