@@ -40,7 +40,7 @@ async def told(server: LiveServer) -> dict[str, Any]:
         "costs": costs,
         "lines": (await server.get("/v1/runs")).json["data"],
         "session": (await server.get("/v1/sessions/s/usage")).json,
-        "days": (await server.get("/v1/usage?days=3")).json["data"],
+        "days": (await server.get("/v1/usage?days=3")).json["days"],
         "metrics": (await server.get("/metrics")).body.decode(),
         "command": command["output"],
         "stranger": (await server.get("/v1/sessions/nobody/usage")).status,

@@ -73,7 +73,7 @@ export class RunList {
 
   async #showToday() {
     try {
-      const [day] = (await this.shell.api.ask("GET", "/v1/usage?days=1")).data;
+      const [day] = (await this.shell.api.ask("GET", "/v1/usage?days=1")).days;
       if (day) setText(this.today, `Today (UTC): ${many(day.runs, "run")}, ${spentWords(day.spent) || "no tokens"}`);
     } catch (problem) {
       if (problem.name !== "ApiProblem") throw problem;

@@ -1,11 +1,12 @@
 """`/v1/usage`: what was used and what it cost, by day and by session."""
 
-from typing import Any
+from typing import Literal
+
+from msgspec import Struct
 
 from turnbuckle.server.http.endpoints import Endpoint
 from turnbuckle.server.http.exchange import Answer, Exchange, json_answer
 from turnbuckle.server.http.openapi import Given, Operation, Parameter
-from turnbuckle.server.http.pages import Page
 from turnbuckle.service.sessions import SessionService
 from turnbuckle.service.spending import DaySpending, Spending, SpendingService
 
@@ -17,6 +18,13 @@ _DAYS = Parameter(
 )
 
 
+class UsageView(Struct, frozen=True):
+    """One entry for each day on which a run began, the newest first."""
+
+    days: list[DaySpending]
+    object: Literal["usage"] = "usage"
+
+
 class UsageApi:
     """The handlers."""
 
@@ -26,7 +34,7 @@ class UsageApi:
 
     async def by_day(self, exchange: Exchange) -> Answer:
         days = exchange.query.integer("days", USUAL_DAYS, least=1, most=MOST_DAYS)
-        return json_answer(Page(await self._spending.by_day(exchange.caller.owner, days)))
+        return json_answer(UsageView(await self._spending.by_day(exchange.caller.owner, days)))
 
     async def of_session(self, exchange: Exchange) -> Answer:
         row = await self._sessions.row(exchange.params["session"], exchange.caller.owner)
@@ -36,13 +44,12 @@ class UsageApi:
 def usage_endpoints(api: UsageApi) -> tuple[Endpoint, ...]:
     """The rows of the table."""
     days, session = "Tokens and cost by day, the newest first", "Tokens and cost of a session"
-    listed: Any = Page[DaySpending]
     return (
         Endpoint(
             "GET",
             "/v1/usage",
             api.by_day,
-            Operation("listUsage", days, "usage", (_DAYS,), answers={200: (Given(days, listed),)}),
+            Operation("getUsage", days, "usage", (_DAYS,), answers={200: (Given(days, UsageView),)}),
         ),
         Endpoint(
             "GET",
