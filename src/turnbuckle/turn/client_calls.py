@@ -94,7 +94,7 @@ def is_owed(turn: Turn, reply: Reply | None, policy: Policy) -> bool:
         begun += [call.name for call in reply.calls]
         announced = reply.finish == "calls" and not reply.calls
     return any(policy.tool(name).client for name in begun) or (
-        announced and any(facts.client for facts in policy.tools.values())
+        announced and (policy.others.client or any(facts.client for facts in policy.tools.values()))
     )
 
 

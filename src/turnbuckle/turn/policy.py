@@ -110,6 +110,8 @@ class Policy(Struct, frozen=True):
     it."""
     closed: bool = False
     """Only the tools that are named here are there for this run, whatever else this process could do."""
+    others: ToolFacts = ToolFacts()
+    """What is known of a tool that is not named here."""
     compaction: CompactionRules | None = None
     """How long histories are made smaller. None: not at all, since they are their owner's business."""
 
@@ -117,14 +119,15 @@ class Policy(Struct, frozen=True):
         return next((route for route in self.routes if route.name == name), self.routes[0])
 
     def tool(self, name: str) -> ToolFacts:
-        return self.tools.get(name, ToolFacts())
+        return self.tools.get(name, ToolFacts() if name in ("", FINISH_CALL) else self.others)
 
 
 def for_options(policy: Policy, options: RunOptions) -> Policy:
     """The rules of a run with options. The wanted route comes first and the others stay behind it; the
     caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing:
-    what was not offered does not run. A caller that brings a `finish_call` finishes its drafts itself. In a
-    relay the history is the client's own, and nobody makes it smaller."""
+    what was not offered does not run, unless the caller has tools whose names nobody told us. A caller that
+    brings a `finish_call` finishes its drafts itself. In a relay the history is the client's own, and nobody
+    makes it smaller."""
     first = [route for route in policy.routes if route.name == options.route]
     routes = (*first, *(route for route in policy.routes if route not in first))
     cap = options.max_output_tokens
@@ -142,6 +145,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     tools = {**own, **brought}
     if FINISH_CALL in brought:
         tools = {name: replace(facts, draftable="") for name, facts in tools.items()}
+    others = ToolFacts(draftable=ANY_TEXT, client=True) if options.open_tools else policy.others
     closed = policy.closed or not options.own_tools or bool(options.tools)
     limits = policy.limits
     if options.max_tool_calls is not None:
@@ -152,7 +156,8 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
         tools=tools,
         limits=limits,
         capped=cap is not None,
-        closed=closed,
+        closed=closed and not options.open_tools,
+        others=others,
         compaction=_compaction(policy, options),
     )
 

@@ -100,3 +100,6 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     """The run makes the history smaller and does nothing else; the words say what is to be kept."""
     thinking_budget: int | None = None
     """Tokens for thinking, as the caller counts them; 0 for none."""
+    open_tools: bool = False
+    """The caller has tools whose names are not listed: a set of them, or some that its messages define. A
+    call of a name that nobody knows is for the caller."""

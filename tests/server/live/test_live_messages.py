@@ -147,6 +147,71 @@ def test_how_much_to_think_is_told_to_a_provider_of_another_protocol_or_named(tm
     run_scenario(scenario, tmp_path, says)
 
 
+SET = {"type": "desk_toolset_20261001", "toolset_name": "desk"}
+ADDED = {
+    "type": "tool_addition",
+    "tool": {"type": "tool_definition", "definition": {**TOOL, "name": "desk_keep"}},
+}
+
+
+@pytest.mark.requirement("J1", "I8")
+@pytest.mark.parametrize(
+    "more, is_known",
+    [
+        ({"tools": [SET]}, True),
+        ({"tools": [TOOL, SET]}, True),
+        (
+            {
+                "messages": [{"role": "user", "content": [ADDED, {"type": "text", "text": "Go."}]}],
+                "tools": [TOOL],
+            },
+            True,
+        ),
+        ({"tools": [TOOL, {"type": "mcp_toolset", "mcp_server_name": "x"}]}, False),
+        ({"tools": [TOOL]}, False),
+    ],
+    ids=[
+        "a set alone",
+        "a set beside a tool",
+        "a tool in a message",
+        "a set that the provider runs",
+        "no set",
+    ],
+)
+def test_a_call_of_a_tool_that_only_its_client_knows_by_name_is_handed_over_whole(
+    tmp_path: Path, more: dict[str, Any], is_known: bool
+):
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        asked = shown_draft(last_user_text(request))
+        if brings_results(request):
+            return (Say("Kept."), Finish())
+        if asked is None:
+            return (KillAfter(arguments=3_000), Call("desk_keep", {"text": LONG}, 100), Finish())
+        rest = LONG[LONG.index(asked.tail) + len(asked.tail) :]
+        finish = {"draft": asked.id, "after": asked.tail[-60:], "rest": rest}
+        return (Call("finish_call", finish, 100), Finish())
+
+    async def scenario(server: LiveServer) -> None:
+        made = (await server.post("/v1/messages", body(**more), **HEADERS)).json
+        calls = [block for block in made.get("content", ()) if block["type"] == "tool_use"]
+        assert bool(calls) is is_known, made
+        if is_known:
+            assert made["stop_reason"] == "tool_use"
+            assert (calls[0]["name"], calls[0]["input"]) == ("desk_keep", {"text": LONG})
+            assert [one for one in server.lab.requests[0].body["tools"] if one == SET] == [SET] * (
+                SET in more["tools"]
+            )
+            result = {"type": "tool_result", "tool_use_id": calls[0]["id"], "content": "ok"}
+            told = [{"role": "assistant", "content": made["content"]}, {"role": "user", "content": [result]}]
+            asked = body(**more)
+            last = await server.post(
+                "/v1/messages", {**asked, "messages": [*asked["messages"], *told]}, **HEADERS
+            )
+            assert texts(last.json["content"]) == ["Kept."]
+
+    run_scenario(scenario, tmp_path, model, protocol="anthropic")
+
+
 @pytest.mark.requirement("J1")
 def test_the_start_of_a_message_has_the_true_count_and_its_end_all_that_was_generated(tmp_path: Path):
     start = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 40, "cache_read_input_tokens": 2, "output_tokens": 1}}}  # fmt: skip

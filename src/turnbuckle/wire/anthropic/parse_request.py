@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.ids import ProtocolName
-from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.messages import Message, OpaquePart
 from turnbuckle.vocab.request import HostedTool, NamedTool, RunOptions, ToolChoice, ToolSpec
 from turnbuckle.wire.anthropic.input_blocks import read_messages, read_system
 from turnbuckle.wire.anthropic.request_fields import (
+    ADDED,
     AS_IT_CAME,
     CHOICES,
     COUNT_FIELDS,
@@ -95,6 +96,7 @@ def _read(body: Fields, table: FieldTable) -> MessagesAsked:
         response_format=form,
         extra={PROTOCOL: extra} if extra else {},
         hosted=hosted,
+        open_tools=_is_open(hosted, messages),
     )
     return MessagesAsked(
         given.values["model"],
@@ -119,6 +121,16 @@ def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[
         else:
             made.append((tool, _tool(tool, kept)))
     return all_different(made), tuple(hosted)
+
+
+def _is_open(hosted: tuple[HostedTool, ...], messages: tuple[Message, ...]) -> bool:
+    """Whether the client may have tools that `tools` does not name: a set of them that the provider does not
+    run by itself, or one that stands in a message."""
+    sets = (tool.state.data for tool in hosted)
+    if any(not str(one.get("type")).startswith(RUN_THERE) for one in sets if "name" not in one):
+        return True
+    parts = (part for message in messages for part in message.parts)
+    return any(isinstance(part, OpaquePart) and part.state.data.get("type") == ADDED for part in parts)
 
 
 def _tool(tool: Fields, kept: KeptFields) -> ToolSpec:

@@ -41,6 +41,8 @@ RUN_THERE = (
     "mcp_toolset",
 )
 """How types of tools begin that the provider runs by itself. All other tools are the client's to run."""
+ADDED = "tool_addition"
+"""A block of a message that brings a tool along."""
 
 
 def _there(schema: dict[str, Any]) -> Kind:
