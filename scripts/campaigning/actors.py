@@ -9,6 +9,7 @@ from typing import Any
 
 from support.server.live_server import PATIENCE, Listener, encoded
 
+from campaigning.heard import Heard
 from campaigning.world import AGAIN, AWAY, LATER, Broken, Seen, World
 
 _PATHS = {
@@ -82,11 +83,8 @@ class Speaker(Actor):
         headers = {"idempotency_key": f"{self.name}-{number}", "x_turnbuckle_busy": busy}
         headers |= {"x_turnbuckle_session": session} if way in _FACES else {}
         headers["x_turnbuckle_on_disconnect"] = self.dice.choice(("detach", "detach", "cancel", "1"))
-        body: dict[str, Any] = {"model": "agent", "input": text}
-        if way in ("chat", "messages"):
-            body = {"model": "agent", "messages": [{"role": "user", "content": text}]}
-            body |= {"max_tokens": 2_000} if way == "messages" else {}
-        elif way == "runs":
+        body = _body(way, text)
+        if way == "runs":
             body["session"] = session
         if way in _FACES:
             body["stream"] = True
@@ -158,6 +156,49 @@ class Reader(Actor):
         except AWAY:
             await asyncio.sleep(AGAIN)
             return False
+
+
+class Client(Actor):
+    """Asks by one of the faces, reads the answer, hangs up in the middle, and asks for the same again."""
+
+    async def play(self) -> None:
+        while not self.world.over:
+            face, number = self.dice.choice(_FACES), self.number()
+            text = "hello" if self.dice.random() < 0.7 else f"do n{self.name}{number}"
+            headers = {"idempotency-key": f"{self.name}-{number}", "x-turnbuckle-on-disconnect": "detach"}
+            body = {**_body(face, text), "stream": True}
+            self.note(f"ask {face} {text!r}")
+            for _ in range(self.dice.randint(1, 4)):
+                if self.world.over or await self._heard(face, body, headers):
+                    break
+
+    async def _heard(self, face: str, body: dict[str, Any], headers: dict[str, str]) -> bool:
+        """Read for a while. True if the answer came to its end."""
+        listener: Listener | None = None
+        try:
+            async with self.world.server.client() as client, asyncio.timeout(0.2 + self.dice.random() * 4):
+                reply = await client.ask("POST", _PATHS[face], body=encoded(body), headers=headers)
+                if reply.status == 200:
+                    listener = Listener(client, reply)
+                    await listener.rest()
+                elif reply.status not in LATER:
+                    raise Broken(f"{_PATHS[face]} answered {reply.status}: {reply.body[:300]!r}")
+        except AWAY as error:
+            if isinstance(error, Broken):
+                raise
+        if listener is None:
+            await asyncio.sleep(AGAIN)
+            return False
+        self.world.knows(listener.run, "")
+        self.world.heard.append(heard := Heard(face, listener.run, listener.frames))
+        return heard.is_whole
+
+
+def _body(way: str, text: str) -> dict[str, Any]:
+    if way not in ("chat", "messages"):
+        return {"model": "agent", "input": text}
+    said = {"model": "agent", "messages": [{"role": "user", "content": text}]}
+    return {**said, "max_tokens": 2_000} if way == "messages" else said
 
 
 class Meddler(Actor):

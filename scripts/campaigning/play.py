@@ -5,9 +5,9 @@ back.
     scripts/campaign --minutes 5 --seed 7
 
 At its end nothing breaks any more, and these must hold: every run that is not deleted has its end; what any
-reader saw stands in the journal under the same number with the same bytes; no effect was done twice; every
-effect that was reported is there, and every effect that is there was meant; every session takes another
-message and answers it.
+reader saw stands in the journal under the same number with the same bytes; what a client of any face was told
+is what the run said; no effect was done twice; every effect that was reported is there, and every effect that
+is there was meant; every session takes another message and answers it.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 from support.processes.server_process import server_process
 from support.server.live_server import Frame, lab_provider, run
 
-from campaigning.actors import Breaker, Meddler, Reader, Speaker
+from campaigning.actors import Breaker, Client, Meddler, Reader, Speaker
 from campaigning.model import CampaignModel
 from campaigning.world import AGAIN, Broken, World, facts, outcome_of
 
@@ -62,6 +62,7 @@ async def _played(world: World, seconds: float) -> None:
     actors += [
         kind(world, f"{kind.__name__.lower()}{place}") for kind in (Speaker, Reader) for place in range(4)
     ]
+    actors += [Client(world, f"client{place}") for place in range(2)]
     actors += [Meddler(world, f"meddler{place}") for place in range(2)]
     async with asyncio.TaskGroup() as group:
         for actor in actors:
@@ -80,6 +81,7 @@ async def checked(world: World) -> None:
             if name not in whole:
                 whole[name] = await _ended(world, name)
     _check_readers(world, whole)
+    await _check_clients(world)
     _check_effects(world, whole)
     await _check_sessions(world)
 
@@ -122,6 +124,14 @@ def _check_readers(world: World, whole: dict[str, list[Frame]]) -> None:
         for frame in seen.frames if kept else ():
             if kept.get(frame.id) != frame.raw:
                 raise Broken(f"{seen.run} showed {frame.raw!r}, and keeps {kept.get(frame.id)!r}")
+
+
+async def _check_clients(world: World) -> None:
+    """What the faces told is what the run said, or the beginning of it."""
+    for heard in world.heard:
+        view = (await world.server.get(f"/v1/runs/{heard.run}")).json
+        if fault := heard.fault(view["output"]):
+            raise Broken(fault)
 
 
 def _check_effects(world: World, whole: dict[str, list[Frame]]) -> None:
@@ -191,5 +201,6 @@ def main() -> int:
         return 1
     print(", ".join(f"{count} × {name}" for name, count in sorted(world.counts.items())))
     seen = sum(len(one.frames) for one in world.readers)
-    print(f"{len(world.runs)} runs, {len(world.readers)} readers saw {seen} events: everything holds")
+    told = f"{len(world.readers)} readers saw {seen} events, {len(world.heard)} answers were heard"
+    print(f"{len(world.runs)} runs, {told}: everything holds")
     return 0

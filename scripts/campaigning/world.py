@@ -11,6 +11,8 @@ from support.http.memory_server import Reply
 from support.processes.server_process import ServerProcess
 from support.server.live_server import Frame, Listener
 
+from campaigning.heard import Heard
+
 AWAY = (ConnectionError, asyncio.IncompleteReadError, TimeoutError, AssertionError, OSError, EOFError)
 """What a client sees of a server that dies, hangs or is not there."""
 LATER = (429, 503, 507)
@@ -55,6 +57,7 @@ class World:
     deleted: set[str] = field(default_factory=set)
     runs_of: dict[str, set[str]] = field(default_factory=dict)
     readers: list[Seen] = field(default_factory=list)
+    heard: list[Heard] = field(default_factory=list)
     over: bool = False
     counts: dict[str, int] = field(default_factory=dict)
 
