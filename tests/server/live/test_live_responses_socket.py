@@ -83,6 +83,28 @@ def test_the_events_are_those_of_a_stream_and_one_response_follows_the_other(tmp
 
 
 @pytest.mark.realtime
+@pytest.mark.requirement("J3", "G1")
+def test_a_session_that_the_connection_names_holds_for_responses_that_name_no_other_history(tmp_path: Path):
+    async def scenario(server: LiveServer):
+        async with socket(server, x_turnbuckle_session="s") as line:
+            first, second = await turn(line, input="one"), await turn(line, input="two")
+            apart = await turn(line, input="three", previous_response_id=first[-1]["response"]["id"])
+            made = (await server.post("/v1/conversations", {})).json["id"]
+            other = await turn(line, input="four", conversation=made)
+        asked = [
+            [one["content"] for one in request.body["messages"] if one["role"] == "user"]
+            for request in server.lab.requests
+        ]
+        said = (await server.get("/v1/sessions/s/messages")).json["data"]
+        return asked, [one["text"] for one in said if one["role"] == "user"], [second, apart, other]
+
+    asked, said, told = run_scenario(scenario, tmp_path, words)
+    assert asked == [["one"], ["one", "two"], ["one", "three"], ["four"]]
+    assert said[:2] == ["one", "two"]
+    assert [one[-1]["type"] for one in told] == ["response.completed"] * 3
+
+
+@pytest.mark.realtime
 @pytest.mark.requirement("J3")
 def test_an_unstored_response_is_gone_on_from_on_its_own_connection_alone(tmp_path: Path):
     async def scenario(server: LiveServer):

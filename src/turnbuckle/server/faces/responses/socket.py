@@ -25,6 +25,7 @@ from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
 from turnbuckle.server.faces.responses.handler import ResponsesApi
 from turnbuckle.server.faces.responses.ids import response_id
+from turnbuckle.server.http.begin import SESSION
 from turnbuckle.server.http.body_values import SMALL, TooManyValues, counted
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, RequestHead, Streaming
 from turnbuckle.server.http.problems import problem_of, storage_problem, unexpected, written
@@ -45,12 +46,13 @@ _OF_A_CONNECTION = (
     "idempotency-key",
     "content-length",
     "content-type",
-    "x-turnbuckle-session",
     "connection",
     "upgrade",
     "sec-websocket-",
 )
-"""Headers of the request that do not hold for each response of it."""
+"""Headers of the request that do not hold for each response of it. The session that it names holds for those
+that name no other history."""
+_HISTORIES = ("previous_response_id", "conversation")
 
 
 class ResponsesSocket:
@@ -108,7 +110,9 @@ class ResponsesSocket:
                 await socket.send(told)
             return None
         previous = str(body.get("previous_response_id") or "")
-        exchange = self._exchange(socket, "POST", msgspec.json.encode({**body, "stream": True}))
+        elsewhere = any(body.get(name) for name in _HISTORIES)
+        sent = msgspec.json.encode({**body, "stream": True})
+        exchange = self._exchange(socket, "POST", sent, elsewhere=elsewhere)
         succeeded = False
         try:
             answer = await self._api.create(exchange, local=turns.local)
@@ -143,11 +147,12 @@ class ResponsesSocket:
         body: bytes,
         query: bytes = b"",
         params: dict[str, str] | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> Exchange:
+        left_out = (*_OF_A_CONNECTION, SESSION) if elsewhere else _OF_A_CONNECTION
         headers = {
-            name: value
-            for name, value in socket.head.headers.items()
-            if not name.startswith(_OF_A_CONNECTION)
+            name: value for name, value in socket.head.headers.items() if not name.startswith(left_out)
         }
         head = RequestHead(method, socket.head.path, query, headers, socket.head.id)
 
