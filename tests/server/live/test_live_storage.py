@@ -31,7 +31,28 @@ def speaker(request):
 
 
 def told(reply):
-    return reply.status, reply.json["error"]["code"], "retry-after" in reply.headers
+    return reply.status, reply.code, "retry-after" in reply.headers
+
+
+FACES = {
+    CHAT: asked("hello"),
+    "/v1/responses": {"model": "agent", "input": "hello"},
+    "/v1/messages": {**asked("hello"), "max_tokens": 99},
+    "/v1/runs": {"model": "agent", "input": "hello", "session": "s"},
+}
+
+
+async def told_by_all(server, **headers):
+    """What each face answers to a message in a session, as a whole and as a stream."""
+    return {
+        (path, stream): told(await server.post(path, {**body, **stream_of(path, stream)}, **headers))
+        for path, body in FACES.items()
+        for stream in (False, True)
+    }
+
+
+def stream_of(path, stream):
+    return {"stream": True} if stream and path != "/v1/runs" else {}
 
 
 @pytest.mark.requirement("E10")
@@ -99,10 +120,12 @@ def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path)
         in_session = await live.post(CHAT, asked("hello"), x_turnbuckle_session="s")
         keyed = await live.post(CHAT, asked("hello"), idempotency_key="k")
         ready = await live.get("/readyz")
-        return before, plain, in_session, keyed, ready
+        by_all = await told_by_all(live, x_turnbuckle_session="s")
+        return before, plain, in_session, keyed, ready, by_all
 
-    before, *refused, ready = run_scenario(scenario, tmp_path, speaker)
+    before, *refused, ready, by_all = run_scenario(scenario, tmp_path, speaker)
     assert before.status == 200
+    assert set(by_all.values()) == {(503, "storage_gone", True)}
     assert [told(reply) for reply in refused] == [(503, "storage_gone", True)] * 3
     assert (ready.status, ready.json["code"]) == (503, "storage_gone")
     assert str(tmp_path) not in ready.body.decode()
@@ -146,11 +169,13 @@ def test_damage_in_the_last_run_of_a_session_is_told_and_a_new_conversation_can_
                 third = await live.post(CHAT, asked("and now?"), x_turnbuckle_session="s")
                 ready = await live.get("/readyz")
                 read = await live.get(f"/v1/runs/{first.headers['x-turnbuckle-run']}")
+                by_all = await told_by_all(live, x_turnbuckle_session="s")
                 anew = await live.post(CHAT, asked("/new"), x_turnbuckle_session="s")
                 fresh = await live.post(CHAT, asked("hello again"), x_turnbuckle_session="s")
-                return second, third, read, ready, anew, fresh
+                return second, third, read, ready, by_all, anew, fresh
 
-    second, third, read, ready, anew, fresh = run(main())
+    second, third, read, ready, by_all, anew, fresh = run(main())
+    assert set(by_all.values()) == {(503, "storage_damaged", True)}
     assert told(second) == told(third) == told(read) == (503, "storage_damaged", True)
     assert (ready.status, ready.json["code"]) == (503, "storage_damaged")
     assert "doctor --mend" in ready.json["fix"]

@@ -151,6 +151,11 @@ class Reply(msgspec.Struct, frozen=True):
     def error(self) -> dict:
         return self.json["error"]
 
+    @property
+    def code(self) -> str:
+        """What went wrong, for programs, in the shape of either protocol."""
+        return self.error["details"]["error_code"] if "details" in self.error else self.error["code"]
+
 
 class Client:
     """One connection, with HTTP/1.1 written by hand."""
