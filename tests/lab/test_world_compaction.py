@@ -58,7 +58,10 @@ def made(story):
 
 
 @pytest.mark.requirement("I2", "I3", "I4", "I6")
-@pytest.mark.parametrize("protocol, window", [("openai_chat", 1_300), ("anthropic", 1_700)])
+@pytest.mark.parametrize(
+    "protocol, window",
+    [("openai_chat", 1_300), ("anthropic", 1_700), ("openai_responses", 1_300), ("gemini", 1_300)],
+)
 def test_no_cut_kill_theft_or_stop_at_any_point_of_a_compaction_breaks_an_invariant(
     protocol, window, record_property
 ):

@@ -1,0 +1,175 @@
+"""Conversations that outgrow a window which only the provider knows, over real HTTP: refused in each protocol's own
+words, made smaller, known after a restart, and killed at every step of it."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes.server_process import ServerProcess, run_process_scenario
+from support.server.live_server import ApiClient, eventually, gate, lab_provider, run, serve_live
+
+from turnbuckle.lab.received import messages_of
+from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem, Status
+from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.messages import text_of
+
+ROOM = 1_500
+"""Tokens that fit behind what every request has."""
+TURNS = 6
+NOTES = "Task: count. Decisions: none. Done: some. Files: none. Open: the rest. Forbidden: none."
+NO_TOOLS = "enable = []"
+REFUSALS: dict[str, tuple[int, Any]] = {
+    "openai_chat": (
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is WINDOW tokens. However, your messages resulted in "
+                "TAKEN tokens. Please reduce the length of the messages.",
+                "type": "invalid_request_error",
+                "param": "messages",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    "openai_responses": (
+        400,
+        {
+            "error": {
+                "message": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+                "type": "invalid_request_error",
+                "param": "input",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    "anthropic": (
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: TAKEN tokens > WINDOW maximum",
+            },
+        },
+    ),
+    "gemini": (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "The input token count (TAKEN) exceeds the maximum number of tokens allowed (WINDOW).",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
+}
+
+
+class NarrowModel:
+    """A model with a window of its own. `waits`: the first summary stays away until the gate is opened."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self.window = 0
+        self.refused = self.summaries = 0
+        self._waits = waits
+
+    def __call__(self, request: LabRequest) -> Iterable[ScriptItem]:
+        taken = len(json.dumps(request.body)) // 4
+        self.window = self.window or taken + ROOM
+        if taken > self.window:
+            self.refused += 1
+            status, words = REFUSALS[request.protocol]
+            told = json.dumps(words).replace("TAKEN", str(taken)).replace("WINDOW", str(self.window))
+            return (Status(status, body=told),)
+        usage = Usage(input=taken, output=20)
+        if any("Write the notes now" in text_of(message.parts) for message in messages_of(request)):
+            self.summaries += 1
+            wait = (gate(1),) if self._waits and self.summaries == 1 else ()
+            return (Say("Task: "), *wait, Say(NOTES.removeprefix("Task: ")), Finish(usage=usage))
+        return (Say("One more. " * 60), Finish(usage=usage))
+
+
+async def talk(server: ApiClient, session: str, turns: range) -> list[dict[str, Any]]:
+    views = []
+    for turn in turns:
+        reply = await server.post(
+            f"/v1/sessions/{session}/messages", {"input": f"Turn {turn}. " + "Count on. " * 60}
+        )
+        assert reply.status == 202, reply.body
+        views.append(await server.ended(reply.json["id"]))
+    return views
+
+
+@pytest.mark.requirement("I1", "I2", "I4")
+@pytest.mark.parametrize("protocol", REFUSALS)
+def test_a_refusal_in_each_protocol_s_words_is_healed_and_known_after_a_restart(
+    tmp_path: Path, protocol: str
+) -> None:
+    model, names_it = NarrowModel(), "WINDOW" in json.dumps(REFUSALS[protocol])
+
+    async def scenario() -> None:
+        async with lab_provider(model) as behind:
+            settings = {"protocol": protocol, "tools": NO_TOOLS, "server": "drain = 0"}
+            async with serve_live(tmp_path, behind, **settings) as server:
+                for session in ("a", "b"):
+                    await server.post("/v1/sessions", {"id": session})
+                views = await talk(server, "a", range(TURNS))
+                assert [view["status"] for view in views] == ["completed"] * TURNS
+                assert 1 <= model.refused <= (1 if names_it else TURNS)
+                assert sum(view["context"]["compactions"] for view in views) >= 1
+            async with serve_live(tmp_path, behind, **settings) as server:
+                more = [*await talk(server, "a", range(TURNS, 9)), *await talk(server, "b", range(TURNS))]
+                assert [view["status"] for view in more] == ["completed"] * len(more)
+        if names_it:
+            assert {view["context"]["window"] for view in (views[-1], *more)} == {model.window}
+            assert model.refused == 1, "it need not refuse twice"
+
+    run(scenario())
+
+
+KILLS = {
+    "at the summary call": ("", "openai_responses"),
+    "behind the summary": ("before-append:Compacted:1", "gemini"),
+    "behind the fact": ("after-append:Compacted:1", "anthropic"),
+}
+
+
+@pytest.mark.process
+@pytest.mark.requirement("I6", "I3")
+@pytest.mark.parametrize("fault, protocol", KILLS.values(), ids=KILLS)
+def test_a_process_that_is_killed_inside_a_compaction_goes_on_with_the_same_conversation(
+    tmp_path: Path, fault: str, protocol: str
+) -> None:
+    model = NarrowModel(waits=not fault)
+
+    async def scenario(server: ServerProcess) -> None:
+        await server.start(**({"TURNBUCKLE_FAULT": fault} if fault else {}))
+        await server.post("/v1/sessions", {"id": "a"})
+        runs: list[str] = []
+        for turn in range(TURNS):
+            said = {"input": f"Turn {turn}. " + "Count on. " * 60}
+            runs.append((await server.post("/v1/sessions/a/messages", said)).json["id"])
+        if fault:
+            await server.wait()
+        else:
+            await eventually(lambda: model.summaries)
+            await server.kill()
+        server.behind.gates.open(1)
+        await server.start()
+        views = [await server.ended(run) for run in runs]
+        assert [view["status"] for view in views] == ["completed"] * TURNS
+        told = [one for run in runs for one in await server.events(run)]
+        kept = [frame for frame in told if frame.event == "compacted"]
+        assert kept
+        assert model.summaries <= len(kept) + 1, "only the one that was killed is made again"
+        listed = (await server.get("/v1/sessions/a/messages?limit=100")).json["data"]
+        words = [str(one) for one in listed]
+        for turn in range(TURNS):
+            assert sum(f"Turn {turn}. " in one for one in words) == 1
+        last = await talk(server, "a", range(TURNS, TURNS + 1))
+        assert last[0]["status"] == "completed"
+        assert await server.stop() == 0
+
+    run_process_scenario(scenario, tmp_path, model, protocol=protocol, tools=NO_TOOLS, gap=60)
