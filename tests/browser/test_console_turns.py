@@ -5,6 +5,7 @@ import re
 import pytest
 from support.browser.chromium import gone, keep_picture, last_run, reaches, run_id, say, shown, tells_once
 from support.server.live_server import gate
+from support.server.narrow_model import NOTES, NarrowModel, long_turn
 
 from turnbuckle.lab.received import brings_results
 from turnbuckle.lab.script import Finish, Say, Stall
@@ -219,3 +220,18 @@ def test_a_run_with_tools_that_broke_on_the_way_tells_what_was_wasted_and_why(vi
     assert ledger["entries"]
     shown(run.get_by_text(re.compile("wasted", re.I)).first)
     assert ledger["entries"][0]["cause"].split()[0] in run.inner_text()
+
+
+@pytest.mark.requirement("H3", "I5")
+def test_a_history_that_was_made_smaller_is_one_quiet_line_with_its_summary(visit, serve):
+    server = serve(model=NarrowModel(), tools="enable = []")
+    for turn in range(6):
+        server.ended(server.say("long", long_turn(turn)))
+    page = visit(server.url).open("#/s/long")
+    line = page.get_by_text(re.compile(r"^compacted [\d,]+ → [\d,]+ tokens, \d+ messages summarised")).first
+    shown(line)
+    summary = page.get_by_text(NOTES).first
+    gone(summary)
+    page.get_by_text("Show the summary").first.click()
+    shown(summary)
+    keep_picture(page, "a-compaction")
