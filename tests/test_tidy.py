@@ -148,6 +148,20 @@ def test_a_class_name_that_stands_twice_is_found():
     assert list(tidy.class_names_stand_once(twice[::2])) == []
 
 
+def test_nothing_in_the_package_is_for_nobody():
+    assert list(tidy.names_are_used(tidy.python_files())) == []
+
+
+def test_a_name_that_nothing_uses_is_found():
+    code = "LIMIT = 1\n\ndef used(): ...\n\ndef unused(): ...\n\n@app.command\ndef shown(): ...\n\nused()"
+    tests = Source(TEST, "unused()\nLIMIT")
+    complaints = [
+        f"{WIRE}:{line}: nothing in the package uses {name}" for line, name in ((1, "LIMIT"), (5, "unused"))
+    ]
+    assert list(tidy.names_are_used([Source(WIRE, code), tests])) == complaints
+    assert list(tidy.names_are_used([Source("src/turnbuckle/testing/clock.py", code), tests])) == []
+
+
 def test_every_rule_is_tried_on_sound_and_on_broken_code():
     rules = {*tidy.CODE_RULES, *tidy.TEXT_RULES}
     assert rules == {rule for rule, _, _ in BROKEN} == {rule for rule, _, _ in SOUND}

@@ -7,6 +7,7 @@ import ast
 import gc
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path, PurePosixPath
@@ -335,6 +336,32 @@ def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:
         for node in source.nodes:
             if isinstance(node, ast.ClassDef) and first.setdefault(node.name, source.path) != source.path:
                 yield source.at(node, f"{node.name} is a class of {first[node.name]} too")
+
+
+def names_are_used(sources: Iterable[Source]) -> Iterator[str]:
+    """Over the whole package: what stands at the top of a module is named somewhere else in it. What only
+    tests need is in `lab` or `testing`, which are for them."""
+    package = [source for source in sources if source.in_package]
+    counts = Counter(word for source in package for word in re.findall(r"\w+", source.text))
+    for source in package:
+        if source.layer in ("lab", "testing"):
+            continue
+        for node in source.tree.body:
+            yield from (
+                source.at(node, f"nothing in the package uses {name}")
+                for name in _bound_by(node)
+                if counts[name] == 1 and not name.startswith("__")
+            )
+
+
+def _bound_by(node: ast.stmt) -> list[str]:
+    """The names that a statement binds, but for those that a decorator hands to somebody."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [] if node.decorator_list else [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def constructors_take_few(source: Source) -> Iterator[str]:

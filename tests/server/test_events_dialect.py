@@ -83,7 +83,8 @@ def test_every_fact_is_told_as_it_is_stored_under_its_number(name):
         stored = msgspec.json.decode(item.data)
         if tag == "run_ended":  # without what the next run needs, and no reader
             ended = decode(item.data)
-            stored = {"type": tag, "at": ended.at, "outcome": msgspec.to_builtins(ended.outcome)}
+            stored = {"type": tag, "at": ended.at, "outcome": ended.outcome}
+            stored |= {"spent": ended.spent} if ended.spent is not None else {}
             stored = msgspec.json.decode(msgspec.json.encode(stored))
         assert data == stored
         assert data["type"] == tag

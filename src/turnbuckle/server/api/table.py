@@ -380,7 +380,6 @@ _INTERRUPT = "End a run and keep the conversation; the receipt says what ended"
 _STOP = "Stop a run; the next message of its session starts fresh. The receipt says what ended"
 _CONTEXT = "How full the model's window is"
 _PROCESSES = "What runs in the background, and the last 20 that ended"
-_INBOX = "The last 200 messages, and what became of each"
 
 
 def _in_sessions(api: SessionsApi, runs: RunsApi) -> tuple[Endpoint, ...]:
