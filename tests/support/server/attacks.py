@@ -120,6 +120,19 @@ def many_messages(path: str) -> bytes:
     return b'{"model":"agent",%b"%b":[' % (more, field.encode()) + one * 60_000 + one[:29] + b"]}"
 
 
+async def empty_frames(server: ApiClient) -> None:
+    """Frames that say nothing, as fast as they are taken, on a WebSocket."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(
+        b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"\x89\x80\0\0\0\0" * 100_000)
+    await reader.readexactly(2 * 100_000)  # each is answered
+    writer.transport.abort()
+
+
 def too_long(path: str) -> Attack:
     return lambda server: posted(server, path, many_messages(path), "application/json", *ANY)
 
@@ -155,5 +168,6 @@ def attacks(pages: str) -> dict[str, Attack]:
             server, "/v1/chat/completions", one_string(b"\\u00e9"), "application/json", *ANY
         ),
         **{f"120,000 messages to {path}": too_long(path) for path in FACES},
+        "empty frames on a WebSocket": empty_frames,
         "connections that never end": slow_bodies,
     }

@@ -128,7 +128,7 @@ class Server:
         began = time.monotonic()
         asked = _Request({**scope, "method": "GET"}, receive, send)
         own: ClientConnection | None = (scope.get("extensions") or {}).get(EXTENSION)
-        status = await sockets.serve(asked.head, own, asked.ends, receive, send)
+        status = await sockets.serve(asked.head, own, asked.ends, receive, send, self._bodies)
         if self._seen is not None:
             path = asked.head.path if asked.head.path in sockets.paths else ""
             self._seen(Served("GET", path, status, time.monotonic() - began, asked.head.id, ""))

@@ -78,6 +78,24 @@ class BodyBudget:
             self._held.pop(owner, None)
 
 
+class Holding:
+    """Bytes of one client in a budget, for messages that have no request of their own."""
+
+    def __init__(self, budget: BodyBudget, owner: str) -> None:
+        self._budget = budget
+        self._owner = owner
+        self.held = 0
+
+    def hold(self, size: int) -> None:
+        """Hold so many bytes from now on, instead of what was held. Raises Problem if there is no room; then
+        nothing has changed."""
+        if size > self.held:
+            self._budget.take(self._owner, size - self.held)
+        elif size < self.held:
+            self._budget.give_back(self._owner, self.held - size)
+        self.held = size
+
+
 class Body:
     """The body of one request, which counts against a budget from its first byte until it is let go of."""
 

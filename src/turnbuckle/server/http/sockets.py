@@ -16,12 +16,15 @@ from turnbuckle.errors import TurnbuckleError
 from turnbuckle.observe.logs import request_id
 from turnbuckle.server.http.asgi_client import StrangerClient
 from turnbuckle.server.http.auth import Auth
+from turnbuckle.server.http.bodies import BodyBudget, Holding
+from turnbuckle.server.http.body_values import SMALL
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone
 from turnbuckle.server.http.cycle import Message
 from turnbuckle.server.http.exchange import Answer, Problem, RequestHead
 from turnbuckle.server.http.neighbours import Address
 from turnbuckle.server.http.origins import Origins
 from turnbuckle.server.http.problems import problem_of, unexpected, written
+from turnbuckle.server.http.websocket_cycle import HOLDING
 from turnbuckle.service.limits import Rates
 from turnbuckle.service.owners import Caller
 
@@ -29,6 +32,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 MOST_WAITING = 16
 POLICY = 1008  # the close code of a client that may not go on
+TRY_AGAIN_LATER = 1013
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -44,15 +48,35 @@ class WebSocket:
         self._receive = receive
         self._send = send
         self._messages: asyncio.Queue[str | None] = asyncio.Queue(MOST_WAITING)
+        self._holding: Holding | None = None
+        self._waiting = 0  # bytes of messages that nobody has taken
+        self._in_hand = 0  # of the one that was taken last
+        self._room = asyncio.Event()
         self._over = False
+
+    def admit(self, caller: Caller, budget: BodyBudget) -> Holding:
+        """It is this caller's. Gives the account for what the connection itself keeps."""
+        self.caller = caller
+        self._holding = Holding(budget, caller.owner)
+        return Holding(budget, caller.owner)
 
     async def receive(self) -> str | None:
         """The client's next message; None when there will be no more."""
+        self.let_go()
         if self._over and self._messages.empty():
             return None
         text = await self._messages.get()
         self._over = self._over or text is None
+        self._in_hand = len(text or "")
+        self._waiting -= self._in_hand
+        self._room.set()
         return text
+
+    def let_go(self) -> None:
+        """The last message is not needed any more."""
+        self._in_hand = 0
+        if self._holding is not None:
+            self._holding.hold(self._waiting)
 
     async def send(self, text: str) -> None:
         """Raises ClientGone."""
@@ -63,6 +87,11 @@ class WebSocket:
     async def close(self, code: int, reason: str) -> None:
         await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
+    def leave(self) -> None:
+        """Nothing of it is kept any more."""
+        self._waiting = 0
+        self.let_go()
+
     async def pump(self) -> None:
         """Take the client's messages, until it leaves."""
         while True:
@@ -72,7 +101,18 @@ class WebSocket:
             text = message.get("text")
             if text is None:
                 text = (message.get("bytes") or b"").decode("utf-8", "replace")
+            self._waiting += len(text)
+            try:
+                if self._holding is not None:
+                    self._holding.hold(self._waiting + self._in_hand)
+            except Problem as problem:
+                self._waiting -= len(text)
+                await self.close(TRY_AGAIN_LATER, problem.message[:120])
+                break
             await self._messages.put(text)
+            while self._waiting > SMALL:  # one that is large waits alone
+                self._room.clear()
+                await self._room.wait()
         self._stranger.leave()
         with suppress(asyncio.QueueFull):
             self._messages.put_nowait(None)
@@ -113,6 +153,7 @@ class SocketServer:
         ends: tuple[Address | None, Address | None],
         receive: Receive,
         send: Send,
+        budget: BodyBudget,
     ) -> int:
         """Check, and let the handler talk. Gives the status that stands for it in the log."""
         socket = WebSocket(head, own, receive, send)
@@ -120,26 +161,29 @@ class SocketServer:
         if (await receive())["type"] != "websocket.connect":
             return 499
         try:
-            handler = self._admitted(socket, ends)
+            handler, caller = self._admitted(head, ends)
         except (Problem, TurnbuckleError) as error:
             answer = written(
                 error if isinstance(error, Problem) else problem_of(error) or unexpected(head.id)
             )
             await _deny(answer, head, send)
             return answer.status
-        await send({"type": "websocket.accept", "headers": [(b"x-request-id", head.id.encode())]})
+        kept = socket.admit(caller, budget)
+        headers = [(b"x-request-id", head.id.encode())]
+        await send({"type": "websocket.accept", "headers": headers, HOLDING: kept})
         await self._talk(socket, handler)
         return 101
 
-    def _admitted(self, socket: WebSocket, ends: tuple[Address | None, Address | None]) -> SocketHandler:
-        head = socket.head
+    def _admitted(
+        self, head: RequestHead, ends: tuple[Address | None, Address | None]
+    ) -> tuple[SocketHandler, Caller]:
         self._origins.check(head.headers, to_page=False)
         handler = self._handlers.get(head.path)
         if handler is None:
             raise Problem(404, f"there is no WebSocket at {head.path[:200]}")
-        socket.caller = self._auth.caller(head.headers, *ends)
-        self._rates.check(socket.caller.owner)
-        return handler
+        caller = self._auth.caller(head.headers, *ends)
+        self._rates.check(caller.owner)
+        return handler, caller
 
     async def _talk(self, socket: WebSocket, handler: SocketHandler) -> None:
         began = time.monotonic()
@@ -153,6 +197,7 @@ class SocketServer:
             self._active.discard(socket)
             pump.cancel()
             await asyncio.wait({pump})
+            socket.leave()
             log.debug("%s: a WebSocket ended after %.3f s", socket.head.id, time.monotonic() - began)
 
 

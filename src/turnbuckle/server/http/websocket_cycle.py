@@ -6,6 +6,9 @@ is waited for and then dropped by the connection's sweep, one that has vanished 
 nobody answers, and none is waited for long behind our own goodbye.
 
 Compression is not offered: a few bytes of it can become gigabytes.
+
+What a client has sent and nobody has taken yet counts as the body of a request does: against the budget of
+its owner, and with a limit of time for a message that stays half sent.
 """
 
 import asyncio
@@ -20,7 +23,10 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
+from turnbuckle.server.http.bodies import BODY_SECONDS, Holding
+from turnbuckle.server.http.body_values import SMALL
 from turnbuckle.server.http.cycle import STATUS_LINES, App, Message, Wire
+from turnbuckle.server.http.exchange import Problem
 
 PING_SECONDS = 20.0
 """Shorter than the time for which usual balancers keep a silent connection."""
@@ -30,6 +36,12 @@ MOST_WAITING = 16
 """Messages of the client that are kept while an answer is under way, before it is not listened to."""
 PARTING_SECONDS = 1.0
 GOING_AWAY = CloseCode.GOING_AWAY
+HOLDING = "turnbuckle.holding"
+"""Under this name the app gives, with its yes, the account that the client's messages count on."""
+SILENT_SECONDS = 30.0  # in the middle of a message
+_PIECE = 16 << 10  # bytes that are read at once
+_UNREAD = 256 << 10  # bytes of ours that a client has not read
+_PAUSE = 0.1
 
 log = logging.getLogger("turnbuckle.server")
 
@@ -55,8 +67,11 @@ class WebSocketCycle:
         self._request: Request | None = None
         self._waiting: deque[Message] = deque([{"type": "websocket.connect"}])
         self._waiter: asyncio.Future[None] | None = None
-        self._parts: list[bytes] = []
+        self._incoming = bytearray()  # what came and was not yet read
+        self._message = bytearray()  # what is whole of a message in several frames
         self._is_text = True
+        self._holding: Holding | None = None
+        self._heard = self._half_since = self._loop.time()
         self._leaving = False
         self._silent = 0
         self._pinging: asyncio.TimerHandle | None = None
@@ -71,6 +86,9 @@ class WebSocketCycle:
             self._close(CloseCode.INTERNAL_ERROR)
         if self._pinging is not None:
             self._pinging.cancel()
+        if self._holding is not None:
+            self._holding.hold(0)
+            self._holding = None
         if not self.answered:
             self._close(GOING_AWAY if self._leaving else CloseCode.NORMAL_CLOSURE)
         await self._part()
@@ -108,18 +126,63 @@ class WebSocketCycle:
         self._silent = 0
         if self._protocol.state is State.CONNECTING:
             return  # nothing may come before our yes
-        self._protocol.receive_data(data)
+        is_reading = bool(self._incoming)
+        self._incoming += data
+        if not is_reading:
+            self._read()
+
+    def _read(self) -> None:
+        """Read a piece, and let others have their turn before the next: tiny frames cost a lot."""
+        piece = bytes(self._incoming[:_PIECE])
+        self._heard, was_half = self._loop.time(), self._half
+        self._protocol.receive_data(piece)
         for event in self._protocol.events_received():
             if isinstance(event, Frame):
                 self._take(event)
+        del self._incoming[:_PIECE]
+        if not was_half or self._waiting:
+            self._half_since = self._heard
+        self._count()
         self._flush()
         if self._has_parted():
             self.disconnect()
             self._wire.transport.close()
         elif self._protocol.state is not State.OPEN:
             self.disconnect()  # it broke the rules, was told so, and is not listened to any more
-        elif len(self._waiting) >= MOST_WAITING:
+        elif self._incoming:
             self._wire.listen(False)
+            self._loop.call_soon(self._read)
+            return
+        elif self._wire.transport.get_write_buffer_size() > _UNREAD:
+            self._wire.listen(False)  # it sends, and does not read what that is answered with
+            self._loop.call_later(_PAUSE, self._listen_again)
+        elif self._is_full():
+            self._wire.listen(False)
+        else:
+            self._wire.listen(True)
+        self._incoming.clear()
+
+    def _listen_again(self) -> None:
+        if not self._incoming and not self._is_full() and not self._wire.transport.is_closing():
+            self._wire.listen(True)
+
+    def _is_full(self) -> bool:
+        return len(self._waiting) >= MOST_WAITING or sum(map(_size, self._waiting)) > SMALL
+
+    @property
+    def _half(self) -> int:
+        """Bytes of a message that is not whole yet."""
+        return len(self._protocol.reader.buffer) + len(self._message)
+
+    def _count(self) -> None:
+        """Everything that was sent and not taken counts."""
+        if self._holding is None:
+            return
+        try:
+            self._holding.hold(self._half + sum(map(_size, self._waiting)))
+        except Problem as problem:
+            self._close(CloseCode.TRY_AGAIN_LATER, problem.message)
+            self.disconnect()
 
     def end_body(self) -> None:
         """There is no body."""
@@ -137,14 +200,16 @@ class WebSocketCycle:
 
     async def receive(self) -> Message:
         while not (self._waiting or self.disconnected or self._leaving):
-            self._wire.listen(True)
+            self._listen_again()
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
         if self._waiting and not self._leaving:
-            return self._waiting.popleft()
+            message = self._waiting.popleft()
+            self._count()
+            return message
         close = self._protocol.close_rcvd
         code = GOING_AWAY if self._leaving else CloseCode.NO_STATUS_RCVD if close is None else close.code
         return {"type": "websocket.disconnect", "code": int(code)}
@@ -152,14 +217,14 @@ class WebSocketCycle:
     def _take(self, frame: Frame) -> None:
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._is_text = frame.opcode is Opcode.TEXT
-            self._parts = [bytes(frame.data)]
+            self._message = bytearray(frame.data)
         elif frame.opcode is Opcode.CONT:
-            self._parts.append(bytes(frame.data))
+            self._message += frame.data
         else:
             return
         if not frame.fin:
             return
-        data, self._parts = b"".join(self._parts), []
+        data, self._message = bytes(self._message), bytearray()
         if not self._is_text:
             self._waiting.append({"type": "websocket.receive", "bytes": data})
         else:
@@ -180,6 +245,7 @@ class WebSocketCycle:
             return
         kind = message["type"]
         if kind == "websocket.accept":
+            self._holding = message.get(HOLDING)
             self._accept(message.get("headers", ()))
             return
         await self._wire.drain()
@@ -240,12 +306,20 @@ class WebSocketCycle:
         if self._silent >= UNANSWERED:
             self._wire.transport.abort()
             return
+        now = self._loop.time()
+        if self._half and (now - self._half_since > BODY_SECONDS or now - self._heard > SILENT_SECONDS):
+            self._close(CloseCode.POLICY_VIOLATION, "the message took too long to arrive")
+            self.disconnect()
+            return
         self._silent += 1
         self._protocol.send_ping(b"")
         self._flush()
         self._pinging = self._loop.call_later(PING_SECONDS, self._ping)
 
     def _flush(self) -> None:
-        for data in self._protocol.data_to_send():
-            if data:
-                self._wire.transport.write(data)
+        if data := b"".join(self._protocol.data_to_send()):
+            self._wire.transport.write(data)
+
+
+def _size(message: Message) -> int:
+    return len(message.get("text") or message.get("bytes") or "")

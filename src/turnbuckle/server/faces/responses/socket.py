@@ -118,6 +118,7 @@ class ResponsesSocket:
             answer = await self._api.create(exchange, local=turns.local)
             if isinstance(answer, Answer):
                 return answer
+            socket.let_go()
             messages = SocketMessages(socket)
             await self._streamer.perform(answer, socket.line, messages.send)
             succeeded = not messages.failed
