@@ -1,5 +1,7 @@
 """Every endpoint gets what its own document allows, and what it forbids, in shapes that nobody would write."""
 
+import json
+
 import pytest
 import schemathesis
 from hypothesis import given
@@ -7,7 +9,11 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from support.http.all_endpoints import DOCUMENT
 from support.http.fuzzer import Fuzzer, at_home, examples
-from support.server.owners_server import owners_server
+from support.server.owners_server import MARKS, owners_server
+from websockets.sync.client import connect
+
+ENDS = ("response.completed", "response.incomplete", "response.failed", "error")
+HANGS = 100.0
 
 
 def operations(document):
@@ -41,6 +47,7 @@ EVERY = [
 LARGE = (
     "POST /v1/chat/completions",
     "POST /v1/responses",
+    "POST /v1/messages",
     "POST /v1/runs",
     "POST /v1/sessions/{session}/messages",
 )
@@ -72,3 +79,29 @@ def test_whatever_is_sent_gets_an_answer_of_the_document_and_nothing_of_others(
     play()
     assert built.snapshot("bob") == before
     record_property("requests fuzzed", fuzzer.sent)
+
+
+@pytest.mark.requirement("J3", "F9")
+@pytest.mark.parametrize("mode", OPERATIONS, ids=str)
+def test_whatever_is_sent_over_a_websocket_is_answered_with_events_and_nothing_of_others(built, mode):
+    """The bodies of `POST /v1/responses`, each as one message of one connection."""
+    operation = OPERATIONS[mode]["POST /v1/responses"]
+    headers = {"authorization": f"Bearer {built.keys['ann']}"}
+    address = built.url.replace("http://", "ws://") + "/v1/responses"
+    with connect(address, additional_headers=headers, proxy=None) as line:
+
+        def end_of(body):
+            line.send(json.dumps({**body, "type": "response.create", "model": "lab"}, default=str))
+            while True:
+                raw = line.recv(timeout=HANGS)
+                assert MARKS["bob"] not in raw
+                if (told := json.loads(raw))["type"] in ENDS:
+                    return told
+
+        @examples(5)
+        @given(operation.as_strategy(generation_mode=mode))
+        def play(case):
+            end_of(case.body if isinstance(case.body, dict) else {"input": None})
+
+        play()
+        assert end_of({"input": "hello"})["type"] == "response.completed"

@@ -102,9 +102,9 @@ def test_extensions_and_trailers_of_chunks_are_read_over(built, key):
 
 @pytest.mark.requirement("F9")
 @pytest.mark.parametrize("encoding", ["length", "chunks"])
-@pytest.mark.parametrize("path", ["/v1/runs", "/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/chat/completions", "/v1/responses", "/v1/messages"])
 def test_a_body_that_is_cut_anywhere_begins_nothing(built, key, path, encoding):
-    body = b'{"model": "agent", "input": "hello", "messages": [{"role": "user", "content": "hello"}]}'
+    body = b'{"model": "agent", "input": "hello", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}'
     said = (
         b"content-length: %d\r\n\r\n" % len(body)
         if encoding == "length"
