@@ -156,7 +156,7 @@ DUE: frozenset[str] = frozenset(
     "E1 E2 E3 E4 E5 E6 E8 E9 E10 E11 E12 "
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
-    "H1 H2 H3 H4 H5 H6 H8 "
+    "H1 H2 H3 H4 H5 H6 H7 H8 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
     "K1 K9 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()

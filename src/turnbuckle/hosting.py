@@ -202,7 +202,8 @@ class _Parts:
             __version__,
             self._loaded.file,
             all(rehearses(route) for route in routes),
-            self.services.runs.catalog.names,
+            self.services.runs.catalog.agents,
+            self.services.runs.catalog.relays,
             tuple(SettingView(value.key, value.value, value.source) for value in self._loaded.explain()),
             SandboxView(holds.mechanism, holds.missing, holds.words),
         )

@@ -425,3 +425,22 @@ def test_an_error_of_our_own_ends_the_chat_instead_of_hanging_it():
         await talk.close()
 
     run_scenario(scenario)
+
+
+@pytest.mark.requirement("H7")
+def test_a_route_that_is_chosen_holds_for_all_messages_behind_it_and_an_unknown_one_is_refused():
+    async def scenario():
+        place = ScriptedBackend(r1=[started("r1", "a"), ended()], r2=[started("r2", "b"), ended()])
+        place.answers = {"a": "r1", "b": "r2"}
+        talk, front = controller_of(place)
+        await talk.open()
+        for line in ("a", "/model smal", "/model small", "b", "/model"):
+            talk.entered(line)
+            await talk.settled()
+        await talk.close()
+        assert place.routed == ["", "small"]
+        assert "there is no route smal; did you mean small?" in front.screen
+        assert "the agent runs on small from the next message on" in front.screen
+        assert "* small  s" in front.screen
+
+    run_scenario(scenario)

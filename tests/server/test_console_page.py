@@ -101,5 +101,5 @@ def test_the_settings_in_effect_are_told_with_their_sources_and_without_secrets(
     assert values["server.host"] == ('"127.0.0.1"', "default")
     assert values["routes.0.api_key"][0] == "(hidden)"
     assert told["rehearsal"] is False
-    assert told["models"] == ["agent", "lab"]
+    assert (told["models"], told["relays"]) == (["agent"], ["lab"])
     assert told["file"] == str(tmp_path / "turnbuckle.toml")

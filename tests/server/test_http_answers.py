@@ -281,7 +281,13 @@ def test_a_problem_says_when_to_come_back_and_whether_to_try_again():
 def test_models_are_the_agent_and_one_for_each_route():
     listed = asked("GET", "/v1/models").json
     assert listed["object"] == "list"
-    assert [model["id"] for model in listed["data"]] == ["agent", "main", "meta/llama"]
+    assert [model["id"] for model in listed["data"]] == [
+        "agent",
+        "agent/main",
+        "agent/meta/llama",
+        "main",
+        "meta/llama",
+    ]
     assert [model["kind"] for model in listed["data"]] == ["agent", "relay", "relay"]
     for model in listed["data"]:
         assert (model["object"], model["created"], model["owned_by"]) == (

@@ -71,6 +71,13 @@ class DraftLine(Struct, frozen=True):
     characters: int
 
 
+class RouteLine(Struct, frozen=True):
+    """A route that the agent can run on, and the model behind it."""
+
+    name: str
+    model: str = ""
+
+
 class Fork(Struct, frozen=True):
     """The new session: its name and title, and up to which event of which run it shares what was said."""
 
@@ -106,7 +113,9 @@ class SessionBackend(Protocol):
         """The facts behind a number and those to come, up to the run's end. Raises Merged."""
         ...
 
-    async def say(self, session: str, text: str, busy: Busy | None, key: str) -> Taken: ...
+    async def say(self, session: str, text: str, busy: Busy | None, key: str, route: str = "") -> Taken:
+        """`route`: the agent runs on this one, and stays there; empty: on that of the last message."""
+        ...
 
     async def answer(self, run: str, approval: str, decision: Decision, text: str) -> bool:
         """False if nobody waits for this answer any more."""
@@ -148,7 +157,9 @@ class SessionBackend(Protocol):
 
     async def ledger(self, run: str) -> tuple[Waste, ...]: ...
 
-    async def models(self) -> list[str]: ...
+    async def routes(self) -> list[RouteLine]:
+        """Which the agent can run on; the first is the usual one."""
+        ...
 
     async def leave(self) -> None:
         """Let go of everything, in good order."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from turnbuckle.app import App as Opened
 from turnbuckle.app import open_app, services_of
-from turnbuckle.cli.backend import BackendRefused, DraftLine, Fork, Numbered, Past, Recap, Taken
+from turnbuckle.cli.backend import BackendRefused, DraftLine, Fork, Numbered, Past, Recap, RouteLine, Taken
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ApprovalSettled, RunUnfinished, SessionBusy, SessionUnknown, TurnbuckleError
 from turnbuckle.journal.port import InUse, StreamQuery, StreamRow
@@ -28,7 +28,8 @@ from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
 from turnbuckle.session.facts import Busy
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
+from turnbuckle.vocab.request import RunOptions
 
 USER = Caller(LOCAL, "user")
 _LISTED = 20
@@ -178,12 +179,13 @@ class LocalBackend:
         except RunUnfinished as error:
             raise BackendRefused(f"{error} any more; turnbuckle runs resume {run} goes on with it") from None
 
-    async def say(self, session: str, text: str, busy: Busy | None, key: str) -> Taken:
+    async def say(self, session: str, text: str, busy: Busy | None, key: str, route: str = "") -> Taken:
         try:
             name = SessionId((await self._sessions.row(session)).name)
         except SessionUnknown:
             name = session_id(LOCAL, session, param="the name of a session")
-        new = NewRun((task_message(text),), name, user=await self._sessions.user_of(name))
+        options, user = RunOptions(route=RouteName(route)), await self._sessions.user_of(name)
+        new = NewRun((task_message(text),), name, user=user, options=options)
         begun = await self._runs.begin(new, first=(), busy=busy)
         return Taken(begun.run, not await self._runs.head(begun.run))
 
@@ -224,8 +226,8 @@ class LocalBackend:
             ledger.take(fact)
         return ledger.entries
 
-    async def models(self) -> list[str]:
-        return [f"{route.name}: {route.model}" for route in self.opened.runs.policy.routes]
+    async def routes(self) -> list[RouteLine]:
+        return [RouteLine(route.name, route.model) for route in self.opened.runs.policy.routes]
 
     async def leave(self) -> None:
         """What runs is left without an end, marked, and what waits stays where it is."""

@@ -16,9 +16,21 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from turnbuckle.cli.backend import BackendRefused, DraftLine, Fork, Lost, Merged, Numbered, Past, Recap, Taken
+from turnbuckle.cli.backend import (
+    BackendRefused,
+    DraftLine,
+    Fork,
+    Lost,
+    Merged,
+    Numbered,
+    Past,
+    Recap,
+    RouteLine,
+    Taken,
+)
 from turnbuckle.cli.remote import Remote, ServerGone, ServerRefused, refusal, session_path
 from turnbuckle.errors import InvalidValue
+from turnbuckle.service.catalog import ON_ROUTE
 from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
 from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
@@ -166,8 +178,10 @@ class RemoteBackend:
                 if decoder.overflow is not None:
                     raise BackendRefused("the server sends an event that is too large")
 
-    async def say(self, session: str, text: str, busy: Busy | None, key: str) -> Taken:
-        body = {"input": text} if busy is None else {"input": text, "busy": busy}
+    async def say(self, session: str, text: str, busy: Busy | None, key: str, route: str = "") -> Taken:
+        body = {"input": text, **({} if busy is None else {"busy": busy})}
+        if route:
+            body["model"] = ON_ROUTE + route
         told = await self._ask("POST", session_path(session, "messages"), body, {"idempotency-key": key})
         self._poked.set()
         return Taken(told["id"], told["status"] == "queued")
@@ -205,8 +219,11 @@ class RemoteBackend:
         told = await self._ask("GET", f"{_run_path(run)}/ledger")
         return msgspec.convert(told["entries"], tuple[Waste, ...])
 
-    async def models(self) -> list[str]:
-        return [str(one["id"]) for one in (await self._ask("GET", "/v1/models"))["data"]]
+    async def routes(self) -> list[RouteLine]:
+        found = (await self._ask("GET", "/v1/models"))["data"]
+        agents = [one for one in found if one.get("kind") == "agent"]
+        named = [one for one in agents if one["id"].startswith(ON_ROUTE)] or agents
+        return [RouteLine(one["id"].removeprefix(ON_ROUTE), one.get("model", "")) for one in named]
 
     async def sandbox(self) -> str:
         """Where commands run there, in words; empty if that server does not say."""

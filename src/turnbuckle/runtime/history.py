@@ -15,6 +15,7 @@ from turnbuckle.turn.policy import Policy, for_options
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import DraftId, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.request import RunOptions
 
 
 async def new_run(
@@ -35,6 +36,9 @@ async def new_run(
     opening = len(message.first) if base and message.anew else None
     anew = state.anew
     origin = replace(message.origin, created=message.at, message=message.id)
+    options = on_same_route(message.options, before)
+    if (switched := switch_of(options, before, runs.policy)) is not None:
+        origin = replace(origin, notice=switched, notice_why="route")
     if anew is not None:
         note = Message("user", (TextPart(note_for(anew.why, anew.detail)),), note=True)
         history = (*history, note)
@@ -51,7 +55,7 @@ async def new_run(
         session,
         history,
         user,
-        message.options,
+        options,
         origin,
         message.run,
         left,
@@ -59,6 +63,22 @@ async def new_run(
         opening,
         state.untold,
     )
+
+
+def on_same_route(options: RunOptions, before: Turn | None) -> RunOptions:
+    """A session remembers its route: a run that names none begins with that of the last one. A relay is
+    another matter: whoever asks for one names its route each time."""
+    if before is None or options.route or not (options.own_tools and before.options.own_tools):
+        return options
+    return replace(options, route=before.options.route)
+
+
+def switch_of(options: RunOptions, before: Turn | None, policy: Policy) -> str | None:
+    """What the user is told if another route answers than before; None if it is the same."""
+    if before is None or not (options.own_tools and before.options.own_tools):
+        return None
+    was, now = (for_options(policy, one).routes[0].name for one in (before.options, options))
+    return None if was == now else f"From here on the route {now} answers; before, it was {was}."
 
 
 def left_drafts(before: Turn, policy: Policy, message: MessageAccepted) -> tuple[DraftKept, ...]:

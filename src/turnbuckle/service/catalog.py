@@ -1,5 +1,5 @@
-"""Which models there are: `agent`, which has the server's own tools, and one for each route, which is a pure
-relay.
+"""Which models there are: `agent`, which has the server's own tools, the same on a route of one's choice
+(`agent/ROUTE`), and one for each route, which is a pure relay.
 
 A client may also name a route by the model behind it, as far as that is only one. Any other name is an error
 that lists the names that work: to answer with another model than the one asked for would be a lie.
@@ -13,6 +13,7 @@ from turnbuckle.errors import ModelUnknown
 from turnbuckle.vocab.ids import ProtocolName, RouteName
 
 AGENT = "agent"
+ON_ROUTE = f"{AGENT}/"
 _SHOWN = 12
 
 
@@ -32,11 +33,18 @@ class Catalog:
     def __init__(self, routes: Sequence[tuple[RouteName, str, ProtocolName | None]]) -> None:
         usual = routes[0][2] if routes else None
         self._known = {AGENT: ModelChoice(AGENT, own_tools=True, protocol=usual)}
+        self._on_route = {
+            ON_ROUTE + name: ModelChoice(ON_ROUTE + name, name, True, protocol)
+            for name, _, protocol in routes
+        }
+        if len(routes) > 1:  # else there is nothing to choose
+            self._known |= self._on_route
         for name, _, protocol in routes:
             if name != AGENT:
                 self._known[name] = ModelChoice(name, name, protocol=protocol)
         models = [model for _, model, _ in routes]
         self._models: dict[str, str] = {name: model for name, model, _ in reversed(routes)}
+        self._models |= {ON_ROUTE + name: model for name, model in self._models.items()}
         self._models[AGENT] = models[0] if models else ""  # the agent begins with the first route
         self._behind = {model: name for name, model, _ in routes if model and models.count(model) == 1}
 
@@ -44,13 +52,22 @@ class Catalog:
     def names(self) -> tuple[str, ...]:
         return tuple(self._known)
 
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Those with the server's own tools: what a chat offers."""
+        return tuple(name for name, choice in self._known.items() if choice.own_tools)
+
+    @property
+    def relays(self) -> tuple[str, ...]:
+        return tuple(name for name, choice in self._known.items() if not choice.own_tools)
+
     def model_behind(self, name: str) -> str:
         """The provider's model that answers under a name of the list."""
         return self._models.get(name, "")
 
     def choose(self, name: str) -> ModelChoice:
         """Raises ModelUnknown."""
-        known = self._known.get(name)
+        known = self._known.get(name) or self._on_route.get(name)
         if known is None and name in self._behind:
             known = self._known.get(self._behind[name])
         if known is None:

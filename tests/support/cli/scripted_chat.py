@@ -5,7 +5,7 @@ import re
 
 from support.server.live_server import eventually
 
-from turnbuckle.cli.backend import BackendRefused, Lost, Recap, SessionChange, Taken
+from turnbuckle.cli.backend import BackendRefused, Lost, Recap, RouteLine, SessionChange, Taken
 from turnbuckle.cli.chat.controller import ChatController
 from turnbuckle.cli.chat.printing import Typesetter
 from turnbuckle.cli.chat.renderer import CommandOutput, UserWords
@@ -100,6 +100,7 @@ class ScriptedBackend:
         self.say_fails = []
         self.stopped = []
         self.interrupted = []
+        self.routed = []
         self.let_go = asyncio.Event()
         self.let_go.set()
         self.changed = []
@@ -153,7 +154,11 @@ class ScriptedBackend:
             if after >= len(self.runs_told[run]):
                 await self._more()
 
-    async def say(self, session, text, busy, key):
+    async def routes(self):
+        return [RouteLine("main", "m"), RouteLine("small", "s")]
+
+    async def say(self, session, text, busy, key, route=""):
+        self.routed.append(route)
         self.said.append((text, busy, key))
         if self.say_fails:
             error = self.say_fails.pop(0)

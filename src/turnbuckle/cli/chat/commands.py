@@ -1,18 +1,20 @@
 """What people type into a chat that is not for the model: one word behind a slash, and what it needs.
 
-The words that every session knows are the same here. A command that takes nothing must stand alone, and
-anything else that begins with a slash is for the model: a path, a regular expression, a command that we do
-not know. Only one word that is nearly a command is asked back, since a slip is likelier than a model that
-waits for `/statsu`.
+The words that every session knows are the same here. One word of letters behind a slash is a command, and if
+there is no such command that is said, with the nearest one: a slip is likelier than a model that waits for
+`/statsu`. What looks otherwise (a path, a regular expression) is for the model, and `//` sends anything as it
+is, without the first slash.
 """
 
 import difflib
+import re
 from typing import Literal
 
 from msgspec import Struct
 
 from turnbuckle.session.commands import HELP as OF_SESSION
 from turnbuckle.session.commands import Command as SessionWord
+from turnbuckle.session.commands import parse as of_session
 
 Own = Literal[
     "quit",
@@ -38,7 +40,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "runs": ("", "what was run in this session"),
     "drafts": ("[show ID | save ID PATH]", "what is kept of calls that were cut"),
     "ledger": ("", "what the last run wasted, and why"),
-    "model": ("", "which models answer"),
+    "model": ("[NAME]", "the routes that there are, or run the agent on one of them"),
     "reasoning": ("on|off", "show the model's reasoning, or do not"),
     "busy": ("queue|steer|interrupt|refuse", "what becomes of a message while something runs"),
     "queue": ("TEXT", "say it when the run is over"),
@@ -47,6 +49,8 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "args": ("", "show the full arguments of the call awaiting approval"),
     "quit": ("", "leave; Ctrl-D does the same"),
 }
+_LETTERS = re.compile(r"[A-Za-z-]+")
+_AS_IT_IS = "// at the beginning sends it as it is"
 _TAKES_NOTHING = frozenset(name for name, (needs, _) in _ABOUT.items() if not needs)
 _NEEDS = frozenset({"session", "queue", "steer"})
 WORDS: tuple[str, ...] = tuple(f"/{name}" for name in _ABOUT)
@@ -75,19 +79,27 @@ def parse(text: str) -> Command | ChatMessage | Wrong:
     """What a line is."""
     if not text.startswith("/"):
         return ChatMessage(text)
+    if text.startswith("//"):  # the session itself would take a command for one
+        return ChatMessage(text if of_session(text[1:]) is not None else text[1:])
     first, _, rest = text[1:].strip().partition(" ")
     word, rest = first.lower(), rest.strip()
     if word == "exit":
         word = "quit"
     if word not in _ABOUT:
-        near = [] if rest else difflib.get_close_matches(word, list(_ABOUT), 1, 0.7)
-        hint = f"there is no /{first}; did you mean /{near[0]}?" if near else ""
-        return Wrong(hint) if hint else ChatMessage(text)
+        return _unknown(text, first)
     if word == "undo" and rest.lower() == "compaction":
         return ChatMessage(text)  # the session itself knows this
     if word in _TAKES_NOTHING and rest:
-        return ChatMessage(text)
+        return Wrong(f"/{word} takes nothing behind it; {_AS_IT_IS}")
     return _checked(word, rest)
+
+
+def _unknown(text: str, first: str) -> ChatMessage | Wrong:
+    if not _LETTERS.fullmatch(first):
+        return ChatMessage(text)
+    near = difflib.get_close_matches(first.lower(), list(_ABOUT), 1, 0.5)
+    hint = f"did you mean /{near[0]}?" if near else "/help lists the commands;"
+    return Wrong(f"there is no /{first}; {hint} {_AS_IT_IS}")
 
 
 def _checked(word: Word, rest: str) -> Command | Wrong:

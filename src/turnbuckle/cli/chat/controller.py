@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 from turnbuckle.cli.approvals import arguments_text, question_text
 from turnbuckle.cli.backend import BackendRefused, Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
-from turnbuckle.cli.chat.look_ups import carried_out, change_text
+from turnbuckle.cli.chat.look_ups import carried_out, change_text, route_named, routes_text
 from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import ChatView, View
 from turnbuckle.cli.exits import EXIT_CODES, FAILED, OK, UNFINISHED, USAGE_ERROR
@@ -63,6 +63,8 @@ class ChatController:
         self.code = OK
         """The exit code of the last turn."""
         self.busy: Busy | None = None
+        self.route = ""
+        """On which the agent runs, if one was chosen here."""
         self._place = place
         self._front = front
         self._reasoning = reasoning
@@ -271,6 +273,11 @@ class ChatController:
                 await self._tell(f"reasoning is {'shown' if self._reasoning else 'not shown'}")
             case Command("session", name):
                 await self.switch(name)
+            case Command("model", ""):
+                await self._tell(await routes_text(self._place, self.route))
+            case Command("model", name):
+                self.route = await route_named(self._place, name)
+                await self._tell(f"the agent runs on {self.route} from the next message on")
             case Command("compact" | "context" | "cost" as word, rest):
                 await self._send(f"/{word} {rest}".rstrip(), None)  # the session itself knows these
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
@@ -291,11 +298,11 @@ class ChatController:
         await self._front.show([CommandOutput(text)])
 
     async def _send(self, text: str, busy: Busy | None) -> None:
-        key = self._new_name("k")
+        key, route = self._new_name("k"), self.route
         self._pending[key] = text
         self._front.refresh()
         try:
-            taken = await self._steadily(lambda: self._place.say(self.session, text, busy, key))
+            taken = await self._steadily(lambda: self._place.say(self.session, text, busy, key, route))
         except BaseException:
             self._pending.pop(key, None)
             raise

@@ -1,6 +1,7 @@
 """What the commands of a chat do that only look, and what those that change something have to say."""
 
 import asyncio
+import difflib
 import os
 import time
 from pathlib import Path
@@ -32,8 +33,6 @@ async def carried_out(command: Command, place: SessionBackend, session: str, run
             return await _drafts(place, session, rest.split())
         case Command("ledger"):
             return await _ledger(place, session, run)
-        case Command("model"):
-            return "\n".join(await place.models())
         case _:
             raise BackendRefused(f"/{command.word} cannot be carried out here")
 
@@ -51,6 +50,26 @@ def change_text(done: SessionChange) -> str:
             return "Taken back: the model is told all of it again, as far as it fits."
         case _:
             return "There is nothing to do."
+
+
+async def routes_text(place: SessionBackend, chosen: str) -> str:
+    """The routes that the agent can run on. `chosen` is the one that was chosen here."""
+    found = await place.routes()
+    wide = max((len(one.name) for one in found), default=0)
+    lines = [
+        f"{'*' if one.name == chosen else ' '} {one.name:<{wide}}  {one.model}".rstrip() for one in found
+    ]
+    return "\n".join([*lines, "/model NAME runs the agent on one of them, from the next message on."])
+
+
+async def route_named(place: SessionBackend, name: str) -> str:
+    """A route by its name. Raises BackendRefused, which names the nearest."""
+    names = [one.name for one in await place.routes()]
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, 1, 0.5)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    raise BackendRefused(f"there is no route {name}; {hint}")
 
 
 async def _sessions(place: SessionBackend, words: str, here: str) -> str:

@@ -104,12 +104,13 @@ def _list(as_json: bool) -> int:
 def _models(loaded: Loaded, wanted: str | None) -> tuple[str, str]:
     """The model for agents with tools of their own, and the one for all others. Raises ConfigError."""
     routes = [(RouteName(route_name(route)), route.model, None) for route in loaded.settings.routes]
-    names = Catalog(routes).names
+    catalog = Catalog(routes)
+    names, relays = catalog.names, catalog.relays
     if wanted is not None:
         if wanted not in names:
             raise ConfigError(f"there is no model {wanted!r}; there are {', '.join(names)}")
         return wanted, wanted
-    return (names[1] if len(names) > 1 else AGENT), AGENT
+    return (relays[0] if relays else AGENT), AGENT
 
 
 def _address(loaded: Loaded, given: str | None) -> str:

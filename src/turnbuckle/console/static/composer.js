@@ -14,6 +14,11 @@ const BUSY = [
 ];
 const MODEL = "turnbuckle.model";
 
+/** `agent/main` is the agent on the route main. */
+function routeWords(name) {
+  return name.startsWith("agent/") ? name.slice("agent/".length) : "Usual route";
+}
+
 /**
  * @typedef {object} Wiring
  * @property {import("./outbox.js").Outbox} outbox
@@ -174,9 +179,9 @@ export class Composer {
     const id = newId("model");
     const kept = store?.getItem(MODEL);
     const chosen = models.includes(kept) ? kept : models[0];
-    const options = models.map((name) => el("option", { value: name, selected: name === chosen }, name));
+    const options = models.map((name) => el("option", { value: name, selected: name === chosen }, routeWords(name)));
     const select = el("select", { id }, ...options);
     select.addEventListener("change", () => store?.setItem(MODEL, select.value));
-    return el("span.picker", null, el("label.small.muted", { for: id }, "Model"), select);
+    return el("span.picker", null, el("label.small.muted", { for: id }, "Route"), select);
   }
 }

@@ -20,7 +20,7 @@ import { chooseTheme, theme, THEMES } from "./theme.js";
 import { Watch } from "./watch.js";
 
 const NAME = "Turnbuckle";
-const NOTHING_KNOWN = { version: "", file: "", rehearsal: false, models: [], values: [] };
+const NOTHING_KNOWN = { version: "", file: "", rehearsal: false, models: [], relays: [], values: [] };
 const SAID_FOR = 8000; // ms that a note stays; problems stay until they are closed
 const WIDE = matchMedia("(min-width: 800px)");
 

@@ -46,6 +46,7 @@ export class SettingsPage {
     const pairs = [
       ["Version", settings.version],
       ["File", settings.file || "none: everything is as it comes"],
+      ["Relays, for other programs", settings.relays.join(", ")],
       ["Models", settings.models.join(", ") + (settings.rehearsal ? " (the rehearsal model answers)" : "")],
       ["For programs", el("span.links", null, link("/openapi.json", "OpenAPI document"), link("/healthz", "health"))],
     ];

@@ -61,6 +61,9 @@ class SettingsView(Struct, frozen=True):
     file: str
     rehearsal: bool
     models: tuple[str, ...]
+    """What a chat may choose: the agent, and the agent on each route."""
+    relays: tuple[str, ...]
+    """Models without the server's own tools, for other programs."""
     values: tuple[SettingView, ...]
     sandbox: SandboxView
     object: Literal["settings"] = "settings"

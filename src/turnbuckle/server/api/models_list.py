@@ -69,8 +69,11 @@ _ENTRIES = Shape(
 
 def _entry(catalog: Catalog, name: str, created: int) -> ListedModel:
     model = catalog.model_behind(name)
-    if catalog.choose(name).own_tools:
-        return ListedModel(name, created, "agent", "The server's agent, with the server's own tools.", model)
+    chosen = catalog.choose(name)
+    if chosen.own_tools:
+        where = f" It begins with the route {chosen.route}." if chosen.route else ""
+        what = f"The server's agent, with the server's own tools.{where}"
+        return ListedModel(name, created, "agent", what, model)
     what = f"A relay to the route {name}: your tools and your loop, with streams that are healed."
     return ListedModel(name, created, "relay", what, model)
 

@@ -72,7 +72,9 @@ class CompactApi:
 
     async def _summary(self, exchange: Exchange, model: str, messages: tuple[Message, ...]) -> Answer:
         chosen = self._runs.catalog.choose(model)
-        route = self._runs.catalog.names[1] if chosen.own_tools else chosen.name  # a summary runs no tools
+        route = chosen.name
+        if chosen.own_tools:  # a summary runs no tools
+            route = chosen.route or next(iter(self._runs.catalog.relays), "")
         system, ask = (text_of(message.parts) for message in summary_request(messages, ROOM))
         body = {"model": route or AGENT, "instructions": system, "input": ask, "store": False}
         head = RequestHead("POST", exchange.path, b"", _headers(exchange), exchange.request_id)
