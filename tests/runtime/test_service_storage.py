@@ -64,6 +64,9 @@ class Bench:
     async def change(self, verb):
         return await self.services.sessions.change(await self.row(), Caller(ANN), verb, None)
 
+    async def on_row(self, name, *more):
+        return await getattr(self.services.sessions, name)(await self.row(), *more)
+
     async def still_answers(self):
         """Whoever is told to come back does."""
         if self.under_way is not None:
@@ -94,6 +97,10 @@ OPERATIONS = {
     "new": lambda bench: bench.change("new"),
     "undo": lambda bench: bench.change("undo"),
     "retry": lambda bench: bench.change("retry"),
+    "fork": lambda bench: bench.on_row("fork", ANN),
+    "rename": lambda bench: bench.on_row("rename", "Another title"),
+    "inbox": lambda bench: bench.on_row("live_state"),
+    "delete": lambda bench: bench.on_row("delete"),
 }
 
 
