@@ -3,13 +3,11 @@
 import asyncio
 import errno
 import signal
-import tempfile
-from pathlib import Path
 
 import asyncpg
 import pytest
 from support.journals.postgres_bench import PostgresBench
-from support.postgres.cluster import Cluster
+from support.postgres.cluster import own_cluster
 from support.postgres.proxy import Relay
 from support.postgres.server import address_in, shared_server
 
@@ -31,6 +29,7 @@ from turnbuckle.journal.postgres.journal import open_postgres
 from turnbuckle.journal.postgres.links import connect
 from turnbuckle.journal.postgres.reader import Clocks, open_postgres_reader
 from turnbuckle.journal.postgres.schema import FIRST, SchemaStep, bring_up_to_date, version_of
+from turnbuckle.journal.postgres.unsure import UnsureItems
 
 
 def said(code):
@@ -131,6 +130,71 @@ def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twic
     assert answer == ([StorageFailed] * 2, "failed", 4, 5, [b"a", b"b", b"c", b"d", b"e"], True, None)
 
 
+def lost_behind(bench, seq):
+    """What a database that crashed may have lost."""
+    bench.server.sql(f"DELETE FROM {bench.schema}.item WHERE seq > {seq}")
+
+
+@pytest.mark.requirement("K6")
+def test_what_a_crashed_database_lost_of_what_was_seen_is_stored_again_under_the_same_numbers():
+    async def main():
+        bench = await PostgresBench().open()
+        journal = bench.journal
+        await journal.claim("run", "one", 60)
+        await journal.append("run", [b"sure"], after=0, epoch=0, grade=Grade.SYNCED)
+        await journal.append("run", [b"a", b"b"], after=1, epoch=0, grade=Grade.FLUSHED)
+        await journal.append("run", [b"c"], after=3, epoch=0, grade=Grade.FLUSHED)
+        lost_behind(bench, 2)
+        heads = await asyncio.gather(
+            *(
+                journal.append("run", [data], after=after, epoch=0, grade=Grade.FLUSHED)
+                for after, data in ((4, b"d"), (5, b"e"))
+            )
+        )
+        lost_behind(bench, 4)
+        note = IndexUpdate(status="done")
+        heads.append(await journal.append("run", [b"f"], after=6, epoch=0, grade=Grade.SYNCED, note=note))
+        other = await bench.another()
+        items = [(item.seq, item.data) for item in await other.read("run")]
+        await other.close()
+        await bench.close()
+        return heads, items
+
+    heads, items = asyncio.run(main())
+    assert heads == [5, 6, 7]
+    assert items == list(enumerate([b"sure", b"a", b"b", b"c", b"d", b"e", b"f"], 1))
+
+
+@pytest.mark.requirement("K6")
+def test_where_something_sure_is_lost_nothing_is_stored_behind_the_gap():
+    async def main():
+        bench = await PostgresBench().open()
+        journal = bench.journal
+        await journal.claim("run", "one", 60)
+        for after in range(3):
+            await journal.append("run", [b"sure"], after=after, epoch=0, grade=Grade.SYNCED)
+        lost_behind(bench, 1)
+        with pytest.raises(Conflict) as caught:
+            await journal.append("run", [b"x"], after=3, epoch=0, grade=Grade.FLUSHED)
+        head = await journal.append("run", [b"y"], after=1, epoch=0, grade=Grade.FLUSHED)
+        await bench.close()
+        return caught.value.head, head
+
+    assert asyncio.run(main()) == (1, 2)
+
+
+@pytest.mark.requirement("K6")
+def test_a_stream_with_much_that_is_not_sure_is_made_sure():
+    kept = UnsureItems(most_bytes=1000)
+    kept.add("run", [(1, seq, b"x" * 100) for seq in range(1, 5)])
+    assert [seq for _, seq, _ in kept.behind("run", 2)] == [3, 4]
+    assert not kept.is_full("run")
+    kept.add("run", [(1, 5, b"x" * 100)])
+    assert kept.is_full("run")
+    kept.sure("run")
+    assert (kept.is_full("run"), kept.behind("run", 0)) == (False, [])
+
+
 @pytest.mark.requirement("K1")
 def test_a_pooler_is_refused_with_words():
     async def main():
@@ -211,9 +275,9 @@ def test_a_shape_is_brought_up_to_date_in_steps_and_neighbours_work_on_it_togeth
 
 
 @pytest.mark.process
-@pytest.mark.requirement("K1")
+@pytest.mark.requirement("K6")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarts", "crashes"])
-def test_a_database_that_goes_away_and_comes_back_has_lost_nothing_sure(how):
+def test_a_database_that_goes_away_and_comes_back_has_lost_nothing(how):
     async def main(cluster, url):
         back = asyncio.Event()
 
@@ -225,33 +289,26 @@ def test_a_database_that_goes_away_and_comes_back_has_lost_nothing_sure(how):
         claim = await journal.claim("run", "one", 600)
         await journal.append("run", [b"a", b"b"], after=0, epoch=0, grade=Grade.FLUSHED)
         await journal.append("run", [b"sure"], after=2, epoch=0, grade=Grade.SYNCED)
-        waiting = asyncio.ensure_future(looking.wait("run", 3))
+        await journal.append("run", [b"seen"], after=3, epoch=0, grade=Grade.FLUSHED)
+        waiting = asyncio.ensure_future(looking.wait("run", 4))
         await looking.read("run")
         await asyncio.to_thread(cluster.stop, how)
         with pytest.raises(StorageFailed):
-            await journal.append("run", [b"c"], after=3, epoch=0, grade=Grade.FLUSHED)
+            await journal.append("run", [b"c"], after=4, epoch=0, grade=Grade.FLUSHED)
         told = journal.trouble()
-        reading = asyncio.ensure_future(journal.read("run", 0))
-        slow = asyncio.ensure_future(looking.read("run", 1))
+        reading = asyncio.ensure_future(looking.head("none"))
         await asyncio.to_thread(cluster.start)
         back.set()
-        first = [item.data for item in await reading]
-        rest = [item.data for item in await slow]
-        head = await journal.append("run", [b"c"], after=3, epoch=0, grade=Grade.SYNCED)
+        assert await reading == 0
+        head = await journal.append("run", [b"c"], after=4, epoch=0, grade=Grade.SYNCED)
         await waiting
+        items = [item.data for item in await looking.read("run")]
         mine = journal.still_mine(claim), await journal.renew(claim, 600)
         after = journal.trouble()
         await looking.close()
         await journal.close()
-        return told.fault, first, rest, head, mine, after
+        return told.fault, items, head, mine, after
 
-    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
-    folder.chmod(0o755)
-    cluster = Cluster(folder)
-    try:
-        cluster.make()
-        cluster.start()
-        answer = asyncio.run(asyncio.wait_for(main(cluster, address_in(folder, "journal")), 300))
-    finally:
-        cluster.remove()
-    assert answer == ("failed", [b"a", b"b", b"sure"], [b"b", b"sure"], 4, (True, True), None)
+    with own_cluster() as cluster:
+        answer = asyncio.run(asyncio.wait_for(main(cluster, address_in(cluster.folder, "journal")), 300))
+    assert answer == ("failed", [b"a", b"b", b"sure", b"seen", b"c"], 5, (True, True), None)

@@ -4,6 +4,9 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from support.postgres.server import programs, until, usable_programs, who
@@ -21,11 +24,27 @@ _SETTINGS = {
 }
 
 
+@contextmanager
+def own_cluster() -> Iterator["Cluster"]:
+    """A server that nobody else uses, so that it may be stopped and killed. The machine below it does not lose power, so
+    nothing waits for its disk."""
+    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
+    folder.chmod(0o755)
+    cluster = Cluster(folder, fsync="off")
+    try:
+        cluster.make()
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
 class Cluster:
     """A server of its own. `folder` holds its data and its socket."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
+        self._settings = {**_SETTINGS, "unix_socket_directories": str(folder), **settings}
         self._programs = usable_programs(folder)
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,8 +72,7 @@ class Cluster:
         assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
-        settings = {**_SETTINGS, "unix_socket_directories": str(self.folder)}
-        words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+        words = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         self._process = subprocess.Popen(
             [str(self._programs / "postgres"), "-D", str(self._data), *words], cwd=self.folder, **who()
         )

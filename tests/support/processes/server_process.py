@@ -31,7 +31,7 @@ class ServerProcess(ApiClient):
         self.folder = folder
         self.behind = behind
         self.work.mkdir()
-        place = place_in(folder, settings.pop("store", ""))
+        place = settings.pop("place", "") or place_in(folder)
         (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, data=place, **settings))
         accept(folder)
         self._process: subprocess.Popen[str] | ForkedProcess | None = None

@@ -287,10 +287,9 @@ class KeyedClient(ApiClient):
         KeyFile(self.folder / "data").revoke(self.id, 0.0)
 
 
-def place_in(folder: Path, store: str = "") -> str:
-    """Where the journal of a folder's server is: in the folder, or in a database, if the store is `postgres`.
-    TURNBUCKLE_TEST_STORE=postgres puts those of all live tests there."""
-    if (store or os.environ.get("TURNBUCKLE_TEST_STORE")) != "postgres":
+def place_in(folder: Path) -> str:
+    """Where the journal of a folder's server is: in the folder, or with TURNBUCKLE_TEST_STORE=postgres in a database."""
+    if os.environ.get("TURNBUCKLE_TEST_STORE") != "postgres":
         return "data"
     return shared_server().url(f"test_{hashlib.sha256(str(folder).encode()).hexdigest()[:24]}")
 
@@ -338,7 +337,7 @@ async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> Asyn
     """A server over a folder, until the block ends."""
     (folder / "work").mkdir(exist_ok=True)
     file = folder / "turnbuckle.toml"
-    place = place_in(folder, settings.pop("store", ""))
+    place = settings.pop("place", "") or place_in(folder)
     file.write_text(settings_text(settings.pop("url", behind.lab.url), data=place, **settings))
     stopper = ShutdownSignal(lambda: None)
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()

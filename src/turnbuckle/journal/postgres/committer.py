@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from turnbuckle.journal.port import Closed, Fenced, Grade, JournalError, StorageError, StorageFailed
+from turnbuckle.journal.port import Closed, Conflict, Fenced, Grade, JournalError, StorageError, StorageFailed
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
 
@@ -49,7 +49,7 @@ class PendingWork:
         grade: Grade,
         settle: Settle,
         *,
-        fences: dict[int, int] | None = None,
+        fences: rows.Fences | None = None,
         items: Sequence[rows.ItemRow] = (),
         act: Act | None = None,
         alone: bool = False,
@@ -214,7 +214,7 @@ class LaneCommitter:
         failed = [*batch, *self._followers(batch)] if error is not None else batch
         for at, work in enumerate(failed):
             result = results[at] if error is None else None
-            fault = error if error is not None else result if isinstance(result, Fenced) else None
+            fault = error if error is not None else result if isinstance(result, Fenced | Conflict) else None
             work.settle(fault, result)
             if fault is None:
                 for stream, seq in work.hints.items():
@@ -277,21 +277,31 @@ def hint_texts(hints: dict[str, int]) -> list[str]:
     return [msgspec.json.encode(page).decode() for page in pages if page]
 
 
-def _gathered(batch: list[PendingWork]) -> tuple[dict[int, int], list[rows.ItemRow]]:
-    fences: dict[int, int] = {}
+def _gathered(batch: list[PendingWork]) -> tuple[rows.Fences, list[rows.ItemRow]]:
+    """Of several works of one stream the first says where it ends."""
+    fences: rows.Fences = {}
     items: list[rows.ItemRow] = []
     for work in batch:
-        fences.update(work.fences)
+        fences = {**work.fences, **fences}
         items.extend(work.items)
     return fences, items
 
 
-async def _verdict(connection: Connection, work: PendingWork, good: set[int]) -> Fenced | None:
-    """What a newer claim says to a work."""
-    for key, epoch in work.fences.items():
+async def _verdict(connection: Connection, work: PendingWork, good: set[int]) -> Fenced | Conflict | None:
+    """What speaks against a work: a newer claim, or another end."""
+    for key, (epoch, after) in work.fences.items():
         if key not in good:
-            name, newest = await connection.fetchrow(
-                "SELECT coalesce(max(name), ''), coalesce(max(epoch), -1) FROM stream WHERE id = $1", key
-            )
-            return Fenced(name or next(iter(work.streams), ""), epoch, newest)
+            name, newest, head = await connection.fetchrow(rows.WHERE_IT_STANDS, key)
+            name = name or next(iter(work.streams), "")
+            return Conflict(name, after, head) if newest == epoch else Fenced(name, epoch, newest)
     return None
+
+
+def nothing(*_: object) -> None:
+    """For a work after which nothing is known that would change."""
+
+
+def heard_of(done: asyncio.Future[Any]) -> None:
+    """For a work whose end nobody waits for."""
+    if not done.cancelled():
+        done.exception()

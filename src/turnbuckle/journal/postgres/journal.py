@@ -10,8 +10,9 @@ lives: each has a number of its own and holds a lock on it (`listener`). For a f
 database itself was started no process counts as dead, since all of them have lost their locks.
 
 After a failed batch nobody knows whether it was stored after all: the connection may have broken behind the
-commit. So the next append to such a stream first asks where it ends, and is told of a conflict if that is
-further than its writer thinks.
+commit. And a database that crashed has lost the last of what was not sure, which readers have seen; this
+process still has it (`unsure`), and stores it again under the same numbers. So the next append to such a
+stream first asks where it ends, and is told of a conflict if that is further than its writer thinks.
 """
 
 import asyncio
@@ -27,6 +28,7 @@ from turnbuckle.journal.port import (
     READ_LIMIT,
     Append,
     Claim,
+    Conflict,
     Fenced,
     Grade,
     Held,
@@ -42,10 +44,11 @@ from turnbuckle.journal.port import (
     next_seq,
 )
 from turnbuckle.journal.postgres import rows
-from turnbuckle.journal.postgres.committer import GONE, LaneCommitter, PendingWork
+from turnbuckle.journal.postgres.committer import GONE, LaneCommitter, PendingWork, heard_of, nothing
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
 from turnbuckle.journal.postgres.reader import Clocks, PostgresReader
 from turnbuckle.journal.postgres.schema import bring_up_to_date
+from turnbuckle.journal.postgres.unsure import UnsureItems
 
 
 class PostgresJournal(PostgresReader):
@@ -57,7 +60,9 @@ class PostgresJournal(PostgresReader):
         self._live: dict[str, Live] = {}
         self._doubted: set[str] = set()
         self._claiming: set[str] = set()
+        self._finding = asyncio.Lock()
         self._hot = HotTails()
+        self._unsure = UnsureItems()
         self._relaxed, self._sure = DatabaseLink(address, relaxed=True), DatabaseLink(address)
         self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
         self.listener.own = lambda: self._relaxed.pid
@@ -95,22 +100,40 @@ class PostgresJournal(PostgresReader):
         note: IndexUpdate | None = None,
     ) -> int:
         live = await self._writable(stream, epoch)
+        try:
+            return await self._append(live, items, after, epoch, grade, note)
+        except Conflict as conflict:
+            if conflict.head >= after or not await self._is_mended(live, after):
+                raise
+        return await self._append(live, items, after, epoch, grade, note)
+
+    async def _append(
+        self,
+        live: Live,
+        items: Sequence[bytes],
+        after: int,
+        epoch: int,
+        grade: Grade,
+        note: IndexUpdate | None,
+    ) -> int:
         new = self._checked(live, items, after, epoch)
         wall = self._clocks.wall()
+        if live.unsure or self._unsure.is_full(live.name):
+            grade = Grade.SYNCED
 
         async def act(connection: Connection) -> None:
             if note is not None:
-                await rows.write_note(connection, stream, note, wall, makes=False)
+                await rows.write_note(connection, live.name, note, wall, makes=False)
 
         work = PendingWork(
-            [stream],
-            Grade.SYNCED if live.unsure else grade,
-            lambda error, _: self._settle(live, new, error),
-            fences={live.key: epoch},
+            [live.name],
+            grade,
+            lambda error, _: self._settle(live, new, error, grade),
+            fences={live.key: (epoch, after)},
             items=new,
             act=None if note is None else act,
         )
-        work.hints = {stream: new[-1][1]} if new else {}
+        work.hints = {live.name: new[-1][1]} if new else {}
         self._accept(live, new)
         await self._committer.enqueue(work)
         if new and live.epoch == epoch:
@@ -141,7 +164,7 @@ class PostgresJournal(PostgresReader):
                 key, claim = found
                 self._begin(key, claim, begun + seconds)
                 if work.done.cancelled():  # nobody is left to hold it
-                    self._let_go(self._live[stream]).add_done_callback(_heard_of)
+                    self._let_go(self._live[stream]).add_done_callback(heard_of)
 
         work = PendingWork([stream], Grade.FLUSHED, settle, act=act)
         found = await self._committer.enqueue(work)
@@ -199,7 +222,7 @@ class PostgresJournal(PostgresReader):
         async def act(connection: Connection) -> None:
             await rows.write_note(connection, stream, note, wall, makes=True)
 
-        await self._committer.enqueue(PendingWork([stream], Grade.FLUSHED, _nothing, act=act))
+        await self._committer.enqueue(PendingWork([stream], Grade.FLUSHED, nothing, act=act))
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
         self._check_open()
@@ -252,7 +275,7 @@ class PostgresJournal(PostgresReader):
 
         def settle(error: Exception | None, _: object) -> None:
             for live, new in parts:
-                self._settle(live, new, error)
+                self._settle(live, new, error, Grade.SYNCED)
             for name in drops if error is None else ():
                 self._forget(name)
 
@@ -260,7 +283,7 @@ class PostgresJournal(PostgresReader):
             [*(one.stream for one in appends), *(name for name, _ in notes), *drops],
             Grade.SYNCED,
             settle,
-            fences={live.key: one.epoch for live, one in zip(lives, appends, strict=True)},
+            fences={live.key: (one.epoch, one.after) for live, one in zip(lives, appends, strict=True)},
             items=[row for _, new in parts for row in new],
             act=act,
             alone=True,
@@ -349,17 +372,39 @@ class PostgresJournal(PostgresReader):
         return live
 
     async def _find_out(self, live: Live) -> None:
-        """What became of a batch that failed."""
-        found = await self._ask(lambda connection: rows.find_stream(connection, live.name))
-        if live.name not in self._doubted:
-            return
-        self._doubted.discard(live.name)
-        if found is None or found[1] != live.epoch:
-            self._lose(live)
-            return
-        live.head = live.tail = found[2]
-        self._hot.forget(live.name)
-        self._waiters.wake(live.name)
+        """What became of a batch that failed, or of a stream whose end the database has lost."""
+        async with self._finding:
+            if live.name not in self._doubted:
+                return
+            found = await self._ask(lambda connection: rows.find_stream(connection, live.name))
+            if found is None or found[1] != live.epoch:
+                self._lose(live)
+                return
+            head = found[2]
+            lost = self._unsure.behind(live.name, head)
+            if lost and lost[0][1] == next_seq(head, live.epoch) and lost[-1][1] == live.head:
+                await self._store_again(live, head, lost)
+                head = live.head
+            self._doubted.discard(live.name)
+            if head != live.head:
+                self._hot.forget(live.name)
+            live.head = live.tail = head
+            self._waiters.wake(live.name)
+
+    async def _store_again(self, live: Live, head: int, lost: list[rows.ItemRow]) -> None:
+        """The database was told these, and readers have seen them, but it has crashed since."""
+        fences = {live.key: (live.epoch, head)}
+        work = PendingWork([live.name], Grade.SYNCED, nothing, fences=fences, items=lost)
+        await self._committer.enqueue(work)
+        self._unsure.sure(live.name)
+
+    async def _is_mended(self, live: Live, after: int) -> bool:
+        """Whether a stream ends where its writer thinks, after all."""
+        if self._live.get(live.name) is not live or live.on_its_way:
+            return False
+        self._doubted.add(live.name)
+        await self._find_out(live)
+        return live.tail == after
 
     def _checked(self, live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:
         """The rows of an append. Raises what speaks against it."""
@@ -376,6 +421,7 @@ class PostgresJournal(PostgresReader):
         live.head = live.tail = claim.head
         live.unsure = True
         self._doubted.discard(claim.stream)
+        self._unsure.sure(claim.stream)
         self._hot.forget(claim.stream)
 
     def _accept(self, live: Live, new: list[rows.ItemRow]) -> None:
@@ -384,7 +430,9 @@ class PostgresJournal(PostgresReader):
             live.tail = new[-1][1]
         live.on_its_way += 1
 
-    def _settle(self, live: Live, new: list[rows.ItemRow], error: Exception | None) -> None:
+    def _settle(
+        self, live: Live, new: list[rows.ItemRow], error: Exception | None, grade: Grade = Grade.FLUSHED
+    ) -> None:
         """They are stored, or not, or nobody knows."""
         live.on_its_way -= 1
         if error is not None:
@@ -393,7 +441,11 @@ class PostgresJournal(PostgresReader):
                 self._lose(live)
             elif isinstance(error, StorageError):
                 self._doubted.add(live.name)
-        elif new:
+        elif grade is Grade.SYNCED:
+            self._unsure.sure(live.name)
+        else:
+            self._unsure.add(live.name, new)
+        if error is None and new:
             if live.holder:
                 self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, data in new])
             else:  # it was released meanwhile
@@ -411,6 +463,7 @@ class PostgresJournal(PostgresReader):
     def _forget(self, stream: str) -> None:
         """The stream is gone."""
         self._live.pop(stream, None)
+        self._unsure.sure(stream)
         self._doubted.discard(stream)
         self._hot.forget(stream)
         self._waiters.gone(stream)
@@ -418,6 +471,7 @@ class PostgresJournal(PostgresReader):
     def _forget_if_idle(self, live: Live) -> None:
         if not live.holder and not live.on_its_way and self._live.get(live.name) is live:
             del self._live[live.name]
+            self._unsure.sure(live.name)
             self._doubted.discard(live.name)
             self._hot.forget(live.name)
 
@@ -437,12 +491,3 @@ async def open_postgres(place: str, clocks: Clocks | None = None, *, alone: bool
         await journal.close()
         raise
     return journal
-
-
-def _nothing(*_: object) -> None:
-    """Nothing is known here that would change."""
-
-
-def _heard_of(done: asyncio.Future[Any]) -> None:
-    if not done.cancelled():
-        done.exception()

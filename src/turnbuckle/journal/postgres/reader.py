@@ -114,10 +114,14 @@ class PostgresReader:
         )
 
     async def look(self) -> None:
-        async def looked(connection: Connection) -> None:
-            await version_of(connection, self.address)
-
-        await self._ask(looked)
+        self._check_open()
+        try:
+            async with self._searching.use() as connection:  # others may be waiting for the one that reads
+                await version_of(connection, self.address)
+        except StorageError as error:
+            self._check_open()
+            self._book.failed(error)
+            raise
 
     async def _ask(
         self, question: Callable[[Connection], Awaitable[T]], link: DatabaseLink | None = None

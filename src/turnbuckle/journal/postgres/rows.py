@@ -24,6 +24,8 @@ from turnbuckle.journal.postgres.links import Connection
 from turnbuckle.journal.words import kept, kept_words, plain_words
 
 ItemRow = tuple[int, int, bytes]
+Fences = dict[int, tuple[int, int]]
+"""By the keys of streams: the epoch that must be the newest, and the number that the stream must end with."""
 LONGEST_LEXEME = 500  # characters; the index takes 2,046 bytes
 COLUMNS = "name, kind, parent, title, status, owner, created, updated, epoch, holder, mark"
 _ORDERS: dict[StreamOrder, tuple[str, str]] = {
@@ -39,17 +41,19 @@ def _now(at: str) -> str:
 
 
 STORE = """
-WITH asked AS (SELECT * FROM unnest($1::bigint[], $2::int[]) AS a(id, epoch)),
+WITH asked AS (SELECT * FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS a(id, epoch, after)),
 good AS MATERIALIZED (
     SELECT s.id FROM stream s JOIN asked a ON a.id = s.id AND a.epoch = s.epoch
+    WHERE a.after = (SELECT coalesce(max(i.seq), 0) FROM item i WHERE i.stream = a.id)
     ORDER BY s.id FOR NO KEY UPDATE OF s),
 stored AS (
     INSERT INTO item(stream, seq, data) SELECT i.stream, i.seq, i.data
-    FROM unnest($3::bigint[], $4::bigint[], $5::bytea[]) AS i(stream, seq, data)
+    FROM unnest($4::bigint[], $5::bigint[], $6::bytea[]) AS i(stream, seq, data)
     JOIN good ON good.id = i.stream)
-SELECT id, '' FROM good UNION ALL SELECT 0, pg_notify($6, hint)::text FROM unnest($7::text[]) AS h(hint)"""
-"""Items of streams whose epoch is still the newest, and hints for those who wait. The lock on a stream's row
-keeps everybody from taking the stream between the check and the commit."""
+SELECT id, '' FROM good UNION ALL SELECT 0, pg_notify($7, hint)::text FROM unnest($8::text[]) AS h(hint)"""
+"""Items of streams whose epoch is still the newest and that end where the writer thinks, and hints for those
+who wait. The lock on a stream's row keeps everybody from taking the stream between the check and the commit.
+A database that crashed may have lost what was not sure, so where a stream ends is never taken on trust."""
 
 LOCK = "SELECT id FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE"
 
@@ -81,6 +85,10 @@ _SWEEP = (
 )
 
 
+WHERE_IT_STANDS = """
+SELECT coalesce(max(name), ''), coalesce(max(epoch), -1),
+    (SELECT coalesce(max(seq), 0) FROM item WHERE stream = $1)
+FROM stream WHERE id = $1"""
 _FIND = """
 SELECT id, epoch, (SELECT coalesce(max(seq), 0) FROM item WHERE stream = id) FROM stream WHERE name = $1"""
 
@@ -104,15 +112,21 @@ async def read_items(connection: Connection, name: str, after: int, limit: int) 
 
 async def store(
     connection: Connection,
-    fences: dict[int, int],
+    fences: Fences,
     items: Sequence[ItemRow],
     channel: str = "",
     hints: Sequence[str] = (),
 ) -> set[int]:
-    """The streams whose items were stored: those of which the epoch is still the newest."""
+    """The streams whose items were stored: those of which epoch and end are as they must be."""
     columns = [list(column) for column in zip(*items, strict=True)] if items else [[], [], []]
     found = await connection.fetch(
-        STORE, list(fences), list(fences.values()), *columns, channel or "none", list(hints)
+        STORE,
+        list(fences),
+        [epoch for epoch, _ in fences.values()],
+        [after for _, after in fences.values()],
+        *columns,
+        channel or "none",
+        list(hints),
     )
     return {key for key, _ in found if key}
 

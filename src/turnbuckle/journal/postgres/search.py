@@ -3,8 +3,8 @@
 Theory of operation: that of `sqlite.search`, with another index. One word of the question leads; texts in
 which it stands are looked at from the newest on, until enough streams are found or the most were looked at.
 The index has the words of a text as we take it apart (`words`), and not as the database would: so it never
-misses a text, and what it gives is decided by the same rules as everywhere. Scripts without spaces
-have no words in the index; there the texts themselves are looked through.
+misses a text, and what it gives is decided by the same rules as everywhere. Scripts without spaces have no
+words in the index; there the texts themselves are looked through.
 """
 
 from collections.abc import AsyncIterator
