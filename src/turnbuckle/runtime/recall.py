@@ -19,7 +19,8 @@ from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart, text_of
 
 MOST_FOUND = 6
-MOST_RUNS = 100_000
+MOST_RUNS = 50_000
+"""That are looked at: some five seconds of CPU, in small pieces."""
 _AROUND = 500
 _LONGEST = 20_000
 """Characters of the one result that is asked for by its id."""
