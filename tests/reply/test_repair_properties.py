@@ -148,7 +148,8 @@ def test_what_was_sent_need_not_be_seen_to_repair_what_is_new(
     whole, terms = (*sent, *more), Terms(rules, "m", len(sent), quirks, to_ask)
     for run in PASSES:
         whole, _ = run(whole, terms)
-    assert sealed(sent, more, ForWhom(rules, "m", quirks), to_ask=to_ask) == whole
+    before = NOTHING_SETTLED.followed_by(history, sent)
+    assert sealed(before, (*history, *more), ForWhom(rules, "m", quirks), to_ask=to_ask) == whole
 
 
 @every_protocol

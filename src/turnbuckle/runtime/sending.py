@@ -33,19 +33,12 @@ _KEPT = 4
 """Requests to one route that are remembered. A reply that left no trace goes back to the one before."""
 
 
-class _Sent(Struct, frozen=True):
-    """A history, and what was made of it for a route."""
-
-    history: tuple[Message, ...]
-    made: tuple[Message, ...]
-
-
 class Sending:
     """Builds the requests of one run, one after the other."""
 
     def __init__(self, histories: HistoryBook | None = None) -> None:
         self._histories = histories if histories is not None else HistoryBook(lambda: 0.0)
-        self._sent: dict[tuple[str, str, str], list[_Sent]] = {}
+        self._sent: dict[tuple[str, str, str], list[Settled]] = {}
 
     async def prepared(
         self, turn: Turn, asked: ModelAsked, policy: Policy, own: tuple[ToolSpec, ...]
@@ -107,7 +100,8 @@ class Sending:
 
     def _remembered(self, turn: Turn, asked: ModelAsked, work: "_Work", done: "_Done") -> tuple[Message, ...]:
         before = self._sent[asked.route, asked.protocol, asked.model]
-        before.append(_Sent(work.messages, done.made))
+        known = done.settled if work.sent is None else work.sent
+        before.append(known.followed_by(work.messages, done.made))
         del before[:-_KEPT]
         if done.settled is not work.settled:
             self._histories.keep(turn.session, work.whom, done.settled)
@@ -120,7 +114,7 @@ class _Work(Struct, frozen=True):
     messages: tuple[Message, ...]
     whom: ForWhom
     to_ask: bool
-    sent: _Sent | None
+    sent: Settled | None
     settled: Settled
 
     @property
@@ -140,8 +134,7 @@ def _legal(work: _Work) -> _Done:
         settled = settle(messages, work.whom, settled)
     if work.sent is None:
         return _Done(grown(messages, work.whom, settled, to_ask=work.to_ask), settled)
-    new = messages[len(work.sent.history) :]
-    return _Done(sealed(work.sent.made, new, work.whom, to_ask=work.to_ask), settled)
+    return _Done(sealed(work.sent, messages, work.whom, to_ask=work.to_ask), settled)
 
 
 def _tools(turn: Turn, asked: ModelAsked, own: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:

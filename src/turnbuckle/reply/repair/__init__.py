@@ -26,7 +26,7 @@ from turnbuckle.reply.repair.calls import (
     nameless_calls,
     unique_ids,
 )
-from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms, call_ids
+from turnbuckle.reply.repair.history import History, Pass, RepairNote, Terms
 from turnbuckle.reply.repair.order import ends_open, first_is_user, joined_turns, no_user_after_tools
 from turnbuckle.reply.repair.parts import empties, foreign_state, loose_thoughts, parts_in_place
 from turnbuckle.reply.rules import Violation, violations
@@ -86,17 +86,16 @@ def repair(
     to_ask: bool = False,
     tools: frozenset[str] = frozenset(),
     settled: int = 0,
+    used: frozenset[str] = frozenset(),
 ) -> Repaired:
     """Make a history legal by these rules, changing nothing before message number `sealed`.
 
     With `model`, state made by another model is foreign too. With `to_ask`, the history will not end with the
     assistant's word. The names of `tools`, which are offered with it, stay as they are. The first `settled`
-    messages need not be looked at: see `settled_part`."""
+    messages are sealed and legal, and are not looked at; `used` are the ids of the calls in them."""
     quirks = quirks or Quirks()
     sealed = max(0, min(sealed, len(messages)))
     head, rest = messages[:settled], messages[settled:]
-    calls_again = settled and any(call_ids(message) for message in rest[sealed - settled :])
-    used = frozenset(name for message in head for name in call_ids(message)) if calls_again else frozenset()
     terms = Terms(rules, model, sealed - settled, quirks, to_ask, tools, used)
     notes: list[RepairNote] = []
     for run in PASSES:

@@ -31,10 +31,17 @@ class ForWhom(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """The first messages of a history, and what was made of them. The next message is the model's."""
+    """The first messages of a history, what was made of them, and the ids of the calls in that. The next
+    message is the model's."""
 
     history: History = ()
     made: History = ()
+    ids: frozenset[str] = frozenset()
+
+    def followed_by(self, history: History, made: History) -> "Settled":
+        """The same with more, for a history and what was made of it that begin with these."""
+        new = (name for message in made[len(self.made) :] for name in call_ids(message))
+        return Settled(history, made, self.ids.union(new))
 
 
 NOTHING_SETTLED = Settled()
@@ -46,12 +53,13 @@ def grown(messages: History, whom: ForWhom, before: Settled, *, to_ask: bool) ->
     if _answers_older_calls(messages, len(before.history), len(before.history)):
         before = NOTHING_SETTLED
     made = before.made
-    return _repaired((*made, *messages[len(before.history) :]), len(made), whom, to_ask=to_ask)
+    return _repaired((*made, *messages[len(before.history) :]), before, whom, to_ask=to_ask)
 
 
-def sealed(sent: History, new: History, whom: ForWhom, *, to_ask: bool) -> History:
-    """What was sent stays as it is, and `new` is made legal behind it. What was sent is legal already."""
-    return _repaired((*sent, *new), len(sent), whom, to_ask=to_ask)
+def sealed(sent: Settled, messages: History, whom: ForWhom, *, to_ask: bool) -> History:
+    """What was sent of a history stays as it is, and the rest is made legal behind it. What was sent is legal
+    already, and may end anywhere."""
+    return _repaired((*sent.made, *messages[len(sent.history) :]), sent, whom, to_ask=to_ask)
 
 
 def settle(messages: History, whom: ForWhom, before: Settled) -> Settled:
@@ -60,13 +68,14 @@ def settle(messages: History, whom: ForWhom, before: Settled) -> Settled:
     for place in islice((place for place in back if _begins_turn(messages, place)), _PLACES):
         begun = messages[: place + 1]
         made = grown(begun, whom, before, to_ask=False)
-        settled = Settled(messages[:place], made[:-1])
+        settled = before.followed_by(messages[:place], made[:-1])
         if _begins_turn(made, len(made) - 1) and grown(begun, whom, settled, to_ask=False) == made:
             return settled
     return before
 
 
-def _repaired(messages: History, seal: int, whom: ForWhom, *, to_ask: bool) -> History:
+def _repaired(messages: History, before: Settled, whom: ForWhom, *, to_ask: bool) -> History:
+    seal = len(before.made)
     return repair(
         messages,
         whom.rules,
@@ -76,6 +85,7 @@ def _repaired(messages: History, seal: int, whom: ForWhom, *, to_ask: bool) -> H
         to_ask=to_ask,
         tools=whom.tools,
         settled=_unseen(messages, seal),
+        used=before.ids,
     ).messages
 
 
