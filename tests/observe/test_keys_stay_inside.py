@@ -12,7 +12,7 @@ from support.observe.observed_runs import numbers, observed
 from support.runs.run_harness import RunHarness, run_scenario
 
 from turnbuckle.call.routes import Secret
-from turnbuckle.lab.script import Case, Error, Finish, Frame, LabRequest, Open, Raw, Say, Status
+from turnbuckle.lab.script import Case, Error, Finish, Frame, Headers, LabRequest, Open, Raw, Say, Status
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.traces import Traces
@@ -46,6 +46,29 @@ PLACES = {
     "a short sample that is cut inside of the key": lambda request: (Raw("x" * 285 + KEY + "x" * 9_000),),
     "a redirect": lambda request: (Status(307, headers={"location": f"http://other/?k={KEY}&h={HEADER}"}),),
     "an id of the request": lambda request: (Status(500, headers={"x-request-id": f"for-{HEADER}"}),),
+    "its limits": lambda request: (
+        Headers({"x-ratelimit-limit-requests": f"Bearer {KEY}", "request-id": HEADER}),
+        Say("Whole."),
+        Finish(),
+    ),
+    "its limits, with an error": lambda request: (Status(429, headers={"x-ratelimit-reset-tokens": HEADER}),),
+    "fields beside the reply": lambda request: (
+        Say("Half"),
+        Frame(
+            {
+                "id": "r",
+                "object": "chat.completion.chunk",
+                "debug": {"headers": request.headers},
+                "choices": [],
+            }
+        ),
+        Finish(),
+    ),
+    "an event of its own": lambda request: (
+        Say("Half"),
+        Frame({"type": "response.debug", "headers": request.headers, "sequence_number": 1}, "response.debug"),
+        Finish(),
+    ),
     "an error in the stream": lambda request: (
         Say("Half"),
         Error("invalid", f"no: {echoed(request)}", "bad"),

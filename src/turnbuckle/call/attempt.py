@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from turnbuckle.call.limits import AttemptLimits, RoutePace, limits_for
-from turnbuckle.call.redaction import discreet
+from turnbuckle.call.redaction import discreet, discreet_headers
 from turnbuckle.call.routes import Route
 from turnbuckle.call.stall import Activity, Watch, forget_wrong, next_deadline, stalled
 from turnbuckle.call.transport import Connections, ResponseHead, UpstreamExchange
@@ -159,7 +159,7 @@ class Attempt:
             )
             return self._end(Failure("not_found", words, False, status=head.status))
         if headers := {name: value for name, value in head.headers.items() if is_told(name)}:
-            self._head = HeadNoted(headers)
+            self._head = HeadNoted(discreet_headers(headers, self._route))
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
         self._decoder = open_answer(

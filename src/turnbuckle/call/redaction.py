@@ -5,21 +5,26 @@ Those texts are kept in the journal, shown to readers and logged. So they are cl
 the route are known and before anybody else has seen them.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 from msgspec.structs import replace
 
 from turnbuckle.call.routes import Route
-from turnbuckle.vocab.events import Cut, Event, FinishNoted, Skipped
+from turnbuckle.vocab.events import Cut, Event, FieldsNoted, FinishNoted, Skipped, StageNoted
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in_headers, secrets_in_url
 from turnbuckle.wire.failures import SAID
 from turnbuckle.wire.payload import SAMPLE
 
 _SPACES = 8
+_FOREIGN = (Cut, Skipped, FinishNoted, FieldsNoted, StageNoted)
 
 
 def discreet(events: list[Event], route: Route) -> list[Event]:
     """The same events; the texts that are not the model's own hold no secret of this route."""
-    if not any(isinstance(event, Cut | Skipped | FinishNoted) for event in events):
+    if not any(isinstance(event, _FOREIGN) for event in events):
         return events
     redactor = redactor_of(secrets_of_route(route))
     return [_discreet(event, redactor) for event in events]
@@ -39,8 +44,24 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
             return Skipped(redactor.message(why), _sample(sample, SAMPLE, redactor), harmless)
         case FinishNoted(finish, said, detail):
             return FinishNoted(finish, redactor.message(said), redactor.message(detail))
+        case FieldsNoted(where, data) if where != "piece":
+            return FieldsNoted(where, _values(data, redactor))
+        case StageNoted(item, data):
+            return StageNoted(item, _values(data, redactor))
         case _:
             return event
+
+
+def discreet_headers(headers: Mapping[str, str], route: Route) -> dict[str, str]:
+    """Headers of an answer, without a secret of this route."""
+    redactor = redactor_of(secrets_of_route(route))
+    return {name: redactor.message(value) for name, value in headers.items()}
+
+
+def _values(data: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    text = msgspec.json.encode(data).decode()
+    clean = redactor.text(text)
+    return data if clean == text else msgspec.json.decode(clean, type=dict[str, Any])
 
 
 def _failure(told: Failure, redactor: Redactor) -> Failure:

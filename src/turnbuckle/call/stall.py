@@ -48,6 +48,7 @@ WAKE_GRACE = 1.0
 _WAKE_BUFFERED = 0.25
 """What is read within so long of waking may have been lying there since before."""
 _SIGNS = (Started, FieldsNoted, StageNoted, UsageNoted, Skipped)
+_FOREIGN = (FieldsNoted, StageNoted, Skipped)
 
 
 class Deadline(Struct, frozen=True):
@@ -104,7 +105,7 @@ class Watch:
         self.progress_at = begun
         self.life_at = begun
         self.signs = False  # a comment or a ping has come
-        self.skipped = False  # a frame could not be read, and a sample of it is on its way
+        self.skipped = False  # something of the provider's own is on its way, such as what could not be read
         self.thinking = True
         self.open_calls: dict[int, str] = {}
         self.failing_at: float | None = None  # an error status came, and its body is being read
@@ -147,7 +148,7 @@ class Watch:
                 life = life or event.what not in ("comment", "empty")  # type: ignore[union-attr]
             elif kind in _SIGNS:
                 life = True
-                self.skipped = self.skipped or kind is Skipped
+                self.skipped = self.skipped or kind in _FOREIGN
             else:
                 self._note(event)
                 progress = True
