@@ -194,7 +194,7 @@ def test_a_call_that_is_handed_over_twice_is_found():
 
 def test_a_task_whose_calls_did_not_arrive_is_found():
     task = NAMED["two calls for the caller"]
-    spoilt = replace(HANDED, turn=replace(HANDED.turn, handed=HANDED.turn.handed[:1]))
+    spoilt = replace(HANDED, driven=replace(HANDED.driven, handed=HANDED.driven.handed[:1]))
     assert any("handed over was" in problem for problem in check_wanted(task, spoilt))
 
 

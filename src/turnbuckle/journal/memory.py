@@ -119,7 +119,8 @@ class MemoryJournal(LiveClaims):
         self._check_open()
         place = _touched if wanted.order == "touched" else _born
         falls = wanted.order != "oldest"
-        rows = [found.row for found in self._streams.values() if self._matches(found.row, wanted)]
+        fields = wanted.fields()
+        rows = [found.row for found in self._streams.values() if self._matches(found.row, wanted, fields)]
         if after is not None:
             rows = [row for row in rows if (place(row) < after if falls else place(row) > after)]
         return sorted(rows, key=place, reverse=falls)[:limit]
@@ -135,7 +136,7 @@ class MemoryJournal(LiveClaims):
         asked = questions(words)
         if not asked:
             return SearchPage([])
-        lead, hits = leading(asked), list[SearchHit]()
+        lead, hits, fields = leading(asked), list[SearchHit](), wanted.fields()
         after = after or SearchPlace(self._said + 1, self._said)
         for found in self._streams.values():
             known = [said for said in found.said if said.number <= after.newest]
@@ -143,16 +144,16 @@ class MemoryJournal(LiveClaims):
             is_whole = all(any(one.fits(said.text) for said in known) for one in asked)
             if place is None or place.number >= after.below or not is_whole:
                 continue
-            if self._matches(found.row, wanted):
+            if self._matches(found.row, wanted, fields):
                 where = SearchPlace(place.number, after.newest)
                 hits.append(SearchHit(found.row, snippet(place.text, asked), where))
         hits = sorted(hits, key=lambda hit: hit.place.below, reverse=True)[: max(limit, 1)]
         return SearchPage(hits, hits[-1].place if len(hits) == max(limit, 1) else None)
 
-    def _matches(self, row: StreamRow, wanted: StreamQuery) -> bool:
+    def _matches(self, row: StreamRow, wanted: StreamQuery, fields: Sequence[tuple[str, str]]) -> bool:
         if wanted.orphaned and (not row.holder or self._streams[row.name].live.held_by(self._monotonic())):
             return False
-        return all(getattr(row, name) == value for name, value in wanted.fields())
+        return all(getattr(row, name) == value for name, value in fields)
 
     # Writing
 

@@ -8,7 +8,6 @@ from turnbuckle.lab.script import Finish, Say
 from turnbuckle.testing.world.model import Brain, Fails, Step
 from turnbuckle.testing.world.scene import Story
 from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted
-from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.summary import is_users
 from turnbuckle.turn.window import estimate, tokens_of_tools
 from turnbuckle.vocab.events import Usage
@@ -85,15 +84,12 @@ def _nothing_is_lost(story: Story) -> Iterator[str]:
     ended = story.facts[-1]
     if not isinstance(ended, RunEnded) or ended.added is None:
         return
-    telling, sending = TurnFold(story.policy), TurnFold(story.policy, sending=True)
-    for fact in story.facts:
-        telling.take(fact)
-        sending.take(fact)
-    if not telling.turn.added == sending.turn.added == ended.added:
+    telling = story.turn
+    if not telling.added == story.driven.added == ended.added:
         yield "what the run added is not what was said"
     if left_out_of(ended.added):
         yield "a line that stands for something else was stored as what was said"
-    if telling.turn.tally != sending.turn.tally:
+    if telling.tally != story.driven.tally:
         yield "who reads a run counts it otherwise than who drives it"
 
 

@@ -2,11 +2,11 @@
 alone."""
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from turnbuckle.testing.world.scene import Story
 from turnbuckle.turn.facts import CallsHandedOver, RunEnded, ToolFinished, ToolStarted
-from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.held import arguments_of
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.arguments import judge
@@ -17,11 +17,7 @@ Made = tuple[str, dict[str, Any]]
 def _held_calls_wait_for_the_whole(story: Story) -> Iterator[str]:
     """Nothing but a look starts while a reply is not whole; when it is, every held call is there;
     and an end before that says which calls never started."""
-    folded = TurnFold(story.policy)
-    for fact in story.facts:
-        before = folded.turn
-        folded.take(fact)
-        after = folded.turn
+    for fact, (before, after) in zip(story.facts, pairwise((Turn(), *story.turns)), strict=True):
         if isinstance(fact, ToolStarted) and before.held and story.policy.tool(fact.name).effect != "read":
             yield f"{fact.name} started while calls of a cut reply waited"
         if isinstance(fact, CallsHandedOver) and before.held:
@@ -43,12 +39,9 @@ def _whole(turn: Turn) -> list[Made]:
 
 def _each_has_its_id(story: Story) -> Iterator[str]:
     """The calls of a reply that was made whole are told apart by their ids."""
-    folded = TurnFold(story.policy)
-    for fact in story.facts:
-        before = folded.turn
-        folded.take(fact)
-        if before.held and not folded.turn.held:
-            ids = [call.id for call in folded.turn.calls]
+    for before, after in pairwise(story.turns):
+        if before.held and not after.held:
+            ids = [call.id for call in after.calls]
             if len(set(ids)) != len(ids):
                 yield f"two calls have one id: {ids}"
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import msgspec
 
 from turnbuckle.journal.port import EPOCH_BITS, Item
-from turnbuckle.reply.accumulate import fold
+from turnbuckle.reply.accumulate import fold as fold_reply
 from turnbuckle.reply.rules import violations
 from turnbuckle.reply.verdict import verdict
 from turnbuckle.testing.stream_invariants import check_stream
@@ -26,6 +26,7 @@ from turnbuckle.turn.facts import (
     ApprovalAsked,
     CallsHandedOver,
     CallsHeld,
+    Compacted,
     Decided,
     DraftClosed,
     DraftKept,
@@ -36,13 +37,10 @@ from turnbuckle.turn.facts import (
     Streamed,
     ToolFinished,
     ToolStarted,
-    decode,
     encode,
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.ladder import UNJOINED
-from turnbuckle.turn.policy import Policy
-from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.messages import Message, Part
 from turnbuckle.vocab.tooling import FINISH_CALL
@@ -81,9 +79,9 @@ def check_wanted(task: Task, story: Story) -> tuple[str, ...]:
     problems = []
     if story.outcome.kind != task.ends:
         problems.append(f"ended as {story.outcome.kind} ({story.outcome.why}), not {task.ends}")
-    if task.answer is not None and story.turn.shown != task.answer:
-        problems.append(f"the user saw {story.turn.shown!r}, not {task.answer!r}")
-    handed = tuple((call.name, msgspec.json.decode(call.arguments)) for call in story.turn.handed)
+    if task.answer is not None and story.driven.shown != task.answer:
+        problems.append(f"the user saw {story.driven.shown!r}, not {task.answer!r}")
+    handed = tuple((call.name, msgspec.json.decode(call.arguments)) for call in story.driven.handed)
     if task.handed is not None and handed != task.handed:
         problems.append(f"handed over was {_short(handed)}, not {_short(task.handed)}")
     if task.files is not None and story.files != task.files:
@@ -137,8 +135,8 @@ def _shown_is_final(story: Story) -> Iterator[str]:
             shown += [event.text for event in fact.events if isinstance(event, TextDelta)]
         elif isinstance(fact, ToolFinished):
             shown.clear()
-    if "".join(shown) != story.turn.shown and not _ended_in_tools(story):
-        yield f"shown was {''.join(shown)!r}, the turn has {story.turn.shown!r}"
+    if "".join(shown) != story.driven.shown and not _ended_in_tools(story):
+        yield f"shown was {''.join(shown)!r}, the turn has {story.driven.shown!r}"
 
 
 def _ended_in_tools(story: Story) -> bool:
@@ -156,7 +154,7 @@ def _tools_from_whole_replies(story: Story) -> Iterator[str]:
         elif isinstance(fact, CallsHeld):
             held |= {call.id for call in fact.calls}
         elif isinstance(fact, ToolStarted):
-            reply = fold(attempts[latest])
+            reply = fold_reply(attempts[latest])
             called = held | {
                 call.id for call in verdict(reply).calls
             }  # a second call of the same id gets a longer one
@@ -205,18 +203,16 @@ def _by_attempt(facts: Sequence[Fact]) -> list[list[Fact]]:
 
 
 def _folds_the_same(story: Story) -> Iterator[str]:
-    again = _folded(story.facts, story.policy)
-    if again != story.turn:
-        yield "folding twice gives two turns"
+    again = story.turn
+    if any(isinstance(fact, Compacted) for fact in story.facts):
+        fold = TurnFold(story.policy, sending=True)
+        for fact in story.facts:
+            fold.take(fact)
+        again = fold.turn
+    if again != story.driven:
+        yield "what is stored folds to another turn than the one that was driven"
     if any(encode(fact) != item.data for fact, item in zip(story.facts, story.items, strict=True)):
         yield "a fact does not come back from the journal as it went in"
-
-
-def _folded(facts: Iterable[Fact], policy: Policy) -> Turn:
-    made = TurnFold(policy)
-    for fact in facts:
-        made.take(decode(encode(fact)))
-    return made.turn
 
 
 def _nothing_seen_is_lost(story: Story) -> Iterator[str]:
@@ -344,16 +340,16 @@ def _every_break_is_decided(story: Story) -> Iterator[str]:
         decided = [fact for fact in facts if isinstance(fact, Decided)]
         asked = facts[0]
         cap = asked.cap if isinstance(asked, ModelAsked) else None
-        kind = verdict(fold(events), cap=cap).kind
+        reply = fold_reply(events)
+        kind = verdict(reply, cap=cap).kind
         if isinstance(asked, ModelAsked) and asked.folding is not None:
-            text, called = fold(events).text, fold(events).calls
-            whole = kind in ("complete", "cut_by_length") and bool(text.strip()) and not called
+            whole = kind in ("complete", "cut_by_length") and bool(reply.text.strip()) and not reply.calls
             if len(decided) != (0 if whole else 1):
                 yield f"a summary that {'was whole' if whole else 'broke'} has {len(decided)} decisions"
             continue
         # Asked to go on behind its last word, a model has nothing to add.
-        whole = kind == "complete" or (kind == "empty" and bool(shown) and fold(events).finish == "stop")
-        shown = "" if any(isinstance(fact, ToolFinished) for fact in facts) else shown + fold(events).text
+        whole = kind == "complete" or (kind == "empty" and bool(shown) and reply.finish == "stop")
+        shown = "" if any(isinstance(fact, ToolFinished) for fact in facts) else shown + reply.text
         # Whole words may still not be the rest that was asked for.
         whole = whole and not (decided and decided[0].verdict == UNJOINED)
         if len(decided) != (0 if whole else 1):

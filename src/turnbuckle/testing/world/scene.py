@@ -2,6 +2,7 @@
 takes."""
 
 import asyncio
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -94,7 +95,7 @@ class Task(Struct, frozen=True):
         )
 
 
-class Story(Struct, frozen=True):
+class Story(Struct, frozen=True, dict=True):
     """All that can be known of a run that has ended. `seen` is what readers had seen at each death of a
     process."""
 
@@ -102,7 +103,8 @@ class Story(Struct, frozen=True):
     outcome: Outcome
     items: tuple[Item, ...]
     facts: tuple[Fact, ...]
-    turn: Turn
+    driven: Turn
+    """The turn as the process had it that came to the end."""
     asked: tuple[Asked, ...]
     done: tuple[Done, ...]
     files: dict[str, str]
@@ -116,6 +118,21 @@ class Story(Struct, frozen=True):
     appends: int
     seconds: float
     argument_characters: int
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """Where each fact leads. Folded once for all rules that look at it."""
+        fold = TurnFold(self.policy)
+        turns = []
+        for fact in self.facts:
+            fold.take(fact)
+            turns.append(fold.turn)
+        return tuple(turns)
+
+    @property
+    def turn(self) -> Turn:
+        """Where all of them lead."""
+        return self.turns[-1]
 
 
 class Scene:
@@ -151,7 +168,7 @@ class Scene:
             try:
                 outcome = await self._lived(driver, claim)
                 if outcome is not None and self._process.stolen is None:
-                    return await self._story(outcome)
+                    return await self._story(outcome, driver.turn)
             except Killed:
                 pass
             except Fenced:
@@ -246,18 +263,14 @@ class Scene:
             found += page
         return cursor, tuple(found)
 
-    async def _story(self, outcome: Outcome) -> Story:
+    async def _story(self, outcome: Outcome, driven: Turn) -> Story:
         items = tuple(await items_of(self._journal, _STREAM))
-        fold = TurnFold(self._policy)
-        facts = tuple(decode(item.data) for item in items)
-        for fact in facts:
-            fold.take(fact)
         return Story(
             policy=for_options(self._policy, self._task.options),
             outcome=outcome,
             items=items,
-            facts=facts,
-            turn=fold.turn,
+            facts=tuple(decode(item.data) for item in items),
+            driven=driven,
             asked=tuple(asked for model in self._models for asked in model.asked),
             done=tuple(self._disk.done),
             files=self._disk.files,
