@@ -1,6 +1,7 @@
 """Settings for every test: property tests are bounded by the test's own timeout, and repeat themselves in CI."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -42,6 +43,17 @@ _COUNTED = (
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     return len(os.sched_getaffinity(0)) + WAITING if hasattr(os, "sched_getaffinity") else None
+
+
+def pytest_collection():
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """Twenty thousand tests are a million objects that live to the end. No search for garbage needs to look at them."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):
