@@ -1,19 +1,18 @@
 """The `llm` command, as somebody types it."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
 from support.clients.client_harness import ClientHarness, new_key, prompt
 from support.clients.client_scenarios import CUT_AT, NARRATION, NOTE, SUNNY, WRITTEN
-from support.processes.commands import ENVIRONMENT, Ran
+from support.processes.commands import ENVIRONMENT, PATIENCE, Ran
+from support.processes.fork_server import ForkRequest, fork_server
 
 from turnbuckle.lab.cases.whole import ANSWER
 
 pytestmark = pytest.mark.process
 
-LLM = Path(sys.executable).parent / "llm"
 WAYS = {"stream": (), "plain": ("--no-stream",), "responses": ("--responses",)}
 WEATHER = """
 def get_weather(city: str) -> str:
@@ -24,17 +23,12 @@ def get_weather(city: str) -> str:
 
 def llm(folder: Path, harness: ClientHarness, *arguments: str) -> Ran:
     """The command with a home of its own, so that it finds nobody's keys and keeps nothing."""
-    done = subprocess.run(
-        [str(LLM), "openai", "endpoint", harness.base_url, "--key", "any", *arguments],
-        check=False,
-        cwd=folder,
-        env={**ENVIRONMENT, "LLM_USER_PATH": str(folder)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    words = ["openai", "endpoint", harness.base_url, "--key", "any", *arguments]
+    order = ForkRequest(words, str(folder), {**ENVIRONMENT, "LLM_USER_PATH": str(folder)})
+    with fork_server(os.getpid(), "llm").start(order) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode is not None
+    return Ran(process.returncode, out, err)
 
 
 @pytest.mark.requirement("F10")

@@ -1,6 +1,6 @@
-"""`turnbuckle` processes without the half second that each takes to import itself.
+"""`turnbuckle` processes without the half second that each takes to import itself, and `llm` ones without a whole one.
 
-Theory of operation. One process per test worker imports the package once and then only forks: for every request it makes
+Theory of operation. One process per test worker and program imports it once and then only forks: for every request it makes
 a child with the wanted folder, environment, arguments and files, which runs `python -m turnbuckle.cli.main` as if it
 had just been started. The request comes over a socket with its files beside it; back come the pid, and, on a pipe of
 its own, how the child ended. The parent has no thread, no loop and no open file of the package, so a child has nothing
@@ -111,12 +111,12 @@ class ForkedProcess:
 class ForkServer:
     """The process that forks."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], program: str) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, str(theirs.fileno())],
+                [sys.executable, __file__, str(theirs.fileno()), program],
                 env=environment,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -148,21 +148,48 @@ def _reading(fd: int) -> IO[str]:
 
 
 @cache
-def fork_server(worker: int) -> ForkServer:
-    """The one of a test worker, by its process id."""
+def fork_server(worker: int, program: str = "turnbuckle") -> ForkServer:
+    """The one of a test worker, by its process id, for a program of `_PROGRAMS`."""
     from support.processes.commands import ENVIRONMENT  # noqa: PLC0415 - it imports this module
 
-    made = ForkServer(ENVIRONMENT)
+    made = ForkServer(ENVIRONMENT, program)
     atexit.register(made.close)
     return made
 
 
 # The other side
 
+_COMMANDS = (
+    "run",
+    "runs",
+    "serve",
+    "sessions",
+    "keys",
+    "drafts",
+    "processes",
+    "chat.command",
+    "doctor.command",
+)
+_PROGRAMS = {
+    "turnbuckle": (
+        "turnbuckle.cli.main",
+        [
+            *(f"turnbuckle.cli.{name}" for name in _COMMANDS),
+            "turnbuckle.hosting",
+            "genai_prices.data_snapshot",
+        ],
+    ),
+    "llm": ("llm", ["llm.cli", "openai"]),
+}
+"""The module that is run, and what it imports, most of it when it is called."""
+
 
 def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[1]))
-    _import_all()
+    program = sys.argv[2]
+    module, needed = _PROGRAMS[program]
+    for name in needed:
+        __import__(name)
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
@@ -181,21 +208,12 @@ def main() -> None:
         if (pid := os.fork()) == 0:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _become(msgspec.json.decode(body, type=ForkRequest), fds[0], fds[1])
+            _become(program, module, msgspec.json.decode(body, type=ForkRequest), fds[0], fds[1])
             return
         waiting[pid] = fds[2]
         os.close(fds[0])
         os.close(fds[1])
         requests.send(str(pid).encode())
-
-
-def _import_all() -> None:
-    """What the commands import, most of it when they are called."""
-    for name in ("run", "runs", "serve", "sessions", "keys", "drafts", "processes"):
-        __import__(f"turnbuckle.cli.{name}")
-    for name in ("hosting", "cli.chat.command", "cli.doctor.command"):
-        __import__(f"turnbuckle.{name}")
-    __import__("genai_prices.data_snapshot")
 
 
 def _tell_ends(waiting: dict[int, int]) -> None:
@@ -207,7 +225,7 @@ def _tell_ends(waiting: dict[int, int]) -> None:
             told.write(str(os.waitstatus_to_exitcode(status)))
 
 
-def _become(request: ForkRequest, out: int, err: int) -> None:
+def _become(program: str, module: str, request: ForkRequest, out: int, err: int) -> None:
     """From here on this is a process of its own, as if it had been started so."""
     os.dup2(out, 1)
     os.dup2(err, 2)
@@ -216,8 +234,8 @@ def _become(request: ForkRequest, out: int, err: int) -> None:
     os.environ.clear()
     os.environ.update(request.environment)
     sys.path[0] = request.folder
-    sys.argv = ["turnbuckle", *request.arguments]
-    runpy.run_module("turnbuckle.cli.main", run_name="__main__", alter_sys=True)
+    sys.argv = [program, *request.arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
