@@ -12,6 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 python := .venv/bin/python
 ready := .venv/.ready
 clients := .venv/.clients
+# Every test file can be imported. It also leaves them compiled, where each worker of a first run would do it again.
+collected := .venv/.collected
+collect = { $(python) -m pytest --collect-only -qq -p no:xdist --ignore=tests/clients > $(collected) || { tail -20 $(collected); false; }; }
 core := $(wildcard $(addprefix tests/,vocab wire reply turn session narrate call runtime))
 
 # A stamp that names another folder, or a python that no longer starts, means: set up again.
@@ -33,14 +36,14 @@ test: check $(clients) ## make check, then every test
 quick: $(ready) ## the tests of the pure core and of what drives it, without processes and without the longest enumerations
 	@$(python) -m pytest -n auto --dist worksteal -q -m "not process and not realtime and not exhaustive" $(core) $(ARGS)
 
-check: $(ready) ## lint with bandit's rules, format, types, layers, packages
+check: $(ready) ## lint with bandit's rules, format, types, layers, packages, imports of the tests
 	@echo "lint"
 	@$(python) -m ruff check --quiet .
 	@echo "format"
 	@$(python) -m ruff format --quiet --check . || { echo "not formatted: make format"; $(python) -m ruff format --diff --quiet . | head -40; exit 1; }
 	@echo "types, layers, packages"
 	@{ $(python) -m mypy --no-error-summary && $(python) -m mypy --no-error-summary --config-file tests/mypy.ini; } & types=$$!; \
-	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py && scripts/audit; layers=$$?; \
+	$(python) -m pytest -q --no-header -p no:xdist tests/test_tidy.py && scripts/audit && $(collect); layers=$$?; \
 	wait $$types && exit $$layers
 
 audit: $(ready) ## ask a database of known holes about every locked package; needs a network
