@@ -1,6 +1,7 @@
 """`turnbuckle clients`: what points another program here is printed, or written without spoiling what is there."""
 
 import json
+import os
 import tomllib
 from pathlib import Path, PurePosixPath
 
@@ -10,6 +11,7 @@ from support.processes.commands import command
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
 from turnbuckle.cli.clients.recipes import RECIPES, ClientFile, Target
+from turnbuckle.cli.main import main
 from turnbuckle.server.keys import KeyFile
 
 HERE = Target("http://127.0.0.1:8765", "tb-a'b", "main", "agent", 32_000)
@@ -99,3 +101,31 @@ def test_a_new_key_works_and_a_file_with_it_is_closed_to_others(tmp_path: Path):
     later = command(tmp_path, "clients", "openai")
     assert "OPENAI_API_KEY=YOUR-KEY" in later.out
     assert "--new-key" in later.err
+
+
+@pytest.mark.requirement("R10")
+@pytest.mark.parametrize("way", ["link", "folder", "pipe"])
+def test_no_link_of_a_folder_leads_a_file_elsewhere_or_brings_one_in(
+    tmp_path: Path, way: str, monkeypatch, capsys
+):
+    here, home = tmp_path / "clone", tmp_path / "home"
+    here.mkdir()
+    home.mkdir()
+    (home / "opencode.json").write_text('{"secret": "of mine"}')
+    monkeypatch.chdir(here)
+    name, file = ("opencode", here / "opencode.json")
+    if way == "link":
+        file.symlink_to(home / "opencode.json")
+    elif way == "pipe":
+        os.mkfifo(file)
+    else:
+        name = "claude-code"
+        (here / ".claude").symlink_to(home)
+    (here / "turnbuckle.toml").write_text(ROUTE)
+    with pytest.raises(SystemExit) as ended:
+        main(["clients", name, "--write"])
+    assert ended.value.code == 1
+    assert "was not changed" in capsys.readouterr().err
+    assert sorted(one.name for one in home.iterdir()) == ["opencode.json"]
+    assert (home / "opencode.json").read_text() == '{"secret": "of mine"}'
+    assert list(here.glob("*.old")) == []

@@ -157,6 +157,7 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
         )
     path = Path(file.path).expanduser()
     try:
+        _check_place(path, is_own=str(file.path).startswith("~"))
         text = merged(file, path.read_text(encoding="utf-8") if path.exists() else None)
         if text is None:
             _say(f"{path} says so already")
@@ -172,6 +173,15 @@ def _write(recipe: Recipe, setup: Setup, *, is_secret: bool) -> int:
     for line in setup.shell:
         echo(line)
     return OK
+
+
+def _check_place(path: Path, *, is_own: bool) -> None:
+    """A folder may be somebody else's: no link in it leads a file of ours elsewhere, or brings what lies
+    there into it. What lies at home is one's own. Raises ConfigError."""
+    if path.exists() and not path.is_file():
+        raise ConfigError("it is not a plain file")
+    if not is_own and (path.is_symlink() or not path.parent.resolve().is_relative_to(Path.cwd().resolve())):
+        raise ConfigError("a link leads out of this folder")
 
 
 def _row(recipe: Recipe, setup: Setup) -> dict[str, object]:
