@@ -288,7 +288,7 @@ def test_models_are_the_agent_and_one_for_each_route():
         "main",
         "meta/llama",
     ]
-    assert [model["kind"] for model in listed["data"]] == ["agent", "relay", "relay"]
+    assert [model["kind"] for model in listed["data"]] == [*["agent"] * 3, "relay", "relay"]
     for model in listed["data"]:
         assert (model["object"], model["created"], model["owned_by"]) == (
             "model",
