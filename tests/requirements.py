@@ -112,6 +112,8 @@ REQUIREMENTS: dict[str, str] = {
     "H5": "Metrics, traces and logs, with secrets removed.",
     "H6": "An interrupt ends the run within a second and keeps the conversation; a force stop is told apart.",
     "H7": "The agent runs on any route that a person chooses; a relay is never chosen by accident.",
+    "H10": "Attended surfaces ask before a shell command; where nobody could be asked, that is told.",
+    "H13": "Unknown commands are refused with the nearest one; pipes, narrow terminals and no terminal work.",
     "H8": "Tokens, context and cost are shown for every call, run, session and day, or said to be unknown.",
     # Faces
     "J1": "Messages and count_tokens, streamed and not, as relay and agent, over every upstream protocol.",
@@ -157,7 +159,7 @@ DUE: frozenset[str] = frozenset(
     "E1 E2 E3 E4 E5 E6 E8 E9 E10 E11 E12 "
     "F1 F2 F4 F5 F6 F7 F8 F9 F11 "
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
-    "H1 H2 H3 H4 H5 H6 H7 H8 "
+    "H1 H2 H3 H4 H5 H6 H7 H8 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
     "K1 K6 K9 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()

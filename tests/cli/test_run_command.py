@@ -208,7 +208,7 @@ def test_a_tool_that_the_settings_forbid_does_not_run(
     rule: str, words: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TURNBUCKLE_TOOLS__APPROVAL__SHELL", rule)
-    assert _run("run", "run touch made") == 0
+    assert _run("run", "run touch made") == (0 if rule == "deny" else 5)
     err = capsys.readouterr().err
     assert "✗ shell did not run: " in err
     assert words in err
@@ -245,7 +245,7 @@ def test_a_signal_stops_a_run_cleanly(number: signal.Signals, tmp_path: Path) ->
             _, err = process.communicate(timeout=100)
     facts = facts_of(tmp_path)
     assert process.returncode == 130
-    assert "stopping\n" in err
+    assert "interrupted; the conversation is kept\n" in err
     assert "cancelled after " in err
     assert [fact.outcome.status for fact in facts if isinstance(fact, ToolFinished)] == ["killed"]
     assert any(isinstance(fact, StopAsked) for fact in facts)
@@ -264,7 +264,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(tmp_path: Pat
         with start(tmp_path, "run", "sleep") as process:
             (tmp_path / "fifo").read_text()  # waits until the command runs
             process.send_signal(signal.SIGINT)
-            _wait_for(process, "stopping")
+            _wait_for(process, "interrupted; the conversation is kept")
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=100)
         assert process.returncode == 130
@@ -396,3 +396,44 @@ def test_a_key_that_stands_in_the_file_does_not_show_in_results(
     shown = capsys.readouterr()
     assert "sk-0123456789abcdef" not in shown.out + shown.err
     assert 'api_key = "[secret]"' in shown.out
+
+
+@pytest.mark.requirement("H13")
+@pytest.mark.parametrize("arguments", [("-",), ()])
+def test_a_task_can_come_by_a_pipe_with_and_without_a_dash(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"write piped.txt with 2 lines\n")
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        assert _run("run", *arguments) == 0
+    assert len((here / "piped.txt").read_text().splitlines()) == 2
+    assert capsys.readouterr().out.startswith(WHO)
+
+
+@pytest.mark.requirement("H13")
+def test_several_words_are_one_task_and_none_is_a_clear_error(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _run("run", "write", "words.txt", "with", "2", "lines") == 0
+    assert len((here / "words.txt").read_text().splitlines()) == 2
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert _run("run") == 2
+        assert _run("run", "--jsn") == 2
+    assert "give a task" in capsys.readouterr().err
+
+
+@pytest.mark.requirement("H10")
+def test_a_run_that_nobody_could_be_asked_about_is_not_completed_and_has_its_own_exit_code(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "turnbuckle.toml").write_text('[tools]\napproval = { shell = "ask" }\n')
+    assert _run("run", "run `echo hi`") == 5
+    last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("partial after ")]
+    assert last[0].endswith("shell needed consent, and there was nobody to ask")

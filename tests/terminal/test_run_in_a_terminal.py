@@ -70,7 +70,7 @@ def test_ctrl_c_stops_a_run_cleanly_and_says_so(terminal, tmp_path):
         made.send("C-c")
         assert made.code() == 130
     _, said, stopping, *rest = made.lines()
-    assert (said, stopping) == ("Half a sentence^C", "stopping")
+    assert (said, stopping) == ("Half a sentence^C", "interrupted; the conversation is kept")
     assert len([line for line in rest if line.startswith("cancelled after ")]) == 1, rest
 
 

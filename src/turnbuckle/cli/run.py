@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import stat
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,16 @@ from turnbuckle.call.loop import run as run_loop
 from turnbuckle.cli.approvals import answer_all, ask_on_terminal
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
-from turnbuckle.cli.exits import CANCELLED, EXIT_CODES, FAILED, UNFINISHED, USAGE_ERROR, USAGE_ERRORS
+from turnbuckle.cli.exits import (
+    CANCELLED,
+    FAILED,
+    NOT_ASKED,
+    PARTIAL,
+    UNFINISHED,
+    USAGE_ERROR,
+    USAGE_ERRORS,
+    exit_code,
+)
 from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.pieces import Line, Piece
 from turnbuckle.cli.screen import Screen
@@ -65,9 +75,9 @@ class Look:
 
 @app.default
 def run(
-    task: Annotated[str, Parameter(show_default=False)] = "",
+    task: Annotated[str, Parameter(show_default=False, allow_leading_hyphen=True)] = "",
     /,
-    *,
+    *more: Annotated[str, Parameter(show_default=False)],
     config: Path | None = None,
     workspace: Path | None = None,
     route: str | None = None,
@@ -85,7 +95,9 @@ def run(
     Parameters
     ----------
     task
-        What to do. `-` reads it from stdin.
+        What to do. `-` reads it from stdin, and so does a pipe if there is no task.
+    more
+        More words of the task.
     config
         The settings; turnbuckle.toml in this folder if left out.
     workspace
@@ -110,7 +122,10 @@ def run(
     max_seconds
         The longest time of this run.
     """
-    words = sys.stdin.read() if task == "-" else task
+    if task.startswith("-") and task != "-" and len(task.split()) == 1:
+        return fail(f"there is no option {task}; turnbuckle run --help lists them", USAGE_ERROR)
+    is_read = (task == "-" and not more) or _is_piped(task, go_on, session)
+    words = sys.stdin.read() if is_read else " ".join((task, *more))
     if go_on and session:
         return fail(
             "--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR
@@ -125,6 +140,18 @@ def run(
         return _run(loaded, look, words, go_on, session)
 
     return guarded(work)
+
+
+def _is_piped(task: str, go_on: bool, session: str) -> bool:
+    """Whether the task comes by a pipe or from a file, since there is none in the arguments and something has
+    to be done."""
+    if task or go_on or session or sys.stdin.isatty():
+        return False
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def guarded(work: "Callable[[], Awaitable[int]]") -> int:
@@ -160,7 +187,7 @@ async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) 
         left = await services.stores.sessions.running(name)
         if left is not None:
             code = await resumed(opened, left, look)
-            if code not in (0, EXIT_CODES["partial"]) or not task.strip():
+            if code not in (0, PARTIAL, NOT_ASKED) or not task.strip():
                 return code
         elif not task.strip():
             given_up = await partial_run(opened, name)
@@ -278,7 +305,7 @@ async def watched(
         await asyncio.wait(last)
         follower.close()
     _last_lines(follower, look, running.run, outcome)
-    return EXIT_CODES[outcome.kind]
+    return exit_code(outcome)
 
 
 async def _store_fails(journal: Journal) -> str:

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 from turnbuckle.app import open_app, open_reader, writer_of
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
-from turnbuckle.cli.exits import EXIT_CODES, OK, USAGE_ERROR
+from turnbuckle.cli.exits import OK, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.config import Loaded
@@ -159,7 +159,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
             async for items in read_all(reader, run):
                 last = decode(items[-1].data)
                 outcome = last.outcome if isinstance(last, RunEnded) else None
-            return OK if outcome is None else EXIT_CODES[outcome.kind]
+            return OK if outcome is None else exit_code(outcome)
         follower = Follower(reader, run, look.screen, reasoning=look.reasoning)
         try:
             await follower.catch_up()
@@ -168,7 +168,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
         look.screen.show(waste_lines(follower.wastes))
         if follower.outcome is not None:
             look.screen.show(draft_lines(run, follower.outcome))
-            return EXIT_CODES[follower.outcome.kind]
+            return exit_code(follower.outcome)
     echo("this run has no end yet", err=True)
     return OK
 

@@ -81,6 +81,7 @@ FAULTS: dict[FailureKind, FailureRow] = {
     "repeated": FailureRow(502),
     # The limits of the turn: asking the same again would only reach them again.
     "budget": FailureRow(422, _REFUSED, "limit_reached"),
+    "consent": FailureRow(422, _REFUSED, "consent_needed"),
     # What the provider said of itself
     "rate_limited": FailureRow(429, "rate_limit_error", "rate_limit_exceeded"),
     # Not `server_is_overloaded`: agents take that for the last word on the matter.

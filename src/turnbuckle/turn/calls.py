@@ -181,6 +181,8 @@ def finish(turn: Turn, finished: ToolFinished) -> Turn:
     asked = next((call for call in turn.calls if call.id == finished.call_id), None)
     if finished.outcome.status == "denied" and asked is not None and asked.name == FINISH_CALL:
         turn = replace(turn, declined=(*turn.declined, drafting.draft_named(asked)))
+    if finished.outcome.status == "denied" and finished.outcome.text == asking.NOBODY_CONSENTS:
+        turn = replace(turn, unasked=tuple(dict.fromkeys((*turn.unasked, finished.name))))
     waiting = bool(turn.held or turn.drafts) and finished.outcome.status == "not_started"
     missed = waiting or (finished.name == FINISH_CALL and not finished.outcome.ok)
     splice_failures = (

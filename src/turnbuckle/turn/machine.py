@@ -349,6 +349,9 @@ def _stop(turn: Turn) -> Turn:
 def _outcome(turn: Turn, policy: Policy) -> Outcome:
     drafts, given_up = turn.own_drafts, turn.giving_up
     if given_up is None and not turn.held and not turn.unfinished_drafts:
-        return Outcome("completed", drafts=drafts)
+        if not turn.unasked:
+            return Outcome("completed", drafts=drafts)
+        why = f"{', '.join(turn.unasked)} needed consent, and there was nobody to ask"
+        return Outcome("partial", why, failure("consent", why), drafts)
     given_up = given_up or GiveUp("partial", "a call was cut on its way and never finished")
     return Outcome(given_up.kind, calls.told_at_end(turn, given_up.why, policy), turn.failure, drafts)

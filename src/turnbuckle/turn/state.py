@@ -209,6 +209,8 @@ class Turn(Struct, frozen=True):
     """Calls that the caller runs. The turn has ended with them."""
     left: bool = False
     """The process before let go of it in good order."""
+    unasked: tuple[str, ...] = ()
+    """Tools of which a call did not run because it needed consent, and there was nobody to ask."""
     stopping: bool = False
     giving_up: GiveUp | None = None
     failure: Failure | None = None

@@ -19,6 +19,7 @@ FailureKind = Literal[
     "cancelled",  # we closed it ourselves
     "repeated",  # we closed it because the model went round in circles
     "budget",  # we closed it, or asked no more, because a limit of the turn was reached
+    "consent",  # a call needed a person's consent, and there was nobody to ask
     # What the provider said
     "rate_limited",
     "overloaded",

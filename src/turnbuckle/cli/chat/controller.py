@@ -19,7 +19,7 @@ from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
 from turnbuckle.cli.chat.look_ups import carried_out, change_text, route_named, routes_text
 from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import ChatView, View
-from turnbuckle.cli.exits import EXIT_CODES, FAILED, OK, UNFINISHED, USAGE_ERROR
+from turnbuckle.cli.exits import FAILED, OK, UNFINISHED, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import STATUS_AFTER
 from turnbuckle.cli.pieces import Break, Line, Words
 from turnbuckle.cli.waiting import words as waiting_words
@@ -422,7 +422,7 @@ class ChatController:
                 case ApprovalAnswered():
                     self._asked.pop(fact.approval, None)
                 case RunEnded():
-                    self.code = EXIT_CODES[fact.outcome.kind]
+                    self.code = exit_code(fact.outcome)
         for piece in pieces:
             if isinstance(piece, UserWords):
                 self._taken_up(piece.text)
