@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from support.processes.commands import command
+from support.processes.commands import command, provider
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
 from turnbuckle.cli.clients.recipes import RECIPES, ClientFile, Target
@@ -129,3 +129,27 @@ def test_no_link_of_a_folder_leads_a_file_elsewhere_or_brings_one_in(
     assert sorted(one.name for one in home.iterdir()) == ["opencode.json"]
     assert (home / "opencode.json").read_text() == '{"secret": "of mine"}'
     assert list(here.glob("*.old")) == []
+
+
+@pytest.mark.requirement("J8")
+def test_agents_with_tools_of_their_own_get_a_route_also_of_the_rehearsal_and_of_a_server_elsewhere(
+    tmp_path: Path,
+):
+    alone = json.loads(command(tmp_path, "clients", "opencode", "--json").out)
+    assert json.loads(alone["file"]["text"])["model"] == "turnbuckle/rehearsal"
+    with provider("happy") as lab:  # it lists models as every server of this protocol does
+        there = json.loads(command(tmp_path, "clients", "opencode", "--json", "--server", lab.url).out)
+        assert json.loads(there["file"]["text"])["model"].startswith("turnbuckle/lab:")
+        wrong = command(tmp_path, "clients", "opencode", "--server", lab.url, "--model", "nobody")
+        assert (wrong.code, "there is no model 'nobody'" in wrong.err) == (2, True)
+    silent = command(tmp_path, "clients", "llm", "--server", "http://127.0.0.1:9", "--model", "mine")
+    assert (silent.code, "-m mine" in silent.out, "name one with --model" in silent.err) == (0, True, True)
+
+
+@pytest.mark.requirement("J8")
+def test_claude_code_finds_every_model_that_it_asks_for_by_itself():
+    file = RECIPES["claude-code"].make(HERE).file
+    assert file is not None
+    named = {name: value for name, value in json.loads(file.text)["env"].items() if name.endswith("_MODEL")}
+    kinds = ("", "DEFAULT_HAIKU_", "DEFAULT_SONNET_", "DEFAULT_OPUS_")
+    assert named == {f"ANTHROPIC_{kind}MODEL": "main" for kind in kinds}

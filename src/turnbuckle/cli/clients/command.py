@@ -1,11 +1,13 @@
 """`turnbuckle clients`: the lines by which other programs find this server, printed or written."""
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from cyclopts import App, Parameter
+from msgspec import Struct
 
 from turnbuckle.cli.clients.merge import CannotMerge, merged
 from turnbuckle.cli.clients.recipes import CONTEXT, RECIPES, ClientFile, Recipe, Setup, Target
@@ -13,8 +15,9 @@ from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, echo_text
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.first_screen import reachable
+from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.replaced_file import replace_file
-from turnbuckle.config import Loaded, route_name
+from turnbuckle.config import REHEARSAL, Loaded, route_name
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, KeyFile
 from turnbuckle.service.catalog import AGENT, Catalog
@@ -55,7 +58,8 @@ def clients(
     new_key
         Make a key for this client, and use that.
     model
-        The model: `agent` or a route. If left out, agents with tools of their own get the first route.
+        The model: `agent` or a route. If left out, agents with tools of their own get the first route. With
+        --server, that server is asked for its models.
     context
         The model's window in tokens, for clients that must be told. 200,000 if left out.
     write
@@ -74,8 +78,9 @@ def clients(
         return fail("--key names a key and --new-key makes one: give one of them", USAGE_ERROR)
     try:
         loaded = load_for(config)
-        relay, agent = _models(loaded, model)
         address = _address(loaded, server)
+        known = _models_here(loaded) if server is None else _models_at(address, key)
+        relay, agent = _chosen(known, model)
         key = _new_key(loaded, recipe) if new_key else key or _key(loaded, server)
     except ConfigError as error:
         return fail(error, USAGE_ERROR)
@@ -101,16 +106,38 @@ def _list(as_json: bool) -> int:
     return OK
 
 
-def _models(loaded: Loaded, wanted: str | None) -> tuple[str, str]:
-    """The model for agents with tools of their own, and the one for all others. Raises ConfigError."""
+class _Models(Struct, frozen=True):
+    """What a server offers: all names, and those of them that are relays. Without any nobody knows."""
+
+    names: tuple[str, ...] = ()
+    relays: tuple[str, ...] = ()
+
+
+def _models_here(loaded: Loaded) -> _Models:
+    """The models of a server with these settings."""
     routes = [(RouteName(route_name(route)), route.model, None) for route in loaded.settings.routes]
-    catalog = Catalog(routes)
-    names, relays = catalog.names, catalog.relays
+    catalog = Catalog(routes or [(RouteName(REHEARSAL), REHEARSAL, None)])
+    return _Models(tuple(catalog.names), tuple(catalog.relays))
+
+
+def _models_at(address: str, key: str | None) -> _Models:
+    """The models of a server elsewhere, which it alone knows."""
+    try:
+        found = asyncio.run(Remote(address, key or "").ask("GET", "/v1/models"))["data"]
+        relays = tuple(str(one["id"]) for one in found if one.get("kind", "relay") == "relay")
+        return _Models(tuple(str(one["id"]) for one in found), relays)
+    except (ServerRefused, LookupError, TypeError, AttributeError) as error:
+        _say(f"the server does not say which models it has, so name one with --model: {error}")
+        return _Models()
+
+
+def _chosen(known: _Models, wanted: str | None) -> tuple[str, str]:
+    """The model for agents with tools of their own, and the one for all others. Raises ConfigError."""
     if wanted is not None:
-        if wanted not in names:
-            raise ConfigError(f"there is no model {wanted!r}; there are {', '.join(names)}")
+        if known.names and wanted not in known.names:
+            raise ConfigError(f"there is no model {wanted!r}; there are {', '.join(known.names)}")
         return wanted, wanted
-    return (relays[0] if relays else AGENT), AGENT
+    return (known.relays[0] if known.relays else AGENT), AGENT
 
 
 def _address(loaded: Loaded, given: str | None) -> str:

@@ -73,7 +73,10 @@ def _claude_code(at: Target) -> Setup:
         "ANTHROPIC_BASE_URL": at.address,
         "ANTHROPIC_AUTH_TOKEN": at.key,
         "ANTHROPIC_MODEL": at.relay,
-        "ANTHROPIC_SMALL_FAST_MODEL": at.relay,
+        # By these it asks for small jobs and for its helpers, under names that this server does not have.
+        "ANTHROPIC_DEFAULT_HAIKU_MODEL": at.relay,
+        "ANTHROPIC_DEFAULT_SONNET_MODEL": at.relay,
+        "ANTHROPIC_DEFAULT_OPUS_MODEL": at.relay,
     }
     return Setup(
         _json_file(".claude/settings.local.json", {"env": environment}),
