@@ -48,7 +48,7 @@ class ConfigError(TurnbuckleError):
 
 
 class NotTrusted(ConfigError):
-    """Settings that were found here could do harm, and nobody has accepted them."""
+    """Settings or a data folder that were found here could do harm, and nobody has accepted them."""
 
 
 class NotFound(TurnbuckleError):
