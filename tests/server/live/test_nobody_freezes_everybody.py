@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
-from support.server.attacks import SERVER, TOOLS, attacks, hostile_model, hostile_pages, provoke
+from support.server.attacks import ALIKE, SERVER, TOOLS, attacks, hostile_model, hostile_pages, provoke
 from support.server.live_server import eventually
 
 pytestmark = pytest.mark.process
@@ -62,6 +62,8 @@ def test_under_every_attack_everybody_else_is_served(
         await server.start()
         async with hostile_pages() as pages, Neighbour(server) as neighbour:
             for name, attack in attacks(pages).items():
+                if name in ALIKE:
+                    continue
                 neighbour.longest, before = 0.0, neighbour.asked
                 await attack(server)
                 await eventually(lambda before=before: neighbour.asked > before)
