@@ -356,3 +356,93 @@ def test_every_face_names_the_model_in_its_provider_s_own_word(tmp_path: Path) -
                     assert first.get("message", first)["model"] == name
 
     run_scenario(scenario, tmp_path, named, hold=5)
+
+
+BEFORE, CLAIM = "Grüße: ", "it is sunny."
+PAGE = {"url": "https://example.test/w", "title": "Weather"}
+PLACE = {"start_index": len(BEFORE), "end_index": len(BEFORE + CLAIM)}
+ODDS = [{"token": "it", "logprob": -0.2, "bytes": [105], "top_logprobs": []}]
+
+
+def cited_by_responses() -> Iterable[ScriptItem]:
+    note = {"type": "url_citation", **PAGE, **PLACE}
+    part = {"type": "output_text", "text": BEFORE + CLAIM, "annotations": [note], "logprobs": ODDS}
+    message = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [part],
+    }
+    about = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    yield event("response.created", response=response("in_progress"))
+    yield event("response.output_item.added", output_index=0, item={**message, "content": []})
+    yield event("response.output_text.delta", **about, delta=BEFORE)
+    yield event("response.output_text.delta", **about, delta=CLAIM, logprobs=ODDS)
+    yield event("response.output_text.annotation.added", **about, annotation_index=0, annotation=note)
+    yield event("response.output_item.done", output_index=0, item=message)
+    yield event("response.completed", response=response("completed", output=[message]))
+
+
+def cited_by_chat() -> Iterable[ScriptItem]:
+    note = {"type": "url_citation", "url_citation": {**PAGE, **PLACE}}
+    for delta, more in (
+        ({"role": "assistant", "content": BEFORE}, {}),
+        ({"content": CLAIM}, {"logprobs": {"content": ODDS}}),
+        ({"annotations": [note]}, {}),
+        ({}, {"finish_reason": "stop"}),
+    ):
+        yield Frame({"id": "c", "choices": [{"index": 0, "delta": delta, "finish_reason": None, **more}]})
+
+
+def cited_by_messages() -> Iterable[ScriptItem]:
+    yield opening()
+    yield from block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": BEFORE})
+    cites = {"type": "citations_delta", "citation": {**CITES, **PAGE}}
+    yield from block(1, {"type": "text", "text": ""}, {"type": "text_delta", "text": CLAIM}, cites)
+    yield event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 5})
+    yield event("message_stop")
+
+
+def cited_by_gemini() -> Iterable[ScriptItem]:
+    size = len(BEFORE.encode())
+    segment = {"startIndex": size, "endIndex": size + len(CLAIM), "text": CLAIM}
+    web = {"web": {"uri": PAGE["url"], "title": PAGE["title"]}}
+    found = {
+        "groundingChunks": [web],
+        "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
+    }
+    yield Frame({"candidates": [{"content": {"parts": [{"text": BEFORE}]}}]})
+    yield Frame({"candidates": [{"content": {"parts": [{"text": CLAIM}]}}]})
+    yield Frame({"candidates": [{"finishReason": "STOP", "groundingMetadata": found}]})
+
+
+CITING = {
+    "openai_responses": cited_by_responses,
+    "openai_chat": cited_by_chat,
+    "anthropic": cited_by_messages,
+    "gemini": cited_by_gemini,
+}
+
+
+@pytest.mark.requirement("I8")
+@pytest.mark.parametrize("protocol", CITING)
+def test_pages_and_odds_of_any_provider_reach_a_client_of_either_api(tmp_path: Path, protocol: str) -> None:
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        return CITING[protocol]()
+
+    async def scenario(server: LiveServer) -> None:
+        chat = (await server.post("/v1/chat/completions", asking("chat", "Hi."))).json["choices"][0]
+        assert chat["message"]["content"] == BEFORE + CLAIM
+        assert chat["message"]["annotations"] == [{"type": "url_citation", "url_citation": {**PAGE, **PLACE}}]
+        frames = await server.read("/v1/responses", {**ASKED, "stream": True})
+        (part,) = frames[-1].json["response"]["output"][-1]["content"]
+        assert part["text"] == BEFORE + CLAIM
+        assert part["annotations"] == [{"type": "url_citation", **PAGE, **PLACE}]
+        told = [one.json for one in frames if one.event == "response.output_text.annotation.added"]
+        assert [one["annotation"] for one in told] == part["annotations"]
+        if protocol.startswith("openai"):
+            assert chat["logprobs"]["content"] == ODDS
+            assert part["logprobs"] == ODDS
+
+    run_scenario(scenario, tmp_path, model, protocol=protocol)

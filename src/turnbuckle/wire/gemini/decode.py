@@ -28,6 +28,7 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
     LastWord,
     OpaqueBlock,
@@ -42,6 +43,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
+from turnbuckle.wire.across import grounding_pages
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.gemini.frames import (
     CONTENT,
@@ -157,6 +159,8 @@ class GeminiDecoder:
                 self._chunks += 1
                 for part in parts:
                     self._take_part(part, out)
+            if candidate.groundingMetadata and not self._hole:
+                self._note_pages(candidate.groundingMetadata, out)
             self._note_finish(candidate, out)
         if reason := _block_reason(chunk):
             detail = word(chunk.promptFeedback.get("blockReasonMessage"))
@@ -283,6 +287,13 @@ class GeminiDecoder:
         if named != (self._reply_id, self._model):
             self._reply_id, self._model = named
             out.append(Started(*named))
+
+    def _note_pages(self, found: Any, out: list[Event]) -> None:
+        """What it searched for, as it came, and the pages that its text refers to."""
+        out.append(FieldsNoted("choice", {"groundingMetadata": mend_all(found)}))
+        texts = ["".join(pieces) for kind, pieces in self._told if kind == "text"]
+        if len(texts) == 1 and self._text >= 0 and (pages := grounding_pages(found, texts[0])):
+            out.append(StateNoted(self._text, {"annotations": pages}))
 
     def _note_finish(self, candidate: Candidate, out: list[Event]) -> None:
         said = word(candidate.finishReason)

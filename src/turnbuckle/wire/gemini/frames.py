@@ -49,6 +49,7 @@ class Candidate(Struct, gc=False):
     content: GeminiContent | None = None
     finishReason: Any = None
     finishMessage: Any = None
+    groundingMetadata: Any = None
     index: Any = None
 
 

@@ -26,6 +26,7 @@ from turnbuckle.narrate.told import (
     ModelCalled,
     ModelNamed,
     Notice,
+    PartState,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
@@ -46,6 +47,7 @@ from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.vocab.tooling import ToolStatus
+from turnbuckle.wire.across import as_chat_annotations, pages_cited, token_odds
 from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
@@ -63,6 +65,8 @@ _NAMES = {"tools": "turnbuckle.tool.progress", "hermes": "hermes.tool.progress"}
 _FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "filtered"}
 _STATUSES: dict[ToolStatus, str] = {"finished": "completed"}
 """What a status is called on a stream. The others keep their names."""
+GOES_ON = ("continue", "finish_draft", "reask")
+"""Why a model is asked with more than the client has sent, and the answer goes on behind what was told."""
 WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
 _json = msgspec.json.encode
 
@@ -78,11 +82,17 @@ class _Renderer(ABC):
     def __init__(self, run: RunId, queued: str = "") -> None:
         self.ended = False
         self.route = ""
-        self.provider_headers: tuple[tuple[str, str], ...] = ()
         """The one that was asked last."""
+        self.provider_headers: tuple[tuple[str, str], ...] = ()
         self._run = run
         self._narration = Narration(run)
         self._asked = ""  # the model that was asked last
+        self._protocol = ""  # of the one that was asked last
+        self._goes_on = False  # it goes on behind what was told
+        self._length = 0  # characters of the text
+        self._where = (0, 0)  # attempt and block of its last words
+        self._began = 0  # where in the text that block begins
+        self._cited = 0  # pages that it refers to and were told
         self._labels: dict[str, str] = {}  # of calls that run
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -96,6 +106,7 @@ class _Renderer(ABC):
         for item in items:
             fact = decode(item.data)
             if text := narration.going_on(fact):
+                self._length += len(text)
                 self._text(text)
             elif not self.ended:
                 for told in narration.take(fact):
@@ -106,6 +117,8 @@ class _Renderer(ABC):
             case Text(text, before, refusal):
                 # A refusal stands in a place of its own.
                 text = text if self._spoke[refusal] else text[before:]
+                if not refusal:
+                    self._goes_to((told.attempt, told.block), before if self._spoke[False] else 0, len(text))
                 self._spoke[refusal] = True
                 (self._refusal if refusal else self._text)(text)
             case Reasoning(text, attempt, block):
@@ -129,10 +142,17 @@ class _Renderer(ABC):
                 self._aside("approval", approvals.answered(told))
             case AnswerFields(protocol, where, data) if protocol == PROTOCOL:
                 self._passed(where, data)
+            case AnswerFields(protocol, where, data):
+                if odds := token_odds(protocol, where, data):
+                    self._passed("choice", {"logprobs": {"content": odds}})
+            case PartState(attempt, block, data):
+                if (attempt, block) == self._where and not self._goes_on:
+                    self._cite(data)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, model=model):
                 self.route, self.provider_headers = route, ()
+                self._protocol, self._goes_on = told.protocol, told.why in GOES_ON
                 if model != self._asked:
                     self._asked = model
                     self._answered_by(model)
@@ -145,6 +165,18 @@ class _Renderer(ABC):
                 self._over(told)
             case _:
                 pass
+
+    def _goes_to(self, where: tuple[int, int], gap: int, size: int) -> None:
+        if where != self._where:
+            self._where, self._began, self._cited = where, self._length + gap, 0
+        self._length += size
+
+    def _cite(self, state: dict[str, Any]) -> None:
+        """Pages that a provider of another protocol refers to."""
+        pages = pages_cited(self._protocol, state, self._began, self._length)[self._cited :]
+        if pages:
+            self._cited += len(pages)
+            self._passed("message", {"annotations": as_chat_annotations(pages)})
 
     def _think(self, text: str, thought: object) -> None:
         if thought != self._thought:

@@ -58,7 +58,7 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
-from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, KEY, WORTH_TELLING
+from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, GOES_ON, KEY, WORTH_TELLING
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields, stop_of
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.vocab.events import Usage
@@ -71,8 +71,6 @@ from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWrite
 from turnbuckle.wire.anthropic.parse_request import PROTOCOL
 from turnbuckle.wire.usage import usage_to_anthropic
 
-_GOES_ON = ("continue", "finish_draft", "reask")
-"""Why a model is asked with more than the client has sent, and the answer goes on behind what was told."""
 _ROUNDS = ("after_tools", "steered")
 W = TypeVar("W", bound=MessageWriter)
 
@@ -276,7 +274,7 @@ class _MessageRenderer(Generic[W]):
         self._native = told.protocol == PROTOCOL
         if told.why in _ROUNDS:
             self._mute = self._bound = False
-        elif told.why in _GOES_ON:
+        elif told.why in GOES_ON:
             self._mute, self._bound = True, False
         elif told.why == "first":
             self._bound = True

@@ -60,6 +60,7 @@ from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
+from turnbuckle.wire.across import pages_cited, token_odds
 from turnbuckle.wire.openai_responses.frames import ADDED, CALLS
 from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
@@ -112,6 +113,8 @@ class ResponsesRenderer:
             "model": model,
         }
         self._asked = ""  # the model that was asked last
+        self._protocol = ""  # and how it is spoken to
+        self._began = 0  # where in the message its last part begins
         self._beside: dict[str, Any] = {}  # what the provider says of the next piece of text
         self._counted: dict[str, Any] = {}  # what it counts that we do not know
         self._narration = Narration(run)
@@ -210,6 +213,11 @@ class ResponsesRenderer:
                 self._state(told)
             case ProviderItem() | ProviderStage() | AnswerFields() if told.protocol == PROTOCOL:
                 self._of_provider(told)
+            case AnswerFields(protocol, where, data):
+                if odds := token_odds(protocol, where, data):
+                    self._beside = {"logprobs": odds}
+                elif where == "message" and self._message is not None and not self._joined:
+                    self._cite(self._message, data)
             case PartOver(block):
                 if block in self._blocks:
                     self._close(self._blocks.pop(block), "completed")
@@ -222,6 +230,7 @@ class ResponsesRenderer:
                 self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, model=model):
                 self.route, self.provider_headers, self._beside = route, (), {}
+                self._protocol = told.protocol
                 self._out.append(self._writer.give_up())
                 if model != self._asked:
                     self._asked = self._base["model"] = model
@@ -255,6 +264,8 @@ class ResponsesRenderer:
             self._out.append(self._writer.begin(self._message))
         elif where[0] != self._where[0]:
             self._joined = True
+        if where != self._where:
+            self._began = sum(map(len, self._message.pieces))
         self._where = where
         beside, self._beside = self._beside, {}
         if logprobs := beside.get("logprobs"):
@@ -277,8 +288,20 @@ class ResponsesRenderer:
             if not known.begun:
                 self._out.append(self._writer.add(known))
         elif self._message is not None and self._where == (told.attempt, told.block) and not self._joined:
-            self._annotate(self._message, told.data.get("annotations") or [])
-            self._message.state.update(told.data)
+            if self._protocol == PROTOCOL:
+                self._annotate(self._message, told.data.get("annotations") or [])
+                self._message.state.update(told.data)
+            else:
+                self._cite(self._message, told.data)
+
+    def _cite(self, message: OpenItem, state: dict[str, Any]) -> None:
+        """Pages that a provider of another protocol refers to."""
+        pages = pages_cited(self._protocol, state, self._began, sum(map(len, message.pieces)))
+        if pages:
+            known = message.state.get("annotations") or []
+            every = [*known, *(page for page in pages if page not in known)]
+            self._annotate(message, every)
+            message.state.update({"type": "message", "annotations": every})
 
     def _annotate(self, message: OpenItem, annotations: list[Any]) -> None:
         """Tell what is new of what a text refers to."""
