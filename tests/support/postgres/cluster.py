@@ -25,18 +25,34 @@ _SETTINGS = {
 
 
 @contextmanager
-def own_cluster() -> Iterator["Cluster"]:
+def own_cluster(**settings: str) -> Iterator["Cluster"]:
     """A server that nobody else uses, so that it may be stopped and killed. The machine below it does not lose power, so
     nothing waits for its disk."""
-    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
-    folder.chmod(0o755)
-    cluster = Cluster(folder, fsync="off")
+    cluster = Cluster(_new_folder(), fsync="off", **settings)
     try:
         cluster.make()
         cluster.start()
         yield cluster
     finally:
         cluster.remove()
+
+
+@contextmanager
+def standby_of(primary: "Cluster", **settings: str) -> Iterator["Cluster"]:
+    """A server that has all that another one has, and can take its place."""
+    cluster = Cluster(_new_folder(), fsync="off", **settings)
+    try:
+        cluster.copy(primary)
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+def _new_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="tbpg-", dir="/tmp"))
+    folder.chmod(0o755)
+    return folder
 
 
 class Cluster:
@@ -49,11 +65,29 @@ class Cluster:
         self._data = folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def make(self) -> None:
+    def _make_folder(self) -> None:
         self._data.mkdir(mode=0o700)
         if owner := who():
             for place in (self.folder, self._data):
                 os.chown(place, owner["user"], owner["group"])
+
+    def copy(self, primary: "Cluster") -> None:
+        """All that another one has, and from then on whatever comes."""
+        self._make_folder()
+        words = [str(self._programs / "pg_basebackup"), "-h", str(primary.folder), "-U", "tester"]
+        more = ["-D", str(self._data), "-R", "-X", "stream", "-c", "fast", "--no-sync"]
+        done = subprocess.run(
+            [*words, *more], check=False, capture_output=True, text=True, cwd=self.folder, **who()
+        )
+        assert done.returncode == 0, done.stderr
+
+    def promote(self) -> None:
+        """From here on it takes what is written."""
+        words = [str(programs() / "psql"), "-X", "-q", "-h", str(self.folder), "-U", "tester", "postgres"]
+        subprocess.run([*words, "-c", "SELECT pg_promote()"], check=True, capture_output=True)
+
+    def make(self) -> None:
+        self._make_folder()
         words = [
             str(self._programs / "initdb"),
             "-D",
