@@ -207,3 +207,27 @@ def test_several_processes_may_open_a_new_database_at_once():
         return sum(isinstance(claim, Claim) for claim in claims)
 
     assert asyncio.run(main()) == 1
+
+
+@pytest.mark.requirement("K1")
+def test_readers_who_ask_at_the_same_time_are_answered_by_few_queries():
+    async def scene(bench, one, other):
+        names = [f"run{number}" for number in range(40)]
+        for name in names:
+            claim = await one.claim(name, "one", TTL)
+            await put(one, claim, [name.encode(), b"more"])
+        asked = []
+        async with other.links["reading"].use() as connection:
+            connection.add_query_logger(lambda query: asked.append(query.query))
+        pages = await asyncio.gather(*(other.read(name, 0, 1) for name in names), other.read("none"))
+        heads = await asyncio.gather(*(other.head(name) for name in names), other.head("none"))
+        cancelled = asyncio.ensure_future(other.read("run1"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        after = await other.read("run2", 1)
+        return [[item.data for item in page] for page in pages], heads, len(asked) < 10, after
+
+    pages, heads, few, after = played(scene)
+    assert pages == [[f"run{number}".encode()] for number in range(40)] + [[]]
+    assert heads == [2] * 40 + [0]
+    assert (few, after) == (True, [Item(2, b"more")])

@@ -16,13 +16,16 @@ from turnbuckle.journal.port import (
     Conflict,
     Damaged,
     FormatUnknown,
+    Gone,
     Grade,
     IndexUpdate,
     OutOfFiles,
     ReadOnly,
+    SearchPlace,
     StorageError,
     StorageFailed,
     StorageFull,
+    StreamQuery,
 )
 from turnbuckle.journal.postgres.errors import translated
 from turnbuckle.journal.postgres.journal import open_postgres
@@ -128,6 +131,40 @@ def test_an_append_whose_answer_is_lost_is_found_out_about_and_never_stored_twic
 
     answer = asyncio.run(asyncio.wait_for(main(), 100))
     assert answer == ([StorageFailed] * 2, "failed", 4, 5, [b"a", b"b", b"c", b"d", b"e"], True, None)
+
+
+@pytest.mark.requirement("K1", "R12")
+def test_no_name_cursor_or_number_of_a_stranger_is_trouble_for_anybody():
+    async def main():
+        bench = await PostgresBench().open()
+        journal = bench.journal
+        await journal.note("a", IndexUpdate(kind="run", words="sun"))
+        found: list[object] = []
+        for name in ("a\0b", "\ud800", "x" * 9000):
+            found += [await journal.read(name), await journal.head(name)]
+            found.append(await journal.streams(StreamQuery(name=name)))
+            found.append((await journal.search("sun", StreamQuery(user=name))).hits)
+            await journal.streams(StreamQuery(), (1.0, name))
+        with pytest.raises(Gone):
+            await journal.wait("a\0b", 1)
+        for number in (1 << 63, 1 << 100, -1, -(1 << 100)):
+            found.append(await journal.read("a", number, number))
+            await journal.streams(limit=number)
+            await journal.search("sun", limit=10, after=SearchPlace(number, number))
+        for name in ("a\0b", "\ud800"):
+            for work in (
+                journal.claim(name, "one", 1),
+                journal.note(name, IndexUpdate()),
+                journal.merge(name, []),
+            ):
+                with pytest.raises(ValueError, match="signs"):
+                    await work
+            assert not await journal.drop(name)
+        trouble = journal.trouble()
+        await bench.close()
+        return [one for one in found if one], trouble
+
+    assert asyncio.run(main()) == ([], None)
 
 
 def lost_behind(bench, seq):

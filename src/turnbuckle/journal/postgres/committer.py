@@ -24,6 +24,7 @@ import msgspec
 from turnbuckle.journal.port import Closed, Conflict, Fenced, Grade, JournalError, StorageError, StorageFailed
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, again
+from turnbuckle.journal.words import kept
 
 BATCH_ROWS = 2000
 BATCH_BYTES = 4 << 20
@@ -100,6 +101,8 @@ class LaneCommitter:
         """Gives the result of the work's act, or what speaks against it."""
         if self._closed:
             raise Closed("the journal is closed")
+        if any(name != kept(name) for name in work.streams):  # it would fail, and everybody's work with it
+            raise ValueError("the name of a stream has signs that a database does not take")
         self._line.append(work)
         self._kick()
         return work.done

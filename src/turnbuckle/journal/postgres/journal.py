@@ -376,7 +376,7 @@ class PostgresJournal(PostgresReader):
         async with self._finding:
             if live.name not in self._doubted:
                 return
-            found = await self._ask(lambda connection: rows.find_stream(connection, live.name))
+            found = await self._group.stands(live.name)
             if found is None or found[1] != live.epoch:
                 self._lose(live)
                 return

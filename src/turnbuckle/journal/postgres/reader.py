@@ -25,10 +25,12 @@ from turnbuckle.journal.port import (
 )
 from turnbuckle.journal.postgres import rows, search
 from turnbuckle.journal.postgres.committer import GONE
+from turnbuckle.journal.postgres.group_reads import GroupReads, clamped
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently, writer_of
 from turnbuckle.journal.postgres.listener import Listener
 from turnbuckle.journal.postgres.schema import version_of
 from turnbuckle.journal.trouble import TroubleBook
+from turnbuckle.journal.words import kept
 
 GRACE = 3.0
 """Seconds after its start in which the database knows of no process that it is dead."""
@@ -62,11 +64,13 @@ class PostgresReader:
         self._writer = ""
         self._waiters = Waiters()
         self._reading, self._searching = DatabaseLink(address), DatabaseLink(address)
+        self._group = GroupReads(self._ask)
         self._channel = f"turnbuckle_{address.schema}"
         self.listener = Listener(address, node, self._channel, self._heard, self._waiters.wake_all)
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
-        return await self._ask(lambda connection: rows.read_items(connection, stream, after, limit))
+        self._check_open()
+        return await self._group.items(stream, after, limit)
 
     async def head(self, stream: str) -> int:
         found = await self._look_up(stream)
@@ -88,15 +92,17 @@ class PostgresReader:
 
     async def _look_up(self, stream: str) -> tuple[int, int, int] | None:
         """The key, the epoch and the head of a stream."""
-        return await self._ask(lambda connection: rows.find_stream(connection, stream))
+        self._check_open()
+        return await self._group.stands(stream)
 
     async def streams(
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
     ) -> list[StreamRow]:
-        now = self._clocks.leases()
+        now, most = self._clocks.leases(), clamped(limit)
+        place = None if after is None else (after[0], kept(after[1]))
         return await self._ask(
             lambda connection: rows.list_streams(
-                connection, wanted, after, limit, rows.Conditions(wanted, now, self._clocks.grace)
+                connection, wanted, place, most, rows.Conditions(wanted, now, self._clocks.grace)
             )
         )
 
@@ -108,6 +114,8 @@ class PostgresReader:
         after: SearchPlace | None = None,
     ) -> SearchPage:
         now, grace = self._clocks.leases(), self._clocks.grace
+        if after is not None:
+            after = SearchPlace(clamped(after.below), clamped(after.newest))
         return await self._ask(
             lambda connection: search.find(connection, words, wanted, limit, after, now=now, grace=grace),
             self._searching,

@@ -10,11 +10,9 @@ from typing import Any
 from msgspec import structs
 
 from turnbuckle.journal.port import (
-    READ_BYTES,
     Claim,
     Held,
     IndexUpdate,
-    Item,
     Merge,
     StreamOrder,
     StreamQuery,
@@ -57,12 +55,6 @@ A database that crashed may have lost what was not sure, so where a stream ends 
 
 LOCK = "SELECT id FROM stream WHERE name = ANY($1::text[]) ORDER BY id FOR NO KEY UPDATE"
 
-_PAGE = f"""
-SELECT seq, data FROM (
-    SELECT seq, data, sum(octet_length(data)) OVER (ORDER BY seq) - octet_length(data) AS before
-    FROM item WHERE stream = $1 AND seq > $2 ORDER BY seq LIMIT $3) AS page
-WHERE before < {READ_BYTES} ORDER BY seq"""
-
 _CLAIM = f"""
 INSERT INTO stream AS s(name, created, updated, epoch, holder, node, until)
 VALUES($1, {_now("$2")}, {_now("$2")}, 0, $3, $4, {_now("$5")} + $6::float8)
@@ -89,25 +81,10 @@ WHERE_IT_STANDS = """
 SELECT coalesce(max(name), ''), coalesce(max(epoch), -1),
     (SELECT coalesce(max(seq), 0) FROM item WHERE stream = $1)
 FROM stream WHERE id = $1"""
-_FIND = """
-SELECT id, epoch, (SELECT coalesce(max(seq), 0) FROM item WHERE stream = id) FROM stream WHERE name = $1"""
 
 
 def stream_row(row: Sequence[Any]) -> StreamRow:
     return StreamRow(*row)
-
-
-async def find_stream(connection: Connection, name: str) -> tuple[int, int, int] | None:
-    """The key, the newest epoch and the head of a stream."""
-    found = await connection.fetchrow(_FIND, name)
-    return None if found is None else (found[0], found[1], found[2])
-
-
-async def read_items(connection: Connection, name: str, after: int, limit: int) -> list[Item]:
-    key = await connection.fetchval("SELECT id FROM stream WHERE name = $1", name)
-    if key is None:
-        return []
-    return [Item(seq, data) for seq, data in await connection.fetch(_PAGE, key, after, max(limit, 1))]
 
 
 async def store(
