@@ -241,6 +241,38 @@ def test_a_reader_is_told_at_once_that_the_store_is_waited_for_and_then_as_often
     assert after[len(later) :] == [KEEPALIVE]
 
 
+@pytest.mark.requirement("E10")
+@pytest.mark.parametrize(
+    "fault, seconds, told", [("full", 8, 0), ("full", 14, 1), ("failed", 14, 1), ("damaged", 60, 0)]
+)
+def test_a_plain_request_is_not_kept_waiting_for_a_store_that_does_not_come_back(fault, seconds, told):
+    troubles: list[Trouble | None] = [None]
+    gave_up: list[Trouble] = []
+
+    async def main():
+        pulse = Heartbeat(keepalive=5, noop=10, wall=lambda: 7.0, trouble=lambda: troubles[0])
+        waits, reads, late = Interrupted(), Interrupted(), Interrupted()
+        pulse.add(waits, gives_up=lambda trouble: (gave_up.append(trouble), pulse.remove(waits)))
+        pulse.add(reads)
+        beats = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
+        for trouble, length in (
+            (Trouble(fault, "no", 1.0), 8),
+            (None, 8),
+            (Trouble(fault, "no", 9.0), seconds),
+        ):
+            troubles[0] = trouble
+            await asyncio.sleep(length - 5)
+            pulse.add(late, gives_up=gave_up.append)  # it is waited for as long for those who come late
+            await asyncio.sleep(5)
+            pulse.remove(late)
+        beats.cancel()
+        await asyncio.wait({beats})
+        return waits.count, reads.count
+
+    assert VirtualClock().run(main, quiet=0) == (0, 0)
+    assert [trouble.since for trouble in gave_up] == [9.0] * told
+
+
 class Socket:
     """Takes what a stream would be sent, as a WebSocket is."""
 

@@ -44,7 +44,8 @@ class ServerSettings(Struct, frozen=True):
         Meta(
             gt=0,
             description=(
-                "Send an empty chunk after this many seconds without one, for clients that ignore comments."
+                "Send an empty chunk after this many seconds without one, for clients that ignore comments. "
+                "A request without a stream waits this long for a store that fails."
             ),
         ),
     ] = 30.0

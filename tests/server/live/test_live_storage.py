@@ -6,6 +6,7 @@ import resource
 import shutil
 import sqlite3
 
+import msgspec
 import pytest
 from support.processes.server_process import run_process_scenario
 from support.server.live_server import gate, lab_provider, run, run_scenario, said_in, serve_live
@@ -129,6 +130,41 @@ def test_a_data_folder_that_is_deleted_is_noticed_and_no_work_is_taken(tmp_path)
     assert [told(reply) for reply in refused] == [(503, "storage_gone", True)] * 3
     assert (ready.status, ready.json["code"]) == (503, "storage_gone")
     assert str(tmp_path) not in ready.body.decode()
+
+
+@pytest.mark.requirement("E10")
+@pytest.mark.process
+def test_a_plain_request_whose_turn_waits_for_the_disk_is_told_so_and_its_key_gets_the_answer_later(tmp_path):
+    bodies = {path: body for path, body in FACES.items() if path != "/v1/runs"}
+
+    async def ask(server, path):
+        body = msgspec.json.decode(msgspec.json.encode(bodies[path]).replace(b"hello", b"slowly"))
+        return await server.post(path, body, idempotency_key=path)
+
+    async def until_told(server, path):
+        while (reply := await ask(server, path)).status == 503:
+            pass  # it waited for as long as it may
+        return reply
+
+    async def scenario(server):
+        await server.start()
+        waiting = [asyncio.create_task(ask(server, path)) for path in bodies]
+        await server.behind.asked(len(bodies))
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FULL)
+        server.behind.gates.open(1)
+        refused = [await one for one in waiting]
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, FREE)
+        whole = [await until_told(server, path) for path in bodies]
+        await server.stop()
+        return refused, whole, len(server.behind.lab.requests)
+
+    refused, whole, requests = run_process_scenario(scenario, tmp_path, speaker, server="noop = 1")
+    assert [told(reply) for reply in refused] == [(503, "storage_failed", True)] * len(bodies)
+    assert all(reply.headers["x-turnbuckle-run"] for reply in refused)
+    for reply in whole:
+        assert reply.status == 200
+        assert b"One half and the other." in reply.body
+    assert requests == len(bodies)
 
 
 @pytest.mark.requirement("E10")

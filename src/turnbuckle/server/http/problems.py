@@ -79,18 +79,23 @@ def problem_of(error: errors.TurnbuckleError) -> Problem | None:
     )
 
 
+def fault_problem(fault: str, run: str = "") -> Problem:
+    """What the store suffers from as an answer."""
+    status = _FULL if fault == "full" else _FAILED
+    wait = _LONG if fault in _NEEDS_MENDING else _WAIT
+    message = (
+        f"{words(fault)}, so this cannot be done now; {TO_DO.get(fault, TO_DO['failed'])}, then try again"
+    )
+    headers = (("x-turnbuckle-run", run),) if run else ()
+    return Problem(status, message, code=code(fault), retry_after=wait, headers=headers)
+
+
 def storage_problem(error: JournalError, run: str = "") -> Problem:
     """An error of the journal as an answer. `run` is the one that was read or begun."""
     headers = (("x-turnbuckle-run", run),) if run else ()
     match error:
         case StorageError(fault=fault):
-            status = _FULL if fault == "full" else _FAILED
-            wait = _LONG if fault in _NEEDS_MENDING else _WAIT
-            message = (
-                f"{words(fault)}, so this cannot be done now; "
-                f"{TO_DO.get(fault, TO_DO['failed'])}, then try again"
-            )
-            return Problem(status, message, code=code(fault), retry_after=wait, headers=headers)
+            return fault_problem(fault, run)
         case TooLarge(size=size):
             message = (
                 f"this conversation has become too large to be stored ({size / 1e6:.0f} MB); begin a new one"

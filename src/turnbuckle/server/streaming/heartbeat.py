@@ -29,6 +29,7 @@ from turnbuckle.vocab.ids import RunId
 from turnbuckle.wire.sse import comment
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+GiveUp = Callable[[Trouble], None]
 
 NOT_WAITED_FOR = ("damaged", "unknown_format")
 KEEPALIVE = b": keepalive\n\n"
@@ -116,7 +117,8 @@ class Heartbeat:
         self._wall = wall
         self._tick = min(TICK, keepalive / _PER_INTERVAL, noop / _PER_INTERVAL)
         self._readers: set[WaitingReader] = set()
-        self._presences: set[Presence] = set()
+        self._presences: dict[Presence, tuple[GiveUp | None, float]] = {}
+        self._troubled: float | None = None  # since when the store was in trouble at every look
         self.over = False
         self.dropped = 0
         """How many clients were dropped because they did not read."""
@@ -127,14 +129,17 @@ class Heartbeat:
         """How many read at this moment, plain requests included."""
         return len(self._presences)
 
-    def add(self, presence: Presence, reader: WaitingReader | None = None) -> None:
-        """Somebody begins to read; a plain request has no reader to be kept alive."""
-        self._presences.add(presence)
+    def add(
+        self, presence: Presence, reader: WaitingReader | None = None, gives_up: GiveUp | None = None
+    ) -> None:
+        """Somebody begins to read. A plain request has no reader to be kept alive: nothing can be told to it
+        but an end, so `gives_up` is told of a store that has kept it waiting for `noop` seconds."""
+        self._presences[presence] = (gives_up, asyncio.get_running_loop().time())
         if reader is not None:
             self._readers.add(reader)
 
     def remove(self, presence: Presence, reader: WaitingReader | None = None) -> None:
-        self._presences.discard(presence)
+        self._presences.pop(presence, None)
         if reader is not None:
             self._readers.discard(reader)
 
@@ -160,8 +165,21 @@ class Heartbeat:
             self.connections = len(all_connections)
             for connection in all_connections:
                 self.dropped += connection.sweep(now)
+            self._end_waits(now)
             for reader in list(self._readers):
                 await self._look_after(reader, now)
+
+    def _end_waits(self, now: float) -> None:
+        """A plain request does not wait for ever for a store that does not come back."""
+        trouble = self._trouble()
+        if trouble is None or trouble.fault in NOT_WAITED_FOR:
+            self._troubled = None
+            return
+        if self._troubled is None:
+            self._troubled = now
+        for gives_up, came in list(self._presences.values()):
+            if gives_up is not None and now - max(self._troubled, came) >= self._noop:
+                gives_up(trouble)
 
     async def _look_after(self, reader: WaitingReader, now: float) -> None:
         if reader.sending or not reader.line.clear:

@@ -19,11 +19,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
-from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError, StorageFailed
+from turnbuckle.journal.port import Closed, Gone, Item, JournalError, StorageError, StorageFailed, Trouble
 from turnbuckle.journal.port import Reader as Journal
 from turnbuckle.server.http.client_connection import ClientConnection, ClientGone, Interrupted, Presence
 from turnbuckle.server.http.exchange import Dialect, Problem, Streaming
-from turnbuckle.server.http.problems import storage_problem
+from turnbuckle.server.http.problems import fault_problem, storage_problem
 from turnbuckle.server.streaming.disconnect import DisconnectPolicy
 from turnbuckle.server.streaming.first_word import FirstWord
 from turnbuckle.server.streaming.heartbeat import Heartbeat, Send, WaitingReader
@@ -138,19 +138,28 @@ class RunStreamer:
         self, run: RunId, fold: Fold, line: ClientConnection, *, after: int = 0, on_disconnect: str = "detach"
     ) -> None:
         """Fold a run to its end. Raises ClientGone if the client leaves, and Problem if the server lets go of
-        it."""
+        it, or the store keeps it waiting for too long."""
         presence = Presence(line)
+        troubles: list[Trouble] = []
+
+        def give_up(trouble: Trouble) -> None:
+            troubles.append(trouble)
+            presence.interrupt()
+
         tail = _RunReader(self._journal, run, after, fold, _drop)
         self._disconnect.enter(run, on_disconnect)
         stays = False
         try:
             with presence, self._reading(run, presence):
-                self._heartbeat.add(presence)
+                self._heartbeat.add(presence, gives_up=give_up)
                 await self._follow(tail)
             stays = True
         except (Interrupted, Closed, StorageError) as error:
             stays = True
             if await self._let_go(tail, error) == "interrupted":
+                if troubles:
+                    stays = False  # it is sent away without its answer
+                    raise fault_problem(troubles[0].fault, run) from None
                 failed = self._why(run, error)
                 raise _interrupted(run) if failed is None else storage_problem(failed, run) from None
         finally:
