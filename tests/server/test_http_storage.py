@@ -252,7 +252,12 @@ def test_a_plain_request_is_not_kept_waiting_for_a_store_that_does_not_come_back
     async def main():
         pulse = Heartbeat(keepalive=5, noop=10, wall=lambda: 7.0, trouble=lambda: troubles[0])
         waits, reads, late = Interrupted(), Interrupted(), Interrupted()
-        pulse.add(waits, gives_up=lambda trouble: (gave_up.append(trouble), pulse.remove(waits)))
+
+        def give_up(trouble: Trouble) -> None:
+            gave_up.append(trouble)
+            pulse.remove(waits)
+
+        pulse.add(waits, gives_up=give_up)
         pulse.add(reads)
         beats = asyncio.ensure_future(pulse.run(lambda: (), lambda: None))
         for trouble, length in (
