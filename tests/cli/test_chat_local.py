@@ -59,6 +59,8 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
                 "/status",
                 "/ledger",
                 "/model",
+                "/cost",
+                "/context",
                 "/drafts",
                 "/undo",
                 "/undo",
@@ -66,12 +68,18 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             ):
                 talk.entered(line)
             await talk.settled()
-            runs, sessions, status, ledger, model, drafts, *undone = front.replies[-9:]
+            runs, sessions, status, ledger, model, cost, context, drafts, *undone = front.replies[-11:]
             assert runs.count("completed") == 2
             assert sessions.startswith("* work")
             assert status.startswith("Nothing runs.")
             assert ledger == "nothing was wasted"
-            assert model == "rehearsal: rehearsal"
+            assert model.splitlines()[0] == "  rehearsal  rehearsal"
+            assert [line.split(":")[0] for line in cost.splitlines()] == [
+                "Last run",
+                "This session",
+                "Today (UTC)",
+            ]
+            assert context.startswith("The model is told ")
             assert drafts == "no open drafts"
             assert [words.split()[0] for words in undone] == ["Taken", "Taken", "There"]
             await talk.close()

@@ -257,15 +257,16 @@ def test_lists_drafts_and_the_ledger_come_from_the_server(tmp_path):
         assert front.replies[1:] == [*nothing, "Nothing was said in this session yet."]
         talk.entered("a word")
         await talk.settled()
-        for line in ("/runs", "/sessions word", "/sessions", "/ledger", "/model"):
+        for line in ("/runs", "/sessions word", "/sessions", "/ledger", "/cost", "/model"):
             talk.entered(line)
         await talk.settled()
-        runs, found, listed, ledger, models = front.replies[-5:]
+        runs, found, listed, ledger, cost, models = front.replies[-6:]
         assert "completed  a word" in runs
         assert "* work" in found
         assert "* work" in listed
         assert ledger == "nothing was wasted"
-        assert models.splitlines() == ["agent", "lab"]
+        assert "This session: 1 run," in cost
+        assert models.splitlines()[0] == "  agent  m"
         with pytest.raises(BackendRefused):
             await place.draft("r1:d1")
         await talk.close()

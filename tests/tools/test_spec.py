@@ -231,4 +231,18 @@ def test_the_registry_knows_what_may_be_drafted_and_what_is_guarded():
 
 def test_an_effect_that_nobody_knows_is_refused_at_once():
     with pytest.raises(TypeError, match="effect='red' is not one of read, idempotent, write"):
-        tool(effect="red")
+        tool(effect="red")  # type: ignore[call-overload]
+
+
+@pytest.mark.requirement("H14")
+def test_a_bare_decorator_makes_a_tool_that_is_never_repeated():
+    @tool
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello, {name}."
+
+    assert (greet.name, greet.effect, greet.description) == ("greet", "write", "Greet somebody.")
+    assert greet.spec.parameters["required"] == ["name"]
+    assert greet("Ann") == "Hello, Ann."
+    with pytest.raises(TypeError, match="needs a docstring"):
+        tool(lambda: None)

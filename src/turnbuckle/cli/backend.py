@@ -141,6 +141,10 @@ class SessionBackend(Protocol):
 
     async def delete(self, session: str) -> None: ...
 
+    async def told(self, session: str, command: str) -> str:
+        """What the session itself answers to a command, such as `/cost`."""
+        ...
+
     async def status(self, session: str) -> str:
         """What runs and what waits, in words."""
         ...

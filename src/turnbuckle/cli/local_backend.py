@@ -121,6 +121,12 @@ class LocalBackend:
         except SessionUnknown:
             return "Nothing was said in this session yet."
 
+    async def told(self, session: str, command: str) -> str:
+        name = session_id(LOCAL, session, param="the name of a session")
+        new = NewRun((task_message(command),), name, user=await self._sessions.user_of(name))
+        begun = await self._runs.begin(new, first=())
+        return (await self._runs.view(begun.run, None)).output
+
     async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:
         try:
             row = await self._sessions.row(session)

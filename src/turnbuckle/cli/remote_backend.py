@@ -102,8 +102,11 @@ class RemoteBackend:
         """The server's own words: they are asked for as in any chat."""
         if await self._maybe(session_path(session)) is None:
             return "Nothing was said in this session yet."
-        told = await self._ask("POST", session_path(session, "messages"), {"input": "/status"})
-        view = await self._ask("GET", _run_path(told["id"]))
+        return await self.told(session, "/status")
+
+    async def told(self, session: str, command: str) -> str:
+        begun = await self._ask("POST", session_path(session, "messages"), {"input": command})
+        view = await self._ask("GET", _run_path(begun["id"]))
         return str(view["output"])
 
     async def change(self, session: str, verb: Verb, keep: str = "") -> SessionChange:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args, overload
 
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
@@ -181,9 +181,14 @@ class Tool:
         return self.timeout(values) if callable(self.timeout) else self.timeout
 
 
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
 def tool(
     *,
-    effect: Effect,
+    effect: Effect = "write",
     draftable: str | None = None,
     timeout: Limit = DEFAULT_TIMEOUT,
     probe: Probe | None = None,
@@ -193,8 +198,26 @@ def tool(
     is_command: bool = False,
     widens: str = "",
     asks: bool = False,
-) -> Callable[[Callable[..., Any]], Tool]:
-    """Make a tool of a typed function. Faults of the declaration are raised at once, as TypeError."""
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: Effect = "write",
+    draftable: str | None = None,
+    timeout: Limit = DEFAULT_TIMEOUT,
+    probe: Probe | None = None,
+    guarded: tuple[str, ...] = (),
+    name: str = "",
+    subject: str = "",
+    is_command: bool = False,
+    widens: str = "",
+    asks: bool = False,
+) -> Callable[[Callable[..., Any]], Tool] | Tool:
+    """Make a tool of a typed function. Without anything else (`@tool`) its effect is `write`: after a crash
+    it is never repeated. Faults of the declaration are raised at once, as TypeError."""
     if effect not in (effects := get_args(Effect)):
         raise TypeError(f"effect={effect!r} is not one of {', '.join(effects)}")
 
@@ -230,7 +253,7 @@ def tool(
             function=function,
         )
 
-    return made
+    return made if function is None else made(function)
 
 
 def foreign_tool(

@@ -175,6 +175,9 @@ class ScriptedBackend:
         self.given.append((run, approval, decision, text))
         return True
 
+    async def told(self, session, command):
+        return f"{command} of {session}"
+
     async def interrupt(self, run):
         self.interrupted.append(run)
         await self.let_go.wait()

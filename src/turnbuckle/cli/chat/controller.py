@@ -278,8 +278,10 @@ class ChatController:
             case Command("model", name):
                 self.route = await route_named(self._place, name)
                 await self._tell(f"the agent runs on {self.route} from the next message on")
-            case Command("compact" | "context" | "cost" as word, rest):
-                await self._send(f"/{word} {rest}".rstrip(), None)  # the session itself knows these
+            case Command("compact", rest):
+                await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
+            case Command("context" | "cost" as word):
+                await self._tell(await self._place.told(self.session, f"/{word}"))
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
                 done = await self._place.change(self.session, verb)
                 if verb in ("stop", "new", "reset"):

@@ -26,6 +26,7 @@ MENDED = "journal.db.mended"
 """A whole new journal that is to take the place of the damaged one. Who opens the folder to write finishes
 that."""
 LOCK = "journal.lock"
+USUAL = ".turnbuckle"
 _TRIES = 5
 _PAUSE = 0.02  # somebody who looks holds the lock for a moment
 
@@ -34,6 +35,7 @@ class FolderLock:
     """The right to write in a folder, until `release` or the end of the process."""
 
     def __init__(self, folder: Path) -> None:
+        is_ours = folder.name == USUAL or not folder.exists()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -48,12 +50,23 @@ class FolderLock:
             )
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        if is_ours:
+            _keep_out_of_git(folder)
 
     def release(self) -> None:
         if self._file >= 0:
             os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = -1
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """What was said and done is nobody's source. Only in a folder that is there for nothing else: in another
+    one it would hide what is not ours."""
+    with suppress(OSError):  # it is there already, or cannot be: that harms nobody
+        file = os.open(folder / ".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(file, "w", encoding="ascii") as written:
+            written.write("*\n")
 
 
 def make_private(folder: Path) -> None:
