@@ -139,7 +139,9 @@ def test_agents_with_tools_of_their_own_get_a_route_also_of_the_rehearsal_and_of
     assert json.loads(alone["file"]["text"])["model"] == "turnbuckle/rehearsal"
     with provider("happy") as lab:  # it lists models as every server of this protocol does
         there = json.loads(command(tmp_path, "clients", "opencode", "--json", "--server", lab.url).out)
-        assert json.loads(there["file"]["text"])["model"].startswith("turnbuckle/lab:")
+        told = json.loads(there["file"]["text"])
+        assert told["model"].startswith("turnbuckle/lab:")
+        assert told["provider"]["turnbuckle"]["options"]["apiKey"] == "any"  # it asked for none
         wrong = command(tmp_path, "clients", "opencode", "--server", lab.url, "--model", "nobody")
         assert (wrong.code, "there is no model 'nobody'" in wrong.err) == (2, True)
     silent = command(tmp_path, "clients", "llm", "--server", "http://127.0.0.1:9", "--model", "mine")

@@ -65,6 +65,12 @@ def test_what_it_does_not_understand_it_answers_with_what_it_does() -> None:
     assert "`write FILE`" in reply.text
 
 
+def test_what_a_coding_agent_adds_to_the_words_of_its_user_does_not_hide_them() -> None:
+    reminder = TextPart("<system-reminder>\nToday is Tuesday. Answer briefly.\n</system-reminder>\n")
+    for parts in ((reminder, TextPart("say hi")), (TextPart("say hi"), reminder)):
+        assert _reply(Message("user", parts)).text.endswith("language model. hi\n")
+
+
 WEATHER = ToolSpec(
     "get_weather",
     "The weather at a place.",

@@ -37,7 +37,7 @@ def _calls(task: str) -> list[tuple[str, object]]:
             "fetch http://localhost:1/a, then list",
             [("fetch_url", "http://localhost:1/a"), ("list_files", None)],
         ),
-        ("ask me", [("ask_user", "What shall I do next?")]),
+        ("ask me", [("ask_user", "What should I do next?")]),
         ("ask me where to cut the cake?", [("ask_user", "Where to cut the cake?")]),
         ("call a_tool", [("a_tool", None)]),
         ('use a_tool with {"x": [1, 2]}', [("a_tool", [1, 2])]),

@@ -81,6 +81,8 @@ def clients(
         address = _address(loaded, server)
         known = _models_here(loaded) if server is None else _models_at(address, key)
         relay, agent = _chosen(known, model)
+        if server is not None and known.names and not (key or new_key):
+            key = ANY_KEY  # it has told its models to somebody without one
         key = _new_key(loaded, recipe) if new_key else key or _key(loaded, server)
     except ConfigError as error:
         return fail(error, USAGE_ERROR)

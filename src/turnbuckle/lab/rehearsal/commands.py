@@ -106,6 +106,12 @@ def plan_of(task: str) -> Plan:
     return Plan(tuple(steps), at_once)
 
 
+def is_understood(task: str) -> bool:
+    """Whether the first thing that it says is a command."""
+    steps = plan_of(task).steps
+    return bool(steps) and steps[0].text != HELP
+
+
 # Words
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.lab.rehearsal.commands import Break, Plan, Step, plan_of
+from turnbuckle.lab.rehearsal.commands import Break, Plan, Step, is_understood, plan_of
 from turnbuckle.lab.rehearsal.tools_by_words import with_tools
 from turnbuckle.lab.rehearsal.words import REFUSAL, WHO
 from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
@@ -177,7 +177,7 @@ class Rehearsal:
 
 def _reply_to(request: ModelRequest) -> _Reply:
     at = next((n for n in range(len(request.messages) - 1, -1, -1) if _is_task(request.messages[n])), -1)
-    task = text_of(request.messages[at].parts) if at >= 0 else ""
+    task = _task_in(request.messages[at]) if at >= 0 else ""
     results, since = _since(request.messages[at + 1 :])
     open_draft = _about_a_draft(results[-1]) if results else ""
     results = [group for group in results if not _about_a_draft(group)]
@@ -267,6 +267,15 @@ def _told(results: tuple[ResultPart, ...]) -> str:
         text = "".join(part.text for part in result.content if isinstance(part, TextPart)).strip()
         told.append(f"{'That did not work' if result.failed else 'Done'}. The tool says:\n{text}\n")
     return "".join(told)
+
+
+def _task_in(message: Message) -> str:
+    """What a user wants. Coding agents put reminders of their own beside the user's words, as parts of the
+    same message: then the last part that is understood."""
+    texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+    whole = text_of(message.parts)
+    known = (text for text in (*reversed(texts), whole) if is_understood(text))
+    return next(known, whole)
 
 
 def _is_task(message: Message) -> bool:
