@@ -10,6 +10,7 @@ from turnbuckle.narrate.fold import Narration
 from turnbuckle.narrate.told import (
     HandedOver,
     ModelCalled,
+    ModelNamed,
     Notice,
     QuestionAnswered,
     QuestionAsked,
@@ -152,7 +153,7 @@ class RunFold:
         self._text: list[str] = []
         self._notices: list[str] = []  # as many as the run has breaks, which its limits bound
         self._model = ""
-        self._stands_in = ""
+        self._asked = ""  # the model that was asked last, which its provider may name otherwise
         self._usage: dict[int, Usage] = {}
         self._context = ContextUse()
         self._summary = 0  # the attempt that writes a summary
@@ -199,9 +200,12 @@ class RunFold:
                     self._context = replace(self._context, compactions=count)
             case ModelCalled(why="compact"):
                 self._summary = told.attempt
-            case ModelCalled(model=model, stands_in=stands_in):
-                self._model, self._stands_in = model, stands_in
+            case ModelCalled(model=model):
+                if model != self._asked:
+                    self._asked = self._model = model
                 self._context = replace(self._context, used=told.expected, window=told.window)
+            case ModelNamed(model=model):
+                self._model = model
             case UsageCounted(attempt, usage):
                 self._usage[attempt] = usage
                 if attempt != self._summary and usage.input:
@@ -229,9 +233,9 @@ class RunFold:
                 pass
 
     def _answered_by(self) -> str:
-        """What was asked for, unless another stands in for it."""
+        """Who answers, in its provider's own word; before that, who was asked for."""
         asked = self.started.origin.model if self.started is not None else ""
-        return self._stands_in or asked or self._model
+        return self._model or asked
 
     def view(self, row: StreamRow, owner: Owner, *, live: bool, now: float) -> RunView:
         """The run as it stands."""
