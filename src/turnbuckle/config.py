@@ -24,7 +24,7 @@ from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.address import is_database, password_of, shown
+from turnbuckle.journal.address import is_database, password_of, read_address, shown
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
@@ -421,10 +421,20 @@ def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, st
     return msgspec.structs.replace(
         settings,
         workspace=absolute(settings.workspace, "workspace"),
-        data=settings.data if is_database(settings.data) else absolute(settings.data, "data"),
+        data=_checked_address(settings.data)
+        if is_database(settings.data)
+        else absolute(settings.data, "data"),
         files=absolute(settings.files, "files"),
         tools=msgspec.structs.replace(settings.tools, modules=modules),
     )
+
+
+def _checked_address(place: str) -> str:
+    try:
+        read_address(place)
+    except ValueError as error:
+        raise ConfigError(f"data: {error}") from None
+    return place
 
 
 # Printing

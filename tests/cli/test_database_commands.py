@@ -79,13 +79,24 @@ def test_the_doctor_looks_at_a_database_and_mends_it(here, capsys):
         (lambda place: place.replace("host=", "host=/nowhere"), 1, "cannot be reached"),
         (lambda place: place.split("&schema=")[0] + "&schema=a-b", 2, "data: the schema of a database"),
         (lambda place: place.replace("/postgres?", "/none?"), 1, 'database "none" does not exist'),
+        (lambda place: place.replace("@/", "@here:port/"), 2, "data: the port of a database is a number"),
+        (lambda place: place.replace("@/", "@[::1/"), 2, "data: Invalid IPv6 URL"),
     ],
-    ids=["nobody there", "a schema that is no word", "no such database"],
+    ids=[
+        "nobody there",
+        "a schema that is no word",
+        "no such database",
+        "a port that is no number",
+        "half a host",
+    ],
 )
 def test_an_address_that_leads_nowhere_is_told_in_words(change, code, words, here, monkeypatch, capsys):
     monkeypatch.setenv("TURNBUCKLE_DATA", change(here))
-    for command in (("run", "say hello"), ("runs", "list"), ("doctor",)):
-        assert run(*command) == code, command
+    for command in (("run", "say hello"), ("runs", "list"), ("doctor",), ("serve", "--port", "0")):
+        expected = (
+            1 if command[0] == "doctor" else code
+        )  # what is wrong with the settings is one of its findings
+        assert run(*command) == expected, command
         told = capsys.readouterr()
         assert words in told.out + told.err, command
         assert PASSWORD not in told.out + told.err

@@ -12,6 +12,7 @@ from turnbuckle.vocab.redaction import REDACTED
 
 SCHEMES = ("postgresql://", "postgres://")
 SCHEMA = "turnbuckle"
+_PORTS = 1 << 16
 
 
 class Address(Struct, frozen=True):
@@ -34,6 +35,10 @@ def read_address(place: str) -> Address:
     schema = dict(pairs).get("schema", SCHEMA)
     if not schema or not schema.isascii() or not schema.replace("_", "a").isalnum() or len(schema) > 48:
         raise ValueError("the schema of a database is a word of letters, digits and underscores")
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if port and not (port.isascii() and port.isdigit() and int(port) < _PORTS):
+            raise ValueError("the port of a database is a number")
     rest = [(name, value) for name, value in pairs if name != "schema"]
     url = urlunsplit(parts._replace(query=_query(rest)))
     return Address(url, schema, shown(place))

@@ -17,7 +17,7 @@ from turnbuckle.journal.postgres.errors import ERRORS, translated
 from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, writer_of
 
 POLL_SECONDS = 5.0
-_TRIES, _TRIES_PAUSE = 40, 0.05
+_TRIES, _TRIES_PAUSE = 100, 0.05
 _PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
 _hints = msgspec.json.Decoder(dict[str, int])
 
