@@ -322,9 +322,9 @@ def private_names_stay_at_home(source: Source) -> Iterator[str]:
     for node in attributes:
         if re.match(r"_[^_]", node.attr) and node not in mine and node.attr not in own:
             yield source.at(node, f"{ast.unparse(node)} is a private name of somebody else")
-    for node, name in imports(source.nodes):
+    for place, name in imports(source.nodes):
         if re.match(r"_[^_]", name.rpartition(".")[2]):
-            yield source.at(node, f"{name} is a private name of somebody else")
+            yield source.at(place, f"{name} is a private name of somebody else")
 
 
 def class_names_stand_once(sources: Iterable[Source]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from support.lab.faulty_servers import (
 )
 from support.server import live_server
 
-from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
+from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_score_provider
 from turnbuckle.lab.score.trials import find_trials
 
 WORD = "0123456789ab"
@@ -26,8 +26,8 @@ def scored(
     kind: type[Naive], cases: str, *, seconds: float = 5.0, canary: Path | None = None
 ) -> list[ScoreRow]:
     async def main() -> list[ScoreRow]:
-        async with new_backstage("127.0.0.1", 0) as backstage, open_server(kind(backstage.url)) as address:
-            player = Scorer(backstage, Scoring(address, WORD, seconds=seconds, canary=canary))
+        async with new_score_provider("127.0.0.1", 0) as provider, open_server(kind(provider.url)) as address:
+            player = Scorer(provider, Scoring(address, WORD, seconds=seconds, canary=canary))
             return [row async for row in player.rows(find_trials(cases))]
 
     return live_server.run(main())

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 from support.server import live_server
 
-from turnbuckle.lab.score.backstage import Play
 from turnbuckle.lab.score.model import PlayState, broken, goes_on, half, shown_before, writes_much
-from turnbuckle.lab.score.player import new_backstage
+from turnbuckle.lab.score.player import new_score_provider
+from turnbuckle.lab.score.score_provider import Play
 from turnbuckle.lab.score.tale import NOTE, TALE, WRITTEN
 from turnbuckle.lab.script import Call, CutOff, LabRequest, Say
 from turnbuckle.vocab.messages import CallPart, Message, ResultPart, TextPart
@@ -119,11 +119,11 @@ def test_without_a_way_to_append_it_can_only_do_the_same_again():
 def test_a_request_of_an_earlier_play_counts_for_nobody():
     async def main() -> tuple[int, int]:
         old, new = (Play(f"play-0123456789ab-{number}", goes_on, (), "", 0.0) for number in (1, 2))
-        async with new_backstage("127.0.0.1", 0) as backstage, aiohttp.ClientSession() as client:
-            backstage.begin(new)
+        async with new_score_provider("127.0.0.1", 0) as provider, aiohttp.ClientSession() as client:
+            provider.begin(new)
             for word in (old.word, new.word, "no word at all"):
                 async with client.post(
-                    f"{backstage.url}/chat/completions", json={"messages": [user(word)]}
+                    f"{provider.url}/chat/completions", json={"messages": [user(word)]}
                 ) as answer:
                     await answer.read()
         return old.asked, new.asked

@@ -7,7 +7,7 @@ from support.server import live_server
 from support.server.live_server import Gates, LabProvider, serve_live
 
 from turnbuckle.lab.score.card import foot, line, totals
-from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_backstage
+from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_score_provider
 from turnbuckle.lab.score.trials import USUAL, Trial
 
 CLOCKS = {"gap": 0.4, "first_event": 1.5, "server": "drain = 0"}
@@ -20,13 +20,13 @@ AS_RELAY = tuple(
 def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[ScoreRow]:
     async def main() -> list[ScoreRow]:
         async with (
-            new_backstage("127.0.0.1", 0) as backstage,
-            serve_live(folder, LabProvider(backstage.provider, Gates()), **CLOCKS) as server,
+            new_score_provider("127.0.0.1", 0) as provider,
+            serve_live(folder, LabProvider(provider.provider, Gates()), **CLOCKS) as server,
         ):
             scoring = Scoring(
                 f"http://127.0.0.1:{server.port}", "0123456789ab", model, seconds=SECONDS, canary=server.work
             )
-            return [row async for row in Scorer(backstage, scoring).rows(trials)]
+            return [row async for row in Scorer(provider, scoring).rows(trials)]
 
     return live_server.run(main())
 

@@ -7,9 +7,18 @@ from support.worlds.tasks import TASKS
 
 from turnbuckle.testing.world.brains import Round, planned
 from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults
-from turnbuckle.testing.world.faults import CutReply, Kill, KillInTool, Pair, Steal, StopInReply, StopInTool
+from turnbuckle.testing.world.faults import (
+    CutReply,
+    Fault,
+    Kill,
+    KillInTool,
+    Pair,
+    Steal,
+    StopInReply,
+    StopInTool,
+)
 from turnbuckle.testing.world.invariants import check_run, check_wanted
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import Decided, RunClaimed
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.messages import text_of
@@ -64,7 +73,7 @@ def test_no_cut_kill_theft_or_stop_at_any_point_breaks_an_invariant(task, protoc
 def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, record_property):
     tasks = [task for task in TASKS if task.name not in UNSPEAKABLE.get(protocol, ())]
     for task in tasks:
-        story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
+        story = asyncio.run(RunWorld(task, protocol=protocol, wired=True).play())
         assert check_run(story) == (), task.name
         assert check_wanted(task, story) == (), task.name
     record_property("worlds tried", len(tasks))
@@ -76,11 +85,11 @@ def test_a_cut_and_then_a_kill_at_every_point_break_no_invariant(name, record_pr
     task = NAMED[name]
 
     async def all_pairs():
-        base = await Scene(task).play()
+        base = await RunWorld(task).play()
         pairs = []
         for cut in faults_of(base):
             if isinstance(cut, CutReply) and cut.end == "reset" and cut.after % 3 == 1:
-                story = await Scene(task, cut).play()
+                story = await RunWorld(task, cut).play()
                 pairs += [Pair(cut, Kill(append, "after")) for append in range(story.appends)]
                 pairs += [Pair(cut, KillInTool(run, "before")) for run in range(story.tool_runs)]
         return await try_faults(task, "openai_chat", pairs)
@@ -96,11 +105,11 @@ def test_two_deaths_at_any_two_points_break_no_invariant(name, record_property):
     task = NAMED[name]
 
     async def all_pairs():
-        base = await Scene(task).play()
+        base = await RunWorld(task).play()
         firsts = [fault for fault in faults_of(base) if isinstance(fault, Kill | KillInTool | Steal)]
         pairs = []
         for first in firsts[::2]:
-            story = await Scene(task, first).play()
+            story = await RunWorld(task, first).play()
             pairs += [Pair(first, Kill(append, "after")) for append in range(0, story.appends, 2)]
         return await try_faults(task, "anthropic", pairs)
 
@@ -115,11 +124,11 @@ def test_a_stop_and_then_a_kill_at_every_point_break_no_invariant(name, record_p
     task = NAMED[name]
 
     async def all_pairs():
-        base = await Scene(task).play()
+        base = await RunWorld(task).play()
         pairs = []
         for stop in faults_of(base):
             if isinstance(stop, StopInTool) or (isinstance(stop, StopInReply) and stop.after % 4 == 2):
-                story = await Scene(task, stop).play()
+                story = await RunWorld(task, stop).play()
                 pairs += [Pair(stop, Kill(append, "after")) for append in range(story.appends)]
                 pairs += [Pair(stop, KillInTool(run, "before")) for run in range(story.tool_runs)]
         return await try_faults(task, "openai_responses", pairs)
@@ -131,7 +140,7 @@ def test_a_stop_and_then_a_kill_at_every_point_break_no_invariant(name, record_p
 
 @pytest.mark.requirement("C5")
 def test_a_paused_reply_is_sent_back_as_it_is():
-    story = asyncio.run(Scene(NAMED["a pause"], protocol="anthropic").play())
+    story = asyncio.run(RunWorld(NAMED["a pause"], protocol="anthropic").play())
     sent = story.asked[1].request.messages
     assert [message.role for message in sent] == ["user", "assistant"]
     assert text_of(sent[-1].parts) == "Searching for it,"
@@ -140,7 +149,7 @@ def test_a_paused_reply_is_sent_back_as_it_is():
 @pytest.mark.requirement("G5")
 def test_a_run_that_dies_again_and_again_without_progress_is_given_up():
     fault = Pair(Kill(0, "after"), Pair(Kill(1, "after"), Kill(2, "after")))
-    story = asyncio.run(Scene(NAMED["a plain answer"], fault).play())
+    story = asyncio.run(RunWorld(NAMED["a plain answer"], fault).play())
     assert check_run(story) == ()
     assert story.outcome.kind == "failed"
     assert "came back 3 times" in story.outcome.why
@@ -149,10 +158,10 @@ def test_a_run_that_dies_again_and_again_without_progress_is_given_up():
 
 @pytest.mark.requirement("G5", "D3")
 def test_a_tool_that_kills_its_process_each_time_does_not_run_for_ever():
-    fault = KillInTool(0, "before")
+    fault: Fault = KillInTool(0, "before")
     for run in range(1, 10):
         fault = Pair(fault, KillInTool(run, "before"))
-    story = asyncio.run(Scene(NAMED["one tool"], fault).play())
+    story = asyncio.run(RunWorld(NAMED["one tool"], fault).play())
     assert check_run(story) == ()
     assert story.outcome.kind == "partial"
     assert story.tool_runs == 3
@@ -160,7 +169,7 @@ def test_a_tool_that_kills_its_process_each_time_does_not_run_for_ever():
 
 @pytest.mark.requirement("B2")
 def test_a_cut_before_the_first_word_is_silent():
-    story = asyncio.run(Scene(NAMED["a plain answer"], CutReply(0, 1, "reset")).play())
+    story = asyncio.run(RunWorld(NAMED["a plain answer"], CutReply(0, 1, "reset")).play())
     decided = [fact for fact in story.facts if isinstance(fact, Decided)]
     assert [fact.notice for fact in decided] == [""]
     assert len(story.asked) == 2
@@ -169,7 +178,7 @@ def test_a_cut_before_the_first_word_is_silent():
 @pytest.mark.requirement("B4")
 def test_a_cut_inside_a_call_is_told_with_the_name_of_its_tool():
     task = NAMED["write, then read"]
-    story = asyncio.run(Scene(task, CutReply(0, 12, "stall")).play())
+    story = asyncio.run(RunWorld(task, CutReply(0, 12, "stall")).play())
     notices = [fact.notice for fact in story.facts if isinstance(fact, Decided)]
     assert len(notices) == 1
     assert notices[0].startswith("stream stalled 30 s in write_file, ")
@@ -178,7 +187,7 @@ def test_a_cut_inside_a_call_is_told_with_the_name_of_its_tool():
 
 @pytest.mark.requirement("C8")
 def test_what_a_cut_wasted_is_counted_with_its_cause():
-    story = asyncio.run(Scene(NAMED["a tool that fails"], CutReply(0, 3, "reset")).play())
+    story = asyncio.run(RunWorld(NAMED["a tool that fails"], CutReply(0, 3, "reset")).play())
     decided = [fact for fact in story.facts if isinstance(fact, Decided)]
     assert [fact.failure.kind for fact in decided] == ["reset"]
     assert story.turn.tally.lost == decided[0].lost > 0
@@ -186,6 +195,6 @@ def test_what_a_cut_wasted_is_counted_with_its_cause():
 
 def test_the_world_itself_notices_a_model_that_does_not_do_its_task():
     task = Task("wrong", (planned(Round("Something else.")),), answer="What was wanted.")
-    story = asyncio.run(Scene(task).play())
+    story = asyncio.run(RunWorld(task).play())
     assert check_run(story) == ()
     assert check_wanted(task, story) == ("the user saw 'Something else.', not 'What was wanted.'",)

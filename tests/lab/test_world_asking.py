@@ -8,10 +8,10 @@ from support.turns.histories import in_pieces
 from support.worlds.asking_tasks import ASKING_TASKS, LONG_THOUGHT
 
 from turnbuckle.testing.world.campaign import faults_of, try_every_fault, try_faults
-from turnbuckle.testing.world.faults import Kill, Leave, Pair, StopInQuestion
+from turnbuckle.testing.world.faults import Fault, Kill, Leave, Pair, StopInQuestion
 from turnbuckle.testing.world.invariants import check_run, check_wanted
 from turnbuckle.testing.world.people import Says
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -30,7 +30,7 @@ PLACES = [
 
 
 def play(name, fault=None):
-    scenario = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
+    scenario = RunWorld(NAMED[name]) if fault is None else RunWorld(NAMED[name], fault)
     story = asyncio.run(scenario.play())
     assert check_run(story) == ()
     return story
@@ -53,7 +53,7 @@ def test_no_cut_kill_theft_leave_or_stop_at_any_point_breaks_an_invariant(task, 
 @in_pieces
 def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, record_property):
     for task in ASKING_TASKS:
-        story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
+        story = asyncio.run(RunWorld(task, protocol=protocol, wired=True).play())
         assert check_run(story) == (), task.name
         assert check_wanted(task, story) == (), task.name
     record_property("worlds tried", len(ASKING_TASKS))
@@ -65,12 +65,12 @@ def test_two_deaths_at_any_two_points_around_a_question_break_no_invariant(name,
     task = NAMED[name]
 
     async def all_pairs():
-        base = await Scene(task).play()
+        base = await RunWorld(task).play()
         asked = next(place for place, fact in enumerate(base.facts) if isinstance(fact, ApprovalAsked))
         kills = [fault for fault in faults_of(base) if isinstance(fault, Kill) and fault.append >= asked - 2]
         pairs = []
         for first in kills:
-            story = await Scene(task, first).play()
+            story = await RunWorld(task, first).play()
             pairs += [
                 Pair(first, Kill(append, "after")) for append in range(first.append + 1, story.appends, 2)
             ]
@@ -87,7 +87,7 @@ def test_a_restart_while_a_person_is_waited_for_is_no_failed_try():
     """Far more restarts than a run may take without progress: each finds the question, and waits."""
     story = play("consent")
     asked = next(place for place, fact in enumerate(story.facts) if isinstance(fact, ApprovalAsked))
-    fault = Kill(asked, "after")
+    fault: Fault = Kill(asked, "after")
     for more in range(1, 8):  # each life dies as it has claimed the run
         fault = Pair(fault, Kill(asked + more, "after"))
     story = play("consent", fault)
@@ -195,7 +195,7 @@ def test_a_process_that_lets_go_in_good_order_leaves_the_question_open():
 
     asked = next(place for place, fact in enumerate(play("consent").facts) if isinstance(fact, ApprovalAsked))
     task = replace(NAMED["consent"], person=answers_the_next_process)
-    story = asyncio.run(Scene(task, Leave(asked)).play())
+    story = asyncio.run(RunWorld(task, Leave(asked)).play())
     assert check_run(story) == ()
     kinds = [type(fact) for fact in story.facts]
     assert kinds[asked : asked + 4] == [ApprovalAsked, RunLeft, RunClaimed, ApprovalAnswered]

@@ -12,7 +12,7 @@ from turnbuckle.testing.world.campaign import faults_of, try_faults
 from turnbuckle.testing.world.compaction_rules import is_for_summary, left_out_of, windowed
 from turnbuckle.testing.world.invariants import check_run, check_wanted
 from turnbuckle.testing.world.model import Fails
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import Compacted, Decided, ModelAsked
 from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.events import Usage
@@ -50,7 +50,7 @@ def long_work(name="long work", window=1_300, **more):
 
 
 def play(task, **more):
-    return asyncio.run(Scene(task, **more).play())
+    return asyncio.run(RunWorld(task, **more).play())
 
 
 def made(story):
@@ -101,7 +101,7 @@ def test_work_that_is_longer_than_the_window_comes_to_its_end():
 def test_a_window_that_nobody_knew_is_learned_from_the_refusal():
     task = long_work(window=1_300)
     blind = replace(task, window=None)
-    scene = Scene(replace(task, window=10**6))
+    scene = RunWorld(replace(task, window=10**6))
     scene._policy = replace(task.policy("openai_chat"), routes=blind.policy("openai_chat").routes)
     story = asyncio.run(scene.play())
 

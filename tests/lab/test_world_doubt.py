@@ -10,6 +10,7 @@ from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.campaign import try_every_fault, try_faults
 from turnbuckle.testing.world.consent_rules import doubts_of
 from turnbuckle.testing.world.faults import (
+    Fault,
     Kill,
     KillInTool,
     Leave,
@@ -20,7 +21,7 @@ from turnbuckle.testing.world.faults import (
 )
 from turnbuckle.testing.world.invariants import check_run
 from turnbuckle.testing.world.people import always
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.turn.crash_suspects import NOBODY, QUESTION
 from turnbuckle.turn.facts import ApprovalAnswered, RunClaimed, StopAsked, ToolFinished, ToolStarted
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
@@ -39,7 +40,7 @@ WORLDS = {
 
 
 def play(name, fault=IN_TOOL, **changes):
-    story = asyncio.run(Scene(replace(WORLDS[name], **changes), fault).play())
+    story = asyncio.run(RunWorld(replace(WORLDS[name], **changes), fault).play())
     assert check_run(story) == ()
     return story
 
@@ -64,7 +65,7 @@ def test_a_second_fault_at_any_point_behind_the_stop_breaks_no_invariant(name, f
     """Every death, theft and departure between the stop in the tool and the end of the run."""
 
     async def all_of_them():
-        story = await Scene(WORLDS[name], first).play()
+        story = await RunWorld(WORLDS[name], first).play()
         seconds = [
             fault
             for append in range(story.appends)
@@ -134,7 +135,7 @@ def test_nobody_is_asked_about_a_command_that_stops_nothing():
 def test_the_question_outlives_more_restarts_than_a_run_may_take_without_progress():
     base = play("yes")
     claimed = next(at for at, fact in enumerate(base.facts) if isinstance(fact, RunClaimed))
-    fault = IN_TOOL
+    fault: Fault = IN_TOOL
     for more in range(7):  # each life behind the first question dies as it has claimed the run
         fault = Pair(fault, Kill(claimed + 1 + more, "after"))
     story = play("yes", fault)

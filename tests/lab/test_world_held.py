@@ -10,7 +10,7 @@ from support.worlds.tasks import LINES, MORE
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.invariants import check_run
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import CallsHandedOver, CallsHeld, ModelAsked, ToolStarted
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.request import RunOptions, ToolSpec
@@ -28,7 +28,7 @@ WHOLE = len(msgspec.json.encode(ONE.arguments)) + len(msgspec.json.encode(TWO.ar
 
 
 def play(brain, protocol="openai_chat", **more):
-    story = asyncio.run(Scene(Task("two files", (brain,), **more), protocol=protocol, wired=True).play())
+    story = asyncio.run(RunWorld(Task("two files", (brain,), **more), protocol=protocol, wired=True).play())
     assert check_run(story) == ()
     return story
 

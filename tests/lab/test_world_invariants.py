@@ -9,7 +9,7 @@ from support.worlds.tasks import TASKS
 from turnbuckle.journal.port import Item
 from turnbuckle.testing.world.faults import CutReply, KillInTool, Steal
 from turnbuckle.testing.world.invariants import check_run, check_wanted
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.testing.world.tools import Done
 from turnbuckle.turn.facts import Decided, ModelAsked, StopAsked, Streamed, ToolFinished, ToolStarted
 from turnbuckle.turn.policy import TurnLimits
@@ -22,7 +22,7 @@ NAMED = {task.name: task for task in TASKS}
 
 
 def story_of(name="write, then read", fault=None):
-    scenario = Scene(NAMED[name], fault) if fault is not None else Scene(NAMED[name])
+    scenario = RunWorld(NAMED[name], fault) if fault is not None else RunWorld(NAMED[name])
     return asyncio.run(scenario.play())
 
 

@@ -9,7 +9,7 @@ from support.turns.histories import in_pieces
 from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.invariants import check_run
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import Decided, DraftKept, FinishDraft
 from turnbuckle.vocab.messages import CallPart, text_of
 
@@ -23,7 +23,7 @@ WRITE = PlannedCall("write_file", {"path": "big.txt", "content": FILE})
 
 def play(brain, protocol, **more):
     task = Task("a large file", (brain,), kill_after=KILL_AFTER, **more)
-    story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
+    story = asyncio.run(RunWorld(task, protocol=protocol, wired=True).play())
     assert check_run(story) == ()
     return story
 
@@ -126,7 +126,7 @@ def test_repeated_cuts_of_one_call_ask_for_smaller_pieces_then_for_a_plain_answe
 def test_another_route_is_taken_before_a_plain_answer_is_asked_for():
     rescue = planned(Round("", (WRITE,)), Round("Done."), pieces=50)
     task = Task("two routes", (heeds_nothing, rescue), kill_after=KILL_AFTER)
-    story = asyncio.run(Scene(task, wired=True).play())
+    story = asyncio.run(RunWorld(task, wired=True).play())
     assert check_run(story) == ()
     assert story.outcome.kind == "completed"
     assert story.files == {"big.txt": FILE}

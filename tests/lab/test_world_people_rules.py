@@ -11,7 +11,7 @@ from turnbuckle.testing.world.consent_rules import CONSENT_RULES
 from turnbuckle.testing.world.faults import Leave
 from turnbuckle.testing.world.handover_rules import HANDOVER_RULES
 from turnbuckle.testing.world.invariants import check_run, check_wanted
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.testing.world.tools import Done
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -29,7 +29,7 @@ NAMED = {task.name: task for task in (*ASKING_TASKS, *RELAY_TASKS)}
 
 
 def story_of(name, fault=None):
-    scenario = Scene(NAMED[name]) if fault is None else Scene(NAMED[name], fault)
+    scenario = RunWorld(NAMED[name]) if fault is None else RunWorld(NAMED[name], fault)
     story = asyncio.run(scenario.play())
     assert check_run(story) == ()
     return story
@@ -201,5 +201,5 @@ def test_a_task_whose_calls_did_not_arrive_is_found():
 def test_a_task_that_asks_and_has_nobody_is_a_task_of_its_own():
     """The double of a person is told from nobody: without one, only time answers."""
     task = Task("nobody", NAMED["consent"].brains, approval={"shell": "ask"}, answer_seconds=5.0)
-    story = asyncio.run(Scene(task).play())
+    story = asyncio.run(RunWorld(task).play())
     assert [fact.verdict for fact in story.facts if isinstance(fact, ApprovalAnswered)] == ["expired"]

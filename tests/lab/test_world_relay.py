@@ -12,7 +12,7 @@ from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.campaign import try_every_fault
 from turnbuckle.testing.world.faults import CutReply
 from turnbuckle.testing.world.invariants import check_run, check_wanted
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import CallsHandedOver, Continue, Decided, DraftKept, ToolFinished
 from turnbuckle.vocab.ids import PROTOCOL_NAMES
 from turnbuckle.vocab.request import NamedTool, RunOptions
@@ -32,9 +32,9 @@ FILE = "".join(
 def play(task, fault=None, protocol="openai_chat", wired=False):
     given = NAMED[task] if isinstance(task, str) else task
     scenario = (
-        Scene(given, protocol=protocol, wired=wired)
+        RunWorld(given, protocol=protocol, wired=wired)
         if fault is None
-        else Scene(given, fault, protocol=protocol)
+        else RunWorld(given, fault, protocol=protocol)
     )
     story = asyncio.run(scenario.play())
     assert check_run(story) == ()
@@ -58,7 +58,7 @@ def test_no_cut_kill_theft_leave_or_stop_at_any_point_breaks_an_invariant(task, 
 @in_pieces
 def test_every_task_comes_to_its_end_over_the_bytes_of_every_protocol(protocol, record_property):
     for task in RELAY_TASKS:
-        story = asyncio.run(Scene(task, protocol=protocol, wired=True).play())
+        story = asyncio.run(RunWorld(task, protocol=protocol, wired=True).play())
         assert check_run(story) == (), task.name
         assert check_wanted(task, story) == (), task.name
     record_property("worlds tried", len(RELAY_TASKS))

@@ -9,7 +9,7 @@ from turnbuckle.lab.script import Call, Finish, Say
 from turnbuckle.testing.world.campaign import faults_of, try_faults
 from turnbuckle.testing.world.faults import NOTHING, CutReply
 from turnbuckle.testing.world.invariants import check_run
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.testing.world.small import small
 from turnbuckle.turn.facts import CallsHandedOver, Decided, ModelAsked, Streamed
 from turnbuckle.vocab.events import TextDelta
@@ -35,7 +35,7 @@ def play(path, style, quirks, kill_after, fault=NOTHING, **more):
     task = Task(
         "a small model", (small(path, FILES[path], style, **more),), quirks=quirks, kill_after=kill_after
     )
-    story = asyncio.run(Scene(task, fault).play())
+    story = asyncio.run(RunWorld(task, fault).play())
     assert check_run(story) == ()
     return story
 
@@ -113,7 +113,7 @@ def test_no_fault_at_any_point_of_the_ladder_makes_a_wrong_file(quirks, record_p
     )
 
     async def all_faults():
-        story = await Scene(task).play()
+        story = await RunWorld(task).play()
         return await try_faults(task, "openai_chat", (NOTHING, *faults_of(story)))
 
     report = asyncio.run(all_faults())
@@ -133,7 +133,7 @@ def test_cut_text_goes_on_behind_itself_at_every_cut(record_property):
     task = Task("a story", (goes_on,), answer=PROSE, quirks=Quirks(prefill="plain"))
 
     async def all_cuts():
-        story = await Scene(task).play()
+        story = await RunWorld(task).play()
         cuts = [CutReply(0, after, "reset") for after in range(2, story.asked[0].events, 5)]
         return await try_faults(task, "openai_chat", cuts)
 
@@ -152,7 +152,7 @@ def test_a_caller_behind_a_relay_gets_the_whole_call_of_a_small_model(path, quir
     task = Task(
         "relay", (brain,), quirks=quirks, kill_after=900, options=RunOptions(own_tools=False, tools=(tool,))
     )
-    story = asyncio.run(Scene(task).play())
+    story = asyncio.run(RunWorld(task).play())
     assert check_run(story) == ()
     (over,) = [fact for fact in story.facts if isinstance(fact, CallsHandedOver)]
     (call,) = over.calls
@@ -175,7 +175,7 @@ def misquotes(request, number):
 @pytest.mark.requirement("B7", "B8")
 def test_a_model_whose_pieces_never_fit_is_asked_for_plain_text():
     task = Task("misquotes", (misquotes,), kill_after=900)
-    story = asyncio.run(Scene(task).play())
+    story = asyncio.run(RunWorld(task).play())
     assert check_run(story) == ()
     assert ways(story) == ["whole"]
     assert is_right(story, "story.txt")

@@ -17,7 +17,7 @@ from turnbuckle.narrate.receipt import Receipt, StoppedModelCall, StoppedTool, U
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.testing.world.campaign import faults_of
 from turnbuckle.testing.world.faults import StopInReply, StopInTool
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.tools.spec import tool
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
@@ -220,7 +220,7 @@ def test_a_receipt_is_a_value_that_json_can_carry():
 )
 def test_the_receipt_is_true_wherever_the_stop_strikes(name: str, record_property):
     task = next(task for task in TASKS if task.name == name)
-    base = asyncio.run(Scene(task).play())
+    base = asyncio.run(RunWorld(task).play())
     tried = Counter()
     for fault in faults_of(base, ()):
         if not isinstance(fault, StopInReply | StopInTool):

@@ -12,7 +12,7 @@ from support.worlds.tasks import APPEND, DONE, END, FLAG, READ, SHELL, TASKS, WR
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.testing.world.brains import Round, planned
 from turnbuckle.testing.world.faults import KillInTool
-from turnbuckle.testing.world.scene import Task
+from turnbuckle.testing.world.run_world import Task
 from turnbuckle.testing.world.tools import FACTS
 from turnbuckle.turn.facts import (
     ApprovalAnswered,

@@ -19,7 +19,7 @@ from support.worlds.tasks import TASKS
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces, parent_of, under
 from turnbuckle.testing.world.campaign import faults_of
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -317,7 +317,7 @@ def test_no_span_holds_content_and_every_attribute_is_of_the_conventions_or_our_
 @pytest.mark.parametrize("name", ["write, then read", "a draft, finished at once", "a flag and a command"])
 def test_every_span_ends_once_whatever_goes_wrong(name: str, record_property):
     task = next(task for task in TASKS if task.name == name)
-    base = asyncio.run(Scene(task).play())
+    base = asyncio.run(RunWorld(task).play())
     tried = Counter()
     for fault in faults_of(base, ("reset",)):
         spans = spans_of(world_facts(task, fault))

@@ -72,7 +72,7 @@ def test_each_request_begins_with_the_one_before(
     quirks: Quirks,
     tools: frozenset[str],
 ):
-    history = BEGIN
+    history: tuple[Message, ...] = BEGIN
     sent = repair(history, rules_of(protocol), model="m", quirks=quirks, to_ask=True, tools=tools).messages
     upheld = sent
     for reply, asked in rounds:

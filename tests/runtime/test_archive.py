@@ -355,10 +355,10 @@ def test_an_import_that_fails_leaves_nothing():
 @pytest.mark.requirement("G7", "E2", "E12")
 def test_after_an_import_that_died_anywhere_there_is_the_whole_session_or_nothing():
     async def at(number):
-        journal = Grave(number, Dead)
+        dying = Grave(number, Dead)
         with contextlib.suppress(Dead):
-            await importer(journal).bring_in(read_archive(LINES), ONE, "ann")
-        journal = journal.after_kill()
+            await importer(dying).bring_in(read_archive(LINES), ONE, "ann")
+        journal = dying.after_kill()
         there = await journal.streams(StreamQuery(kind=KIND))
         assert bool(there) == bool(await journal.head(ONE))
         await finish_imports(journal, older_than=1.0)

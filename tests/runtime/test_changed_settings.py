@@ -19,7 +19,7 @@ from turnbuckle.runtime.log import RunLog
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.faults import Kill
 from turnbuckle.testing.world.model import WorldModel
-from turnbuckle.testing.world.scene import Scene, Story, Task
+from turnbuckle.testing.world.run_world import RunWorld, Story, Task
 from turnbuckle.testing.world.tools import WorldTools
 from turnbuckle.turn.facts import RunEnded
 from turnbuckle.turn.fold import TurnFold
@@ -74,7 +74,7 @@ class FewerTools(WorldTools):
         return await super().refuse(call_id, name, arguments)
 
 
-class ChangedScene(Scene):
+class ChangedScene(RunWorld):
     """A world in which the settings change with the first restart."""
 
     def __init__(self, task: Task, append: int, change: Change) -> None:
@@ -127,7 +127,7 @@ def test_a_run_that_was_interrupted_anywhere_goes_on_or_ends_with_words_under_ot
 ):
     worlds, found = 0, []
     for task in tasks():
-        appends = asyncio.run(Scene(task).play()).appends
+        appends = asyncio.run(RunWorld(task).play()).appends
         for append in range(appends):
             story = asyncio.run(ChangedScene(task, append, CHANGES[change]).play())
             found += [f"{task.name}, killed behind {append}: {problem}" for problem in problems(story)]

@@ -38,7 +38,11 @@ class Talk:
         self.journal = MemoryJournal(monotonic=self.clock.now, wall=self.clock.now)
         model = Rehearsal(self.clock.sleep)
         self.runs = Runs(
-            self.journal, RunRules(POLICY), model, lambda run: NoTools(), self.clock.environment("p")
+            self.journal,
+            RunRules(POLICY),
+            model,
+            lambda run: NoTools(),  # type: ignore[return-value] # nothing is called
+            self.clock.environment("p"),
         )
         rules = SessionRules(quiet=quiet)
         self.manager = SessionManager(self.journal, self.runs, rules, began=lambda running, user: None)

@@ -83,10 +83,11 @@ def scenario(main: Callable[[Harness], Coroutine[Any, Any, None]]) -> Callable[[
     """Make a test of a coroutine over a fresh harness, in virtual time."""
 
     def test() -> None:
-        async def play() -> None:
+        async def play() -> bool:
             await main(Harness())
+            return True
 
-        VirtualClock().run(play)
+        assert VirtualClock().run(play)  # what does not hold is told by the coroutine, which raises
 
     test.__name__ = main.__name__
     test.__doc__ = main.__doc__

@@ -305,7 +305,7 @@ def test_P31_what_a_continuation_repeats_is_shown_once(tmp_path: Path, protocol:
     """It says the last 24 or 200 characters once more, or starts from the top: the reader gets each of them once."""
     whole = ANSWER
     if case == "continues-with-long-overlap":
-        first, second = (script[0].text for script in find_case(case).requests)  # type: ignore[union-attr]
+        first, second = (str(script[0].text) for script in find_case(case).requests)  # type: ignore[union-attr]
         assert first[200:] == second[:200]
         whole = first + second[200:]
     record = run_case(tmp_path, case, protocol=protocol)

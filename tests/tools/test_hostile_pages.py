@@ -275,10 +275,13 @@ def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: py
     st.from_regex(r"(?:https?|HTTP|file|)://?[\w.:@%\[\]#?/\\-]{0,30}", fullmatch=True) | st.text(max_size=30)
 )
 def test_any_address_is_judged_without_falling_over(address: str):
+    url, refusal = None, ""
     try:
-        fetching._judge(yarl.URL(address), False)
-    except (ToolError, ValueError):
-        return
+        url = yarl.URL(address)
+        fetching._judge(url, False)
+    except (ToolError, ValueError) as error:
+        refusal = str(error)
+    assert refusal or (url is not None and url.scheme in ("http", "https") and url.host)
 
 
 @pytest.mark.requirement("R8")

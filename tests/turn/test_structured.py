@@ -9,7 +9,7 @@ import pytest
 from turnbuckle.lab.script import Finish, Say
 from turnbuckle.testing.world.faults import CutReply
 from turnbuckle.testing.world.invariants import check_run
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.prompts import joint_of
 from turnbuckle.turn.structured import fault_in
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
@@ -68,7 +68,7 @@ def begins_anew(request: Any, number: int) -> list[Any]:
 
 def play(brain: Any, protocol: ProtocolName, after: int, end: str) -> Any:
     task = Task("a form", (brain,), options=RunOptions(response_format=FORM))
-    story = asyncio.run(Scene(task, CutReply(0, after, end), protocol=protocol).play())
+    story = asyncio.run(RunWorld(task, CutReply(0, after, end), protocol=protocol).play())
     assert check_run(story) == ()
     return story
 

@@ -39,7 +39,8 @@ def whole(request: ModelRequest, protocol: ProtocolName, quirks: Quirks) -> byte
 def test_a_conversation_is_encoded_once_and_each_body_is_the_same_to_the_byte(
     protocol: ProtocolName, cache_key: str, prefill: bool
 ) -> None:
-    messages, prefix, shared = BEGIN, NO_PREFIX, 0
+    messages: tuple[Message, ...] = BEGIN
+    prefix, shared = NO_PREFIX, 0
     quirks = Quirks(prefill="prefix", signature_fallback=True)
     for number in range(30):
         messages = (*messages, *round_of(number))

@@ -181,15 +181,15 @@ async def _score(
     scoring: "Scoring", trials: "tuple[Trial, ...]", host: str, port: int, *, as_json: bool
 ) -> None:
     from turnbuckle.lab.score import card
-    from turnbuckle.lab.score.player import Scorer, ScoreRow, new_backstage
+    from turnbuckle.lab.score.player import Scorer, ScoreRow, new_score_provider
 
     rows: list[ScoreRow] = []
-    async with new_backstage(host, port) as backstage:
-        player = Scorer(backstage, scoring)
+    async with new_score_provider(host, port) as provider:
+        player = Scorer(provider, scoring)
         async for row in player.rows(trials):
             if not as_json and not rows:
                 echo_text(
-                    f"{card.opening(scoring, backstage.url, own_tools=player.own_tools)}\n\n{card.head()}"
+                    f"{card.opening(scoring, provider.url, own_tools=player.own_tools)}\n\n{card.head()}"
                 )
             rows.append(row)
             _tell(card.as_json(row) if as_json else card.line(row), as_json)

@@ -89,7 +89,9 @@ def as_messages(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(content: Any) -> list[dict[str, Any]]:
-    made = [{"type": "text", "text": content}] if isinstance(content, str) else [dict(one) for one in content]
+    made: list[dict[str, Any]] = (
+        [{"type": "text", "text": content}] if isinstance(content, str) else [dict(one) for one in content]
+    )
     for block in made:
         if block["type"] == "tool_result":
             block["content"] = blocks(block["content"])

@@ -106,7 +106,7 @@ class ScriptedBackend:
         self.changed = []
         self.given = []
         self.away = 0
-        self.known = ()
+        self.known: tuple[str, ...] = ()
         self.grew = asyncio.Event()
 
     def begin(self, run):

@@ -11,7 +11,7 @@ from support.worlds.tasks import TASKS
 from turnbuckle.journal.port import Item
 from turnbuckle.testing.world.campaign import faults_of
 from turnbuckle.testing.world.faults import NOTHING
-from turnbuckle.testing.world.scene import Scene
+from turnbuckle.testing.world.run_world import RunWorld
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -177,12 +177,12 @@ assert MAIN.protocol == "openai_chat"
 @cache
 def simulated(name, fault=NOTHING, protocol="openai_chat"):
     """A task of the simulated world, from its first fact to its end."""
-    return tuple(asyncio.run(Scene(TASK[name], fault, protocol=protocol).play()).items)
+    return tuple(asyncio.run(RunWorld(TASK[name], fault, protocol=protocol).play()).items)
 
 
 def simulated_with_faults(name, ends=("reset",)):
     """The same task once for each single fault."""
-    story = asyncio.run(Scene(TASK[name]).play())
+    story = asyncio.run(RunWorld(TASK[name]).play())
     for fault in (NOTHING, *faults_of(story, ends)):
         yield fault, simulated.__wrapped__(name, fault)
 

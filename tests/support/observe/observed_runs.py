@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.run_observer import Observer, RunObserver
 from turnbuckle.testing.world.faults import NOTHING, Fault
-from turnbuckle.testing.world.scene import Scene, Task
+from turnbuckle.testing.world.run_world import RunWorld, Task
 from turnbuckle.turn.facts import Fact
 
 
@@ -22,7 +22,7 @@ def observed(facts: Iterable[Fact], *onlookers: Observer, run: str = "r") -> Run
 
 def world_facts(task: Task, fault: Fault = NOTHING) -> Sequence[Fact]:
     """All facts of a task in its world, over all processes that it took."""
-    return asyncio.run(Scene(task, fault).play()).facts
+    return asyncio.run(RunWorld(task, fault).play()).facts
 
 
 def numbers(metrics: Metrics) -> dict[str, float]:

@@ -4,7 +4,7 @@ from support.worlds.tasks import DONE, END, LINES, READ, SHELL, WRITE, task
 
 from turnbuckle.testing.world.brains import PlannedCall, Round, planned
 from turnbuckle.testing.world.people import Says, always
-from turnbuckle.testing.world.scene import Task
+from turnbuckle.testing.world.run_world import Task
 
 PUSH = PlannedCall("shell", {"command": "git push"})
 ERASE = PlannedCall("shell", {"command": "make all && rm -rf ."})

@@ -5,7 +5,7 @@ from support.worlds.tasks import DONE, DOWN, END, LINES, LONG, READ, SHELL, WRIT
 from turnbuckle.lab.script import Call, Finish, Reason, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, look, planned
 from turnbuckle.testing.world.people import always as person
-from turnbuckle.testing.world.scene import Task
+from turnbuckle.testing.world.run_world import Task
 from turnbuckle.turn.drafting import WORTH_A_DRAFT
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import NamedTool, RunOptions, ToolSpec

@@ -5,7 +5,7 @@ import msgspec
 from turnbuckle.lab.script import Call, Finish, Reason, Refuse, Say
 from turnbuckle.testing.world.brains import PlannedCall, Round, look, planned
 from turnbuckle.testing.world.model import Fails
-from turnbuckle.testing.world.scene import Task
+from turnbuckle.testing.world.run_world import Task
 from turnbuckle.turn.policy import TurnLimits
 from turnbuckle.vocab.failure import Failure, failure
 from turnbuckle.vocab.messages import CallPart, text_of

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.lab.clock import RealClock
-from turnbuckle.lab.score.backstage import Backstage, Play
 from turnbuckle.lab.score.facts import Again, Heard, Played, Traces
 from turnbuckle.lab.score.grades import Mark, grade
 from turnbuckle.lab.score.listener import ScoreClient
+from turnbuckle.lab.score.score_provider import Play, ScoreProvider
 from turnbuckle.lab.score.tools import CLIENT_TOOLS, handle
 from turnbuckle.lab.score.trials import TRIALS, Trial
 from turnbuckle.vocab.clock import Clock
@@ -68,10 +68,10 @@ class ScoreRow(Struct, frozen=True):
 
 
 class Scorer:
-    """Scores one server. `backstage` must be open."""
+    """Scores one server. `provider` must be open."""
 
-    def __init__(self, backstage: Backstage, scoring: Scoring, clock: Clock | None = None) -> None:
-        self._backstage = backstage
+    def __init__(self, provider: ScoreProvider, scoring: Scoring, clock: Clock | None = None) -> None:
+        self._provider = provider
         self._scoring = scoring
         self._clock: Clock = clock or RealClock()
         self._listener = ScoreClient(scoring.server, scoring.key, scoring.seconds, self._clock)
@@ -100,7 +100,7 @@ class Scorer:
         except aiohttp.ClientConnectorError as error:
             raise CanNotPlay(f"nothing answers at {self._scoring.server}: {error}") from None
         if not play.asked:
-            raise CanNotPlay(_not_asked(self._backstage, heard))
+            raise CanNotPlay(_not_asked(self._provider, heard))
         self.own_tools = any(handle(play.tools, deed) for deed in ("write", "command"))
 
     async def _row(self, trial: Trial, *, plain: bool) -> ScoreRow:
@@ -152,7 +152,7 @@ class Scorer:
         play = Play(
             word, trial.model, self._paths(word, trial), self._place(f"{word}.mark"), self._scoring.slow
         )
-        self._backstage.begin(play)
+        self._provider.begin(play)
         return play
 
     def _body(self, play: Play, *, plain: bool, tools: bool) -> dict[str, Any]:
@@ -182,9 +182,9 @@ class Scorer:
         )
 
 
-def new_backstage(host: str, port: int, clock: Clock | None = None) -> Backstage:
+def new_score_provider(host: str, port: int, clock: Clock | None = None) -> ScoreProvider:
     """The provider's side, to be opened before the player begins."""
-    return Backstage(host, port, clock or RealClock())
+    return ScoreProvider(host, port, clock or RealClock())
 
 
 def _content(file: Path) -> bytes | None:
@@ -197,14 +197,14 @@ def _content(file: Path) -> bytes | None:
         raise CanNotPlay(f"--canary: {file} cannot be read: {error.strerror or error}") from None
 
 
-def _not_asked(backstage: Backstage, heard: Heard) -> str:
+def _not_asked(provider: ScoreProvider, heard: Heard) -> str:
     said = f"It answered: {heard.error[:200]}" if heard.error else f"Its answer ended as “{heard.end}”."
-    visited = f" The provider was asked for {', '.join(backstage.visited)}." if backstage.visited else ""
+    visited = f" The provider was asked for {', '.join(provider.visited)}." if provider.visited else ""
     key = " Give --key, or TURNBUCKLE_KEY in the environment." if heard.status in (401, 403) else ""
     return (
         f"the server never asked the lab's provider. {said}{visited}{key}\n"
-        f"Point it at {backstage.url} as its OpenAI-compatible provider (any key, any model) and start "
+        f"Point it at {provider.url} as its OpenAI-compatible provider (any key, any model) and start "
         "it again.\n"
-        f'In turnbuckle.toml: a route with protocol = "openai_chat" and base_url = "{backstage.url}".\n'
+        f'In turnbuckle.toml: a route with protocol = "openai_chat" and base_url = "{provider.url}".\n'
         "If the server has several models, --model names the one that goes there."
     )

@@ -22,7 +22,7 @@ from turnbuckle.testing.world.faults import (
     singles,
 )
 from turnbuckle.testing.world.invariants import check_run, check_wanted
-from turnbuckle.testing.world.scene import Scene, Story, Task
+from turnbuckle.testing.world.run_world import RunWorld, Story, Task
 from turnbuckle.turn.facts import ToolFinished
 from turnbuckle.vocab.ids import ProtocolName
 
@@ -63,7 +63,7 @@ def faults_of(story: Story, ends: tuple[EndKind, ...] = ENDS) -> Iterator[Fault]
 
 async def try_every_fault(task: Task, protocol: ProtocolName) -> CampaignReport:
     """Play the task once as it should go, and then once with each fault."""
-    story = await Scene(task, protocol=protocol).play()
+    story = await RunWorld(task, protocol=protocol).play()
     return await try_faults(task, protocol, (NOTHING, *faults_of(story)))
 
 
@@ -75,7 +75,7 @@ async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]
         name = type(fault).__name__
         tried[name] = tried.get(name, 0) + 1
         try:
-            played = await Scene(task, fault, protocol=protocol).play()
+            played = await RunWorld(task, fault, protocol=protocol).play()
         except Exception as error:
             problems.append(f"{task.name}, {fault}: raised {error!r}")
         else:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from turnbuckle.lab.script import Finish, Say
 from turnbuckle.testing.world.model import Brain, Fails, Step
-from turnbuckle.testing.world.scene import Story
+from turnbuckle.testing.world.run_world import Story
 from turnbuckle.turn.facts import Compacted, RunEnded, RunStarted
 from turnbuckle.turn.summary import is_users
 from turnbuckle.turn.window import estimate, tokens_of_tools

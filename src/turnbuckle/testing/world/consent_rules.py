@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from turnbuckle.testing.world.scene import Story
+from turnbuckle.testing.world.run_world import Story
 from turnbuckle.turn.consent import rule_for
 from turnbuckle.turn.facts import (
     ApprovalAnswered,

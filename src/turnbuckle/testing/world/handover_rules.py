@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from turnbuckle.reply.accumulate import fold
-from turnbuckle.testing.world.scene import Story
+from turnbuckle.testing.world.run_world import Story
 from turnbuckle.turn.facts import (
     CallsHandedOver,
     CallsHeld,

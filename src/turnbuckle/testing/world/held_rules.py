@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from turnbuckle.testing.world.scene import Story
+from turnbuckle.testing.world.run_world import Story
 from turnbuckle.turn.facts import CallsHandedOver, RunEnded, ToolFinished, ToolStarted
 from turnbuckle.turn.held import arguments_of
 from turnbuckle.turn.state import Turn

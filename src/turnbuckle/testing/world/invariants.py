@@ -21,7 +21,7 @@ from turnbuckle.testing.world.consent_rules import CONSENT_RULES
 from turnbuckle.testing.world.handover_rules import HANDOVER_RULES
 from turnbuckle.testing.world.held_rules import HELD_RULES
 from turnbuckle.testing.world.model import Asked
-from turnbuckle.testing.world.scene import Story, Task
+from turnbuckle.testing.world.run_world import Story, Task
 from turnbuckle.turn.facts import (
     ApprovalAsked,
     CallsHandedOver,

@@ -135,7 +135,7 @@ class Story(Struct, frozen=True, dict=True):
         return self.turns[-1]
 
 
-class Scene:
+class RunWorld:
     """One world. `play` once."""
 
     def __init__(

@@ -84,7 +84,7 @@ class Play:
         return self._model(PlayState(record.request, record.number, self._paths, self._mark, self._slow))
 
 
-class Backstage:
+class ScoreProvider:
     """An async context manager: the lab's provider, which does for each play what its model wants."""
 
     def __init__(self, host: str, port: int, clock: Clock) -> None:
@@ -93,7 +93,7 @@ class Backstage:
         case = Case("score", "what the scorecard plays", ((self._steps,),))
         self.provider = Provider(case, cases=(), host=host, port=port, clock=clock, watch=self._watch)
 
-    async def __aenter__(self) -> "Backstage":
+    async def __aenter__(self) -> "ScoreProvider":
         await self.provider.__aenter__()
         return self
 
