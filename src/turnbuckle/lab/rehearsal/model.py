@@ -402,6 +402,9 @@ def _tokens(characters: int) -> int:
 
 def _size(message: Message) -> int:
     """Characters of a message that a model would read."""
+    first = message.parts[0] if len(message.parts) == 1 else None
+    if type(first) is TextPart:  # nearly every message of a long conversation
+        return len(first.text)
     size = 0
     for part in message.parts:
         match part:
