@@ -41,6 +41,7 @@ from turnbuckle.vocab.clock import Clock
 T = TypeVar("T")
 
 FOLDER = "processes"
+LONGEST_ID = 64
 RECORD = "record.json"
 TOLD = "told"
 MOST = 20
@@ -130,7 +131,8 @@ class Processes:
 
     def named(self, name: str) -> BackgroundProcess | None:
         """The process with this id, whose ever it is."""
-        return self._process(self._home / name) if name.isalnum() else None
+        is_id = name.isascii() and name.isalnum() and len(name) <= LONGEST_ID
+        return self._process(self._home / name) if is_id else None
 
     def find(self, name: str, session: str) -> BackgroundProcess | None:
         """The process of this session with this id."""

@@ -147,12 +147,11 @@ class SessionsApi:
 
     async def list(self, exchange: Exchange) -> Answer:
         owner, limit = exchange.caller.owner, limit_of(exchange.query)
-        after = exchange.query.get("after", "")
+        after, order = exchange.query.get("after", ""), order_of(exchange.query)
         if words := exchange.query.get("q", "").strip():
             hits = await self._sessions.search(words, owner, limit, place_at(after, SearchPlace))
             shown = [session_view(line) for line in hits.lines]
             return json_answer(Page(shown, True, cursor(hits.next)) if hits.next else Page(shown))
-        order = order_of(exchange.query)
         rows = await self._sessions.rows(owner, row_place_at(after), limit, order)
         return json_answer(page(rows, [await self._view(row, owner) for row in rows], limit, order))
 
