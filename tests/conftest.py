@@ -45,15 +45,19 @@ def pytest_xdist_auto_num_workers():
     return len(os.sched_getaffinity(0)) + WAITING if hasattr(os, "sched_getaffinity") else None
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection():
     gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish():
     """Twenty thousand tests are a million objects that live to the end. No search for garbage needs to look at them."""
     gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):
