@@ -112,9 +112,10 @@ REQUIREMENTS: dict[str, str] = {
     "H5": "Metrics, traces and logs, with secrets removed.",
     "H6": "An interrupt ends the run within a second and keeps the conversation; a force stop is told apart.",
     "H7": "The agent runs on any route that a person chooses; a relay is never chosen by accident.",
+    "H8": "Tokens, context and cost are shown for every call, run, session and day, or said to be unknown.",
     "H10": "Attended surfaces ask before a shell command; where nobody could be asked, that is told.",
     "H13": "Unknown commands are refused with the nearest one; pipes, narrow terminals and no terminal work.",
-    "H8": "Tokens, context and cost are shown for every call, run, session and day, or said to be unknown.",
+    "H14": "Embedding feels like the frameworks people know: types in and out, per-run options, cost.",
     # Faces
     "J1": "Messages and count_tokens, streamed and not, as relay and agent, over every upstream protocol.",
     "J2": "Claude Code and the Anthropic SDKs work unchanged, also over streams that break.",
