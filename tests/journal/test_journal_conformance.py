@@ -42,7 +42,7 @@ def keeps(case, bench):
     return True
 
 
-@pytest.mark.requirement("E1", "E2", "E6", "K1")
+@pytest.mark.requirement("E1", "E2", "E6", "E7", "K1")
 @pytest.mark.parametrize("case", journal.CASES, ids=lambda case: case.__name__)
 @pytest.mark.parametrize("bench_of", BENCHES)
 def test_every_journal_keeps_the_promise(case, bench_of, tmp_path):
