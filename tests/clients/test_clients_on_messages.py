@@ -42,7 +42,7 @@ protocol = "anthropic"
 base_url = "{url}/v1"
 api_key = "any"
 model = "m"
-stall = {{ gap = 0.8 }}
+stall = {{ gap = 2.5 }}
 """
 TASK = "Write big.txt, edit it, and double it."
 ALLOWED = f"Bash({COMMAND})"

@@ -13,6 +13,7 @@ import msgspec
 
 from turnbuckle.lab.script import LabRequest
 from turnbuckle.vocab.events import Usage
+from turnbuckle.wire.registry import PROTOCOLS
 
 MARK = "cache_control"
 _TOKEN = 4
@@ -32,7 +33,7 @@ class PromptCache:
 
     def usage(self, request: LabRequest, output: int = 0) -> Usage:
         """What it counts for this request, which it remembers from here on."""
-        marked = request.protocol == "anthropic"
+        marked = bool(PROTOCOLS[request.protocol].cache_mark)
         beginnings: list[tuple[int, int, bool]] = []
         number, characters = hash(request.model), 0
         for block, mark in blocks(request.body):

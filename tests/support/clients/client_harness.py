@@ -58,8 +58,9 @@ protocol = "openai_chat"
 base_url = "{url}/v1"
 api_key = "any"
 model = "m"
-# A stalled stream is silent for longer than the server is: every client sees its signs of life.
-stall = {{ gap = 0.8 }}
+# A stalled stream is silent for longer than the server is: every client sees its signs of life. A busy machine
+# may be silent for a second.
+stall = {{ gap = 2.5 }}
 """
 
 
