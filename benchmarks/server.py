@@ -8,7 +8,7 @@ what the server's process and its children used, of all threads; it is told for 
 sent.
 
 - direct: the load asks the provider itself; its CPU is the provider's own. splice: bytes from socket to
-  socket, unread.
+  socket, unread. proxy: an ASGI proxy without any logic.
 - turnbuckle: a route by its name, journal on, every event stored before it is shown. turnbuckle agent: the
   same with our own tools offered to the model.
 - naive: FastAPI and the official package. litellm: its proxy. hermes: the API server of hermes-agent.
@@ -44,6 +44,7 @@ NAMES = (*OFTEN, *CROWDS, *ONCE, "start")
 SLOW = {"hermes": {"50", "200"}}  # takes minutes, so once is enough
 LEFT_OUT = {
     "splice": {"events"},
+    "proxy": {"events"},
     "naive": {"events"},
     "litellm": {"events"},
     "hermes": {"events", "chat"},  # it holds a thread for each stream, and has only a few

@@ -43,6 +43,10 @@ def splice(python: Path, folder: Path, port: int, provider: int) -> Start:
     return Start([str(python), str(HERE / "peers" / "splice.py"), str(port), str(provider)], {})
 
 
+def proxy(python: Path, folder: Path, port: int, provider: int) -> Start:
+    return Start([str(python), str(HERE / "peers" / "proxy.py"), str(port), str(provider)], {})
+
+
 def naive(python: Path, folder: Path, port: int, provider: int) -> Start:
     return Start([str(python), str(HERE / "peers" / "naive.py"), str(port), str(provider)], {})
 
@@ -101,6 +105,7 @@ def turnbuckle(python: Path, folder: Path, port: int, provider: int) -> Start:
 
 RECIPES = {
     "splice": Recipe(Path(sys.executable), splice),
+    "proxy": Recipe(Path(sys.executable), proxy),
     "turnbuckle": Recipe(Path(sys.executable), turnbuckle, "turnbuckle"),
     "naive": Recipe(PEERS / "naive/bin/python", naive, "openai"),
     "litellm": Recipe(PEERS / "litellm/bin/python", litellm, "litellm"),
