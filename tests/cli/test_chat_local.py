@@ -211,6 +211,22 @@ def test_lines_are_typed_sent_and_answered_above_the_line(tmp_path):
     run_scenario(scenario)
 
 
+@pytest.mark.requirement("H6")
+def test_esc_alone_is_known_by_a_short_wait_for_more_and_interrupts(tmp_path):
+    async def scenario():
+        async with typing(tmp_path) as (talk, keys, output, _running):
+            keys.send_text("run sleep 1000\r")
+            await eventually(lambda: talk.view().running)
+            await eventually(lambda: "→ shell sleep 1000" in output.printed)
+            keys.send_text("\x1b")
+            await eventually(lambda: "cancelled after" in output.printed)
+            app = talk._front._session.app
+            assert app.timeoutlen + app.ttimeoutlen < 0.5  # the rest of a second is for the run
+            assert "interrupted; the conversation is kept" in output.printed
+
+    run_scenario(scenario)
+
+
 @pytest.mark.requirement("H2")
 def test_pasted_lines_stay_together_and_ctrl_d_leaves(tmp_path):
     async def scenario():

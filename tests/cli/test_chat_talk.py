@@ -319,7 +319,7 @@ def test_ctrl_c_interrupts_the_second_one_forces_the_third_leaves_and_idle_it_do
         talk.entered("go")
         await eventually(lambda: front.said == ["go"])
         place.let_go.clear()
-        assert talk.interrupt() == "stopping"
+        assert [talk.interrupt(), talk.interrupt(), talk.interrupt()] == ["stopping"] * 3  # in a hurry: once
         await eventually(lambda: place.interrupted == ["r1"])
         assert talk.is_stopping
         await eventually(lambda: "still running: Ctrl-C again, or /stop" in front.screen)
@@ -327,6 +327,7 @@ def test_ctrl_c_interrupts_the_second_one_forces_the_third_leaves_and_idle_it_do
         assert talk.interrupt() == "stopping"
         await eventually(lambda: place.stopped == ["r1"])
         assert talk.interrupt() == "leave"
+        assert place.interrupted == ["r1"]
         place.let_go.set()
         place.add("r1", ended("cancelled"))
         await talk.settled()

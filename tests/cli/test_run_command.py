@@ -437,3 +437,58 @@ def test_a_run_that_nobody_could_be_asked_about_is_not_completed_and_has_its_own
     assert _run("run", "run `echo hi`") == 5
     last = [line for line in capsys.readouterr().err.splitlines() if line.startswith("partial after ")]
     assert last[0].endswith("shell needed consent, and there was nobody to ask")
+
+
+TWO_ROUTES = """
+[[routes]]
+name = "first"
+protocol = "rehearsal"
+[[routes]]
+name = "second"
+protocol = "rehearsal"
+"""
+
+
+@pytest.mark.requirement("H7")
+def test_a_route_of_the_command_line_counts_more_than_the_one_that_a_session_remembers(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = here / "turnbuckle.toml"
+    settings.write_text(TWO_ROUTES)
+    told = []
+    for words in (["--route", "second"], [], ["--route", "first"], ["--route", "second"]):
+        assert _run("run", "--session", "s", "--config", "turnbuckle.toml", *words, "say hi") == 0
+        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("From here")])
+    to_first = "From here on the route first answers; before, it was second."
+    to_second = "From here on the route second answers; before, it was first."
+    assert told == [[], [], [to_first], [to_second]]
+    settings.write_text(TWO_ROUTES.replace("second", "third"))
+    for notices in (1, 0):  # a route that is gone is told once, and not remembered any more
+        assert _run("run", "--session", "s", "--config", "turnbuckle.toml", "say hi") == 0
+        assert capsys.readouterr().err.count(to_first) == notices
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"])
+def test_a_caller_may_close_any_of_the_standard_streams(here: Path, closed: str) -> None:
+    line = f'"$0" -m turnbuckle.cli.main run "write a.txt saying hello" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], env=ENVIRONMENT, capture_output=True, check=False, timeout=100
+    )
+    assert (done.returncode, (here / "a.txt").read_text()) == (0, "hello\n")
+
+
+def test_words_that_are_not_utf_8_are_taken_with_signs_in_their_place(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run("run", "say", "caf\udce9") == 0
+    assert capsys.readouterr().out.endswith(" caf\ufffd\n")
+    assert _run("run", "--session", "caf\udce9", "say hi") == 2
+    done = subprocess.run(
+        [sys.executable, "-m", "turnbuckle.cli.main", "run", "-"],
+        env=ENVIRONMENT,
+        check=False,
+        input=b"say caf\xe9\n",
+        capture_output=True,
+        timeout=100,
+    )
+    assert done.stdout.decode().endswith(" caf\ufffd\n")

@@ -13,7 +13,7 @@ from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.runs import LEASE, RunRules, Runs, find_run, fold_run
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, Streamed, decode
+from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Event, TextDelta
@@ -207,7 +207,7 @@ async def test_exactly_the_runs_without_an_end_are_unfinished(harness: Harness) 
 async def test_a_full_store_is_waited_for_and_the_run_goes_on_by_itself(harness: Harness) -> None:
     running = await _hung(harness)
     harness.journal.room = 0
-    running.stop()
+    running.stop("ann", keeps=True)
     await harness.clock.advance(LEASE * 3)
     assert not running.done
     trouble = harness.journal.trouble()
@@ -217,6 +217,8 @@ async def test_a_full_store_is_waited_for_and_the_run_goes_on_by_itself(harness:
     await harness.clock.advance(10)
     assert (await running.outcome()).kind == "cancelled"
     assert harness.journal.trouble() is None
+    wishes = [fact for fact in await harness.facts(running.run) if isinstance(fact, StopAsked)]
+    assert [(wish.by, wish.keeps) for wish in wishes] == [("ann", True)]  # it is still an interrupt
 
 
 @scenario

@@ -14,6 +14,7 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
 from turnbuckle.runtime.running import Running
+from turnbuckle.service.runs import Decision
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded, decode
 from turnbuckle.vocab.visible import visible_line
 
@@ -98,3 +99,17 @@ async def _one_line(typed: int) -> str:
         return await answered
     finally:
         loop.remove_reader(typed)
+
+
+def read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, str]:
+    """What a line says to a question, and with which words; None if it is no answer."""
+    if question.kind == "question":
+        return "answer", text
+    word, _, rest = text.partition(" ")
+    match word.lower().rstrip(",:;."):
+        case "y" | "yes" if not rest:
+            return "allow", ""
+        case "n" | "no":
+            return "deny", rest.strip()
+        case _:
+            return None, ""

@@ -1,5 +1,6 @@
 """The `turnbuckle` command."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -61,9 +62,21 @@ app.command(
 app.command("turnbuckle.cli.lab:app", name="lab", help="A provider that misbehaves on purpose.")
 
 
+def _open_standard_streams() -> None:
+    """A caller may have closed some of them, as `<&-` does: nothing is read there, and what is written goes
+    nowhere. The lowest free number is theirs, so no file of ours gets it. Input that is not UTF-8 is
+    read with signs in the place of such bytes."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave with its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly.
     `turnbuckle run` has more of them, one for each outcome."""
+    _open_standard_streams()
     try:
         code = app(arguments, exit_on_error=False, result_action="return_value")
         sys.stdout.flush()

@@ -41,8 +41,9 @@ from turnbuckle.service import store_words
 from turnbuckle.service.owners import LOCAL, session_id
 from turnbuckle.service.services import Services
 from turnbuckle.turn import prompts
-from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
+from turnbuckle.vocab.request import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -55,7 +56,8 @@ Flag = Parameter(negative="", show_default=False)
 EPILOGUE = """Ctrl-C stops the run cleanly; a second Ctrl-C leaves at once.
 
 The answer goes to stdout, everything else to stderr. Exit codes: 0 completed, 1 failed, 2 asked wrongly, 3 partial (it
-gave up, and what it has is kept), 4 unfinished, 130 cancelled. `turnbuckle runs resume` goes on after 3 and 4.
+gave up, and what it has is kept), 4 unfinished, 5 somebody had to agree to a call and there was nobody to ask, 130
+cancelled. `turnbuckle runs resume` goes on after 3 and 4.
 
 Without a configured route the embedded rehearsal model answers; it needs no key and no network."""  # noqa: E501
 
@@ -124,8 +126,9 @@ def run(
     """
     if task.startswith("-") and task != "-" and len(task.split()) == 1:
         return fail(f"there is no option {task}; turnbuckle run --help lists them", USAGE_ERROR)
+    session = typed_words(session)
     is_read = (task == "-" and not more) or _is_piped(task, go_on, session)
-    words = sys.stdin.read() if is_read else " ".join((task, *more))
+    words = sys.stdin.read() if is_read else typed_words(task, *more)
     if go_on and session:
         return fail(
             "--continue takes the latest session, and --session another one: use one of them", USAGE_ERROR
@@ -137,9 +140,14 @@ def run(
 
     def work() -> "Awaitable[int]":
         loaded = load_for(config, workspace=workspace, route=route, model=model, changes=changes)
-        return _run(loaded, look, words, go_on, session)
+        return _run(loaded, look, words, go_on, session, RunOptions(route=RouteName(route or "")))
 
     return guarded(work)
+
+
+def typed_words(*words: str) -> str:
+    """Words of the command line as one text. Bytes that are not UTF-8 become signs that can be stored."""
+    return os.fsencode(" ".join(words)).decode("utf-8", "replace")
 
 
 def _is_piped(task: str, go_on: bool, session: str) -> bool:
@@ -173,7 +181,7 @@ def guarded(work: "Callable[[], Awaitable[int]]") -> int:
         return fail(error, FAILED)
 
 
-async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) -> int:
+async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str, options: RunOptions) -> int:
     async with open_app(loaded, attended=look.ask is not None) as opened:
         services = services_of(opened)
         row = await _chosen(opened, go_on, wanted)
@@ -193,9 +201,9 @@ async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str) 
             given_up = await partial_run(opened, name)
             if given_up is None:
                 return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
-            return await carried_on(opened, given_up, look)
+            return await carried_on(opened, given_up, look, options)
         user = (row.user if row is not None else "") or LOCAL
-        new = NewRun((task_message(task),), name, user=user)
+        new = NewRun((task_message(task),), name, user=user, options=options)
         return await _said(opened, services, new, look)
 
 
@@ -205,14 +213,17 @@ async def partial_run(opened: Opened, session: SessionId) -> StreamRow | None:
     return rows[0] if rows and rows[0].status == "partial" else None
 
 
-async def carried_on(opened: Opened, given_up: StreamRow, look: Look) -> int:
+async def carried_on(
+    opened: Opened, given_up: StreamRow, look: Look, options: RunOptions | None = None
+) -> int:
     """Have a task that was given up carried to its end, by a new run that knows what is there already."""
     turn = await fold_run(opened.journal, RunId(given_up.name), opened.runs.policy)
     words = prompts.go_on(turn.outcome.why if turn.outcome is not None else "")
     user, session = given_up.user or LOCAL, SessionId(given_up.parent)
     services = services_of(opened)
     await services.stores.sessions.create(session, user, given_up.title)
-    return await _said(opened, services, NewRun((words,), session, user=user), look)
+    new = NewRun((words,), session, user=user, options=options or RunOptions())
+    return await _said(opened, services, new, look)
 
 
 async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:

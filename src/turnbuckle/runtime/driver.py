@@ -196,7 +196,7 @@ class Driver:
         stored = await self._log.append(facts, note, only_if=still_due)
         for fact in facts:
             if stored and isinstance(fact, StopAsked):
-                self.stop.ask(fact.by)
+                self.stop.ask(fact.by, keeps=fact.keeps)
 
     async def _watch_for_stop(self) -> None:
         await self.stop.wait()

@@ -36,7 +36,7 @@ async def new_run(
     opening = len(message.first) if base and message.anew else None
     anew = state.anew
     origin = replace(message.origin, created=message.at, message=message.id)
-    options = on_same_route(message.options, before)
+    options = on_same_route(message.options, before, runs.policy)
     if (switched := switch_of(options, before, runs.policy)) is not None:
         origin = replace(origin, notice=switched, notice_why="route")
     if anew is not None:
@@ -65,19 +65,21 @@ async def new_run(
     )
 
 
-def on_same_route(options: RunOptions, before: Turn | None) -> RunOptions:
-    """A session remembers its route: a run that names none begins with that of the last one. A relay is
-    another matter: whoever asks for one names its route each time."""
+def on_same_route(options: RunOptions, before: Turn | None, policy: Policy) -> RunOptions:
+    """A session remembers its route, as long as there is one of this name: a run that names none begins with
+    that of the last one. A relay is another matter: whoever asks for one names its route each time."""
     if before is None or options.route or not (options.own_tools and before.options.own_tools):
         return options
-    return replace(options, route=before.options.route)
+    route = before.options.route
+    return replace(options, route=route) if any(one.name == route for one in policy.routes) else options
 
 
 def switch_of(options: RunOptions, before: Turn | None, policy: Policy) -> str | None:
     """What the user is told if another route answers than before; None if it is the same."""
     if before is None or not (options.own_tools and before.options.own_tools):
         return None
-    was, now = (for_options(policy, one).routes[0].name for one in (before.options, options))
+    first, now = (for_options(policy, one).routes[0].name for one in (before.options, options))
+    was = before.options.route or first  # also one that is not in the settings any more
     return None if was == now else f"From here on the route {now} answers; before, it was {was}."
 
 

@@ -38,7 +38,7 @@ class Running:
     def live_again(self, log: RunLog, driver: Driver) -> None:
         """Another driver goes on. A wish to stop stays."""
         if self._driver.stop.is_set():
-            driver.stop.ask(self._driver.stop.by)
+            driver.stop.ask(self._driver.stop.by, keeps=self._driver.stop.keeps)
         self.log, self._driver = log, driver
 
     def stop(self, by: str = "user", *, keeps: bool = False) -> None:

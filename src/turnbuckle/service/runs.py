@@ -399,7 +399,8 @@ class RunService:
     async def stop(self, run: RunId, owner: Owner, by: str) -> Receipt:
         """End a run, also one that waits for its turn, and say what was stopped. Raises RunUnknown."""
         too_late = not await self.end(run, owner, by)
-        return receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+        made = receipt([fact async for _, fact in self.facts(run)], too_late=too_late)
+        return replace(made, keeps=False)  # also if an interrupt came first, and did not end it
 
     async def interrupt(self, run: RunId, owner: Owner, by: str) -> Receipt:
         """The same, and the conversation goes on: the next run of its session is told what had been done.

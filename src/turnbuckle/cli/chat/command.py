@@ -57,6 +57,7 @@ class Wish(Struct, frozen=True):
     key: str
     reasoning: bool
     color: bool
+    route: str
 
 
 @app.default
@@ -107,7 +108,9 @@ def chat(
             "a server has its own routes, models and workspace: leave those out with --server", USAGE_ERROR
         )
     color = not no_color and not os.environ.get("NO_COLOR")
-    wish = Wish(session, go_on, server, key or os.environ.get("TURNBUCKLE_KEY", ""), reasoning, color)
+    wish = Wish(
+        session, go_on, server, key or os.environ.get("TURNBUCKLE_KEY", ""), reasoning, color, route or ""
+    )
     try:
         loaded = load_for(config, workspace=workspace, route=route, model=model)
         if session:
@@ -188,7 +191,9 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
 
     front = TerminalFront(place, ChatHistory(Path(loaded.settings.folder)), color=wish.color)
     environment = process_environment(asyncio.sleep)
-    talk = ChatController(place, session, front, environment=environment, reasoning=wish.reasoning)
+    talk = ChatController(
+        place, session, front, environment=environment, reasoning=wish.reasoning, route=wish.route
+    )
     front.attach(talk)
     with patch_stdout(raw=True):  # what is logged stands above the line, too
         left = await _until_left(talk, front, quietly=False)
@@ -209,6 +214,7 @@ async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: W
         reasoning=wish.reasoning,
         attended=attended,
         patience=patience,
+        route=wish.route,
     )
     front.attach(talk)
     left = await _until_left(talk, front, quietly=not attended)

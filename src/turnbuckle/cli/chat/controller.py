@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
-from turnbuckle.cli.approvals import arguments_text, question_text
+from turnbuckle.cli.approvals import arguments_text, question_text, read_answer
 from turnbuckle.cli.backend import BackendRefused, Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
 from turnbuckle.cli.chat.look_ups import carried_out, change_text, route_named, routes_text
@@ -38,7 +38,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
 FORCE_AFTER = 1.0
 """Seconds after which an interrupt that has not ended the run is said to need force."""
 FORCE = "still running: Ctrl-C again, or /stop, ends it by force; the next message starts fresh then"
-_FORCED = 2  # wishes to stop, of which the second is by force
+FORCED = "ended by force: the next message starts fresh"
 _MOST_TYPED = 100  # lines that may wait to be carried out; a session takes as many messages
 _RECAP = 800  # characters of an earlier answer that are shown when a chat opens
 _NOBODY = "Nobody is there to ask."
@@ -46,7 +46,8 @@ _NOBODY = "Nobody is there to ask."
 
 class ChatController:
     """A chat on a session of a place. `patience` is for how many seconds a lost connection is tried again;
-    None: forever. Unattended, every question is answered with no."""
+    None: forever. Unattended, every question is answered with no. `route` is the one that was asked for
+    before anything was said."""
 
     def __init__(
         self,
@@ -58,13 +59,13 @@ class ChatController:
         reasoning: bool = False,
         attended: bool = True,
         patience: float | None = None,
+        route: str = "",
     ) -> None:
         self.session = session
         self.code = OK
         """The exit code of the last turn."""
         self.busy: Busy | None = None
-        self.route = ""
-        """On which the agent runs, if one was chosen here."""
+        self._first_route = route
         self._place = place
         self._front = front
         self._reasoning = reasoning
@@ -92,10 +93,12 @@ class ChatController:
 
     def _forget(self) -> None:
         """Everything that belongs to one session."""
+        self.route = self._first_route
+        """On which the agent runs, if one was chosen here."""
         self._seen: set[str] = set()
         self._run = ""
         self._last_run = ""
-        self._stopping = ("", 0)
+        self._stopping: Literal["", "interrupting", "offered", "forcing"] = ""
         self._renderer = ChatRunRenderer(self._reasoning)
         self._skew = 0.0
         self._asked: dict[str, ApprovalAsked] = {}
@@ -206,21 +209,25 @@ class ChatController:
         return "taken"
 
     def interrupt(self) -> Literal["stopping", "leave", "idle"]:
-        """Somebody wants it to stop: the run, which keeps the conversation; again, and it is forced; and
-        again, everything."""
+        """Somebody wants it to stop: the run, which keeps the conversation; again, once force was offered,
+        and it is forced; and again, everything. Pressed twice in a hurry it is one interrupt."""
         if not self._run:
             return "idle"
-        wishes = self._stopping[1] if self._stopping[0] == self._run else 0
-        if wishes >= _FORCED:
-            return "leave"
-        self._stopping = (self._run, wishes + 1)
-        self._spawn(self._stop(self._run, force=wishes > 0))
+        match self._stopping:
+            case "":
+                self._stopping = "interrupting"
+                self._spawn(self._interrupt(self._run))
+            case "offered":
+                self._stopping = "forcing"
+                self._spawn(self._force(self._run))
+            case "forcing":
+                return "leave"
         return "stopping"
 
     @property
     def is_stopping(self) -> bool:
         """The run was asked to end already."""
-        return bool(self._run) and self._stopping[0] == self._run
+        return bool(self._run and self._stopping)
 
     def _refuse(self, why: str) -> Entered:
         self.code = USAGE_ERROR
@@ -319,29 +326,38 @@ class ChatController:
         if self._typed.empty() and not self._awaited:
             self._idle.set()
 
-    async def _stop(self, run: str, *, force: bool) -> None:
+    async def _interrupt(self, run: str) -> None:
+        offering = self._spawn(self._offer_force(run))
         try:
-            if force:
-                await self._place.stop(run)
-                return
-            offering = self._spawn(self._offer_force(run))
-            try:
-                await self._place.interrupt(run)
-            finally:
-                offering.cancel()
+            await self._place.interrupt(run)
         except (TurnbuckleError, JournalError) as error:
             await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
+        finally:
+            offering.cancel()
+            self._may_force(run)
+
+    async def _force(self, run: str) -> None:
+        try:
+            if await self._place.stop(run):  # else the interrupt had ended it, and nothing is lost
+                await self._front.show([CommandOutput(FORCED, "notice")])
+        except (TurnbuckleError, JournalError) as error:
+            await self._front.show([CommandOutput(f"not stopped: {error}", "bad")])
+
+    def _may_force(self, run: str) -> None:
+        if self._run == run and self._stopping == "interrupting":
+            self._stopping = "offered"
 
     async def _offer_force(self, run: str) -> None:
         """An interrupt takes less than a second, unless something hangs."""
         await self._sleep(FORCE_AFTER)
         if self._run == run:
+            self._may_force(run)
             await self._front.show([CommandOutput(FORCE, "notice")])
 
     # Answering
 
     def _answered(self, question: ApprovalAsked, text: str) -> Entered:
-        decision, words = _read_answer(question, text)
+        decision, words = read_answer(question, text)
         if decision is None:
             return self._refuse("y allows it, n does not; a reason may stand behind the n")
         self._asked.pop(question.approval, None)
@@ -387,7 +403,7 @@ class ChatController:
             )
 
     async def _follow(self, run: str) -> None:
-        self._run, self._stopping = run, ("", 0)
+        self._run, self._stopping = run, ""
         self._renderer, self._skew = ChatRunRenderer(self._reasoning), self._wall()
         tries = 0
         while True:
@@ -478,19 +494,6 @@ class ChatController:
             self._lost = False
             if not tries:
                 await self._front.show([CommandOutput("connected again")])
-
-
-def _read_answer(question: ApprovalAsked, text: str) -> tuple[Decision | None, str]:
-    if question.kind == "question":
-        return "answer", text
-    word, _, rest = text.partition(" ")
-    match word.lower().rstrip(",:;."):
-        case "y" | "yes" if not rest:
-            return "allow", ""
-        case "n" | "no":
-            return "deny", rest.strip()
-        case _:
-            return None, ""
 
 
 def _short(answer: str) -> str:

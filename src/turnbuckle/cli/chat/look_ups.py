@@ -10,6 +10,7 @@ from turnbuckle.cli.backend import BackendRefused, SessionBackend
 from turnbuckle.cli.chat.commands import Command, help_text
 from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Line
+from turnbuckle.service.catalog import ON_ROUTE
 from turnbuckle.service.sessions import SessionChange
 from turnbuckle.session.commands import stopped_text
 from turnbuckle.turn.labels import shortened
@@ -67,6 +68,8 @@ async def route_named(place: SessionBackend, name: str) -> str:
     names = [one.name for one in await place.routes()]
     if name in names:
         return name
+    if (plain := name.removeprefix(ON_ROUTE)) in names:
+        return plain  # as other clients write it
     near = difflib.get_close_matches(name, names, 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
     raise BackendRefused(f"there is no route {name}; {hint}")

@@ -40,6 +40,8 @@ from turnbuckle.vocab.visible import visible_line
 TICK = 0.5
 REDRAW = 0.05
 """Seconds between two drawings. More often, and nobody sees it; less often, and it looks torn."""
+ESCAPE_ALONE = 0.1
+"""Seconds after which Esc was pressed alone. Other keys begin with the same byte, and theirs come at once."""
 _MOST_UNPRINTED = 1 << 18  # characters that may wait for the terminal; whoever tells more waits
 _QUEUED = 3  # waiting messages that are shown
 _ROOM = 6  # rows that the live part leaves free: the line to type on, and what it needs
@@ -94,6 +96,7 @@ class TerminalFront:
             output=output,
         )
         self._session.app.min_redraw_interval = REDRAW
+        self._session.app.ttimeoutlen = self._session.app.timeoutlen = ESCAPE_ALONE
         self._session.default_buffer.on_text_changed += self._changed
 
     def attach(self, talk: ChatController) -> None:
