@@ -19,6 +19,8 @@ from turnbuckle.wire.failures import SAID
 from turnbuckle.wire.payload import SAMPLE
 
 _SPACES = 8
+_LONGEST, _MOST = 1_000, 50
+"""Characters of a header that goes to the client, and how many of them do."""
 _FOREIGN = (Cut, Skipped, FinishNoted, FieldsNoted, StageNoted)
 
 
@@ -53,9 +55,15 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
 
 
 def discreet_headers(headers: Mapping[str, str], route: Route) -> dict[str, str]:
-    """Headers of an answer, without a secret of this route."""
+    """Headers of an answer, without a secret of this route. One that is long, or no plain text, is nothing
+    that a client could use."""
     redactor = redactor_of(secrets_of_route(route))
-    return {name: redactor.message(value) for name, value in headers.items()}
+    plain = {
+        name: value
+        for name, value in headers.items()
+        if len(value) <= _LONGEST and value.isascii() and value.isprintable()
+    }
+    return {name: redactor.message(value) for name, value in list(plain.items())[:_MOST]}
 
 
 def _values(data: dict[str, Any], redactor: Redactor) -> dict[str, Any]:

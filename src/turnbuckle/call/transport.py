@@ -147,7 +147,7 @@ class UpstreamExchange:
             return self._break(from_exception(error))
         response = self._response = task.result()
         return ResponseHead(
-            response.status, {name.lower(): value for name, value in response.headers.items()}
+            response.status, {name.lower(): _legible(value) for name, value in response.headers.items()}
         )
 
     async def read(self) -> bytes | Failure:
@@ -340,3 +340,9 @@ def _words(error: BaseException) -> str:
     """What an error says to people: its words, without the system's number for it."""
     words = error.strerror if isinstance(error, OSError) else None
     return words[:1].lower() + words[1:] if words else str(error) or type(error).__name__
+
+
+def _legible(value: str) -> str:
+    """A header's value. Its bytes may be no text, and then stand for themselves in a form that nobody can
+    write."""
+    return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -7,13 +7,45 @@ from typing import Any
 
 LARGEST = 1 << 20
 """Characters of one reply's fields that are kept; more is content in the wrong place."""
+_DEEPEST = 100
+"""Levels of a value that are passed on. Every part of it is written and read again with other things around
+it, so what can just be read is too deep."""
+_LONGEST_NAME = 80
+_INNER = (dict, list)
+
+
+def is_event_name(kind: str) -> bool:
+    """Whether a stranger's name of an event can stand in a line of its own."""
+    return 0 < len(kind) <= _LONGEST_NAME and kind.isprintable()
+
+
+def is_too_deep(value: Any) -> bool:
+    """Whether a value has more levels than are passed on."""
+    level = [value] if type(value) in _INNER else []
+    for _ in range(_DEEPEST):
+        if not level:
+            return False
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if type(one) is dict else one)
+            if type(inner) in _INNER
+        ]
+    return True
+
+
+def shallow(place: dict[str, Any]) -> dict[str, Any]:
+    """An object without the fields that are too deep."""
+    if not any(map(is_too_deep, place.values())):
+        return place
+    return {name: value for name, value in place.items() if not is_too_deep(value)}
 
 
 def unknown_fields(place: Any, known: AbstractSet[str]) -> dict[str, Any]:
     """The fields of an object that are not known here. A null says nothing."""
     if not isinstance(place, dict):
         return {}
-    return {name: value for name, value in place.items() if name not in known and value is not None}
+    return shallow({name: value for name, value in place.items() if name not in known and value is not None})
 
 
 def unknown_usage(
@@ -39,6 +71,43 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         else:
             made[name] = value
     return made
+
+
+def _summed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The counts of two calls as one: numbers are added, and of all else the later one counts."""
+    made = joined(one, other)
+    for name, value in other.items():
+        before = one.get(name)
+        if isinstance(before, dict) and isinstance(value, dict):
+            made[name] = _summed(before, value)
+        elif _is_number(before) and _is_number(value):
+            made[name] = round(before + value, 12)
+    return made
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+class CountedFields:
+    """What providers count that means nothing here, over all calls of one answer. `once` are names of which
+    the first call's count stands, as it does for the prompt."""
+
+    def __init__(self, *once: str) -> None:
+        self._once = once
+        self._before: dict[str, Any] = {}
+        self._now: dict[str, Any] = {}
+
+    def note(self, counted: Mapping[str, Any]) -> None:
+        """What a call has counted so far."""
+        self._now |= counted
+
+    def next_call(self) -> None:
+        self._before, self._now = self.total(), {}
+
+    def total(self) -> dict[str, Any]:
+        first = {name: self._before[name] for name in self._once if name in self._before}
+        return _summed(self._before, self._now) | first
 
 
 class FreshFields:

@@ -384,3 +384,18 @@ def test_a_failed_answer_keeps_the_text_that_it_brings():
     )
     reply = fold(decode(body))
     assert (reply.text, reply.ended) == ("Half", False)
+
+
+def test_what_is_stored_of_annotations_does_not_grow_with_the_square_of_their_number():
+    notes = [{"type": "url_citation", "url": f"https://example.test/{place}"} for place in range(1_500)]
+    where = {"item_id": "m", "output_index": 0, "content_index": 0}
+    told = [("response.output_text.annotation.added", {**where, "annotation": note}) for note in notes]
+    part = {"type": "output_text", "text": "Hi.", "annotations": notes}
+    message = {"type": "message", "id": "m", "content": [part]}
+    events = decode(
+        stream(added({**message, "content": []}), text_delta("Hi.", **where), *told, done(message))
+    )
+    states = [event.data for event in events if isinstance(event, StateNoted)]
+    assert states[0]["annotations"] == notes[:1]
+    assert states[-1]["annotations"] == notes
+    assert sum(len(msgspec.json.encode(state)) for state in states) < 2_000_000

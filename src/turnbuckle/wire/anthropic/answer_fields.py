@@ -4,7 +4,7 @@ beside a delta."""
 from typing import Any
 
 from turnbuckle.vocab.events import Event, FieldsNoted
-from turnbuckle.wire.answer_fields import FreshFields, unknown_fields, unknown_usage
+from turnbuckle.wire.answer_fields import FreshFields, shallow, unknown_fields, unknown_usage
 from turnbuckle.wire.anthropic.frames import AnthropicDelta
 from turnbuckle.wire.payload import Unreadable, read_any
 
@@ -53,7 +53,7 @@ def strange_delta(delta: AnthropicDelta | None, data: bytes) -> dict[str, Any]:
     if delta is None or not delta.type or delta.type in _KINDS:
         return {}
     found = document_of(data).get("delta")
-    return found if isinstance(found, dict) else {}
+    return shallow(found) if isinstance(found, dict) else {}
 
 
 def document_of(data: bytes) -> dict[str, Any]:

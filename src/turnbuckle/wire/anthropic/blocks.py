@@ -33,7 +33,7 @@ from turnbuckle.vocab.events import (
     StageNoted,
     StateNoted,
 )
-from turnbuckle.wire.answer_fields import unknown_fields
+from turnbuckle.wire.answer_fields import shallow, unknown_fields
 from turnbuckle.wire.anthropic.frames import AnthropicDelta
 from turnbuckle.wire.anthropic.retold import Echo, is_telling
 from turnbuckle.wire.loose_json import whole_number
@@ -138,7 +138,7 @@ class Blocks:
             else:
                 out.append(Skipped("a content block without a type", "", harmless=True))
             return
-        index = whole_number(given)
+        found, index = shallow(found), whole_number(given)
         if index is None:
             index = self._latest + 1 if self._numbers else 0
         if self._is_repeated(index, kind, found, out) or self._may_be_retold(index, kind, found, out):

@@ -39,6 +39,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
+from turnbuckle.wire.answer_fields import is_event_name, shallow
 from turnbuckle.wire.anthropic.answer_fields import MessageFields, beside_delta, document_of, strange_delta
 from turnbuckle.wire.anthropic.blocks import Blocks
 from turnbuckle.wire.anthropic.frames import (
@@ -204,8 +205,8 @@ class AnthropicDecoder:
     def _note_strange(self, kind: str, event: dict[str, Any], out: list[Event]) -> None:
         """An event of tomorrow. One that names a block by its place means nothing to a reader for whom blocks
         have other places."""
-        strange = kind and "index" not in event and not self._blocks.lost
-        out.append(StageNoted("", {**event, "type": kind}) if strange else _UNKNOWN)
+        strange = is_event_name(kind) and "index" not in event and not self._blocks.lost
+        out.append(StageNoted("", {**shallow(event), "type": kind}) if strange else _UNKNOWN)
 
     def _whole_message(self, data: bytes, out: list[Event]) -> LastWord | None:
         """A plain answer, sent as one event: instead of blocks, or behind them."""

@@ -20,6 +20,7 @@ _GROWS = {
 _INPUT = b'"input_json_delta","partial_json":'
 _BEFORE = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":%b'
 _AFTER = b"}}\n\n"
+_STOP = ("stop_reason", "stop_sequence", "stop_details")
 _json = msgspec.json.encode
 
 
@@ -105,11 +106,11 @@ class MessageStream:
         self._event("ping", **extra)
 
     def end(self, stop: dict[str, Any], usage: dict[str, Any], extra: dict[str, Any]) -> None:
-        self._event("message_delta", delta=stop, usage=usage, **extra)
+        self._event("message_delta", **{**extra, "delta": stop, "usage": usage})
         self._event("message_stop")
 
     def fail(self, error: dict[str, Any], extra: dict[str, Any]) -> None:
-        self._event("error", error=error, **extra)
+        self._event("error", **{**extra, "error": error})
 
     def _delta(self, **delta: Any) -> None:
         self._event("content_block_delta", index=self._index, delta=delta)
@@ -159,7 +160,8 @@ class WholeMessage:
         pass  # it is over when this is read
 
     def end(self, stop: dict[str, Any], usage: dict[str, Any], extra: dict[str, Any]) -> None:
-        self.body = {**self._message, **stop, "usage": usage, **extra}
+        ours = {name: stop[name] for name in _STOP if name in stop}
+        self.body = {**extra, **stop, **self._message, **ours, "usage": usage}
 
     def fail(self, error: dict[str, Any], extra: dict[str, Any]) -> None:
         self.body = {"type": "error", "error": error, **extra}

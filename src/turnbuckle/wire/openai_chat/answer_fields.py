@@ -59,8 +59,8 @@ class UnknownFields:
             return
         fresh = {
             name: value
-            for name, value in document.items()
-            if name not in _REPLY and value is not None and self._known.get(name) != value
+            for name, value in unknown_fields(document, _REPLY).items()
+            if self._known.get(name) != value
         }
         if fresh:
             self._room -= size

@@ -16,6 +16,8 @@ from turnbuckle.wire.sse import frame
 from turnbuckle.wire.usage import usage_to_chat
 
 _json = msgspec.json.encode
+_MOST_BESIDE, _SHORT = 40, 200
+"""So many fields, and characters of one, go with every chunk."""
 _OWN = ("id", "object", "created", "model", "choices")
 
 
@@ -39,11 +41,21 @@ class ChunkWriter:
         self._base["model"] = model
         self._write_head()
 
-    def beside(self, fields: Mapping[str, Any]) -> None:
-        """What a provider says beside every chunk: short values, which all chunks have from here on."""
-        plain = {name: value for name, value in fields.items() if not isinstance(value, dict | list)}
-        self._base.update({name: value for name, value in plain.items() if name not in _OWN})
+    def beside(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What a provider says beside every chunk: short values, which all chunks have from here on. The rest
+        comes back, and is to be told once."""
+        rest = {}
+        for name, value in fields.items():
+            if name in _OWN:
+                continue
+            has_room = name in self._base or len(self._base) < _MOST_BESIDE
+            if has_room and len(name) <= _SHORT and _is_short(value):
+                self._base[name] = value
+            else:
+                rest[name] = value
+                self._base.pop(name, None)
         self._write_head()
+        return rest
 
     def _write_head(self) -> None:
         head = _json({**self._base, "choices": []})[:-2]
@@ -112,3 +124,7 @@ class ChunkWriter:
 
 def _members(extra: Mapping[str, Any]) -> bytes:
     return b"," + _json(extra)[1:-1] if extra else b""
+
+
+def _is_short(value: Any) -> bool:
+    return len(value) <= _SHORT if isinstance(value, str) else not isinstance(value, dict | list)

@@ -39,6 +39,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.vocab.failure import failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
+from turnbuckle.wire.answer_fields import is_event_name
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
 from turnbuckle.wire.openai_responses.answer_fields import ResponseFields, stage_of
 from turnbuckle.wire.openai_responses.frames import (
@@ -212,8 +213,8 @@ class ResponsesDecoder:
         about_none = event.item_id is None and event.output_index is None
         if self._output.hole or not (about_none or self._output.is_opaque(event)):
             out.append(_UNKNOWN)
-        elif about_none and not kind.startswith("response."):
-            out.append(_UNKNOWN)  # a gateway's own sign of life
+        elif not is_event_name(kind) or (about_none and not kind.startswith("response.")):
+            out.append(_UNKNOWN)  # a gateway's own sign of life, or no name at all
         else:
             out.append(StageNoted(item.item_id if item is not None else "", stage_of(kind, data)))
 

@@ -36,7 +36,7 @@ from turnbuckle.vocab.events import (
     StateNoted,
     TextDelta,
 )
-from turnbuckle.wire.answer_fields import unknown_fields
+from turnbuckle.wire.answer_fields import LARGEST, is_too_deep, shallow, unknown_fields
 from turnbuckle.wire.openai_responses.answer_fields import PART, PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import ADDED, CALLS, PARTS, Spelling, StreamEvent
 from turnbuckle.wire.openai_responses.parts import (
@@ -71,6 +71,8 @@ class Output:
         self._blocks = 0
         self._speech = Speech(think, self._next_block)
         self._answered: set[str] = set()
+        self._room = LARGEST  # for annotations that are told before the whole
+        self._annotations_size = 0
         self.hole = False  # something was lost; only what is told whole is taken
 
     def has_pending_calls(self) -> bool:
@@ -83,7 +85,7 @@ class Output:
         found = event.item
         if not isinstance(found, dict) or not isinstance(found.get("type"), str):
             return
-        item_id = word(found.get("id"))
+        found, item_id = shallow(found), word(found.get("id"))
         known = self._by_id.get(item_id) if item_id else self._at.get(event.output_index)
         if known is None or known.kind != found["type"] or not may_be(known, found):
             self._speech.release(out)
@@ -101,11 +103,16 @@ class Output:
         return item is not None and item.kind not in _READ
 
     def annotated(self, event: StreamEvent, data: bytes, out: list[Event]) -> None:
-        """What a text refers to is told with its state, all of it each time."""
+        """What a text refers to is told with its state, all of it each time: so only as long as that is
+        little. All of it comes with the whole item."""
         item, given = self.item_of(event), annotation_of(data)
         part = item.parts.get(event.content_index or 0) if item is not None else None
-        if part is not None and given is not None and not part.closed and not self.hole:
-            part.annotations.append(given)
+        if part is None or given is None or part.closed or self.hole or is_too_deep(given):
+            return
+        part.annotations.append(given)
+        self._annotations_size += len(data)
+        self._room -= self._annotations_size
+        if self._room > 0:
             out.append(StateNoted(part.block, {"type": "message", "annotations": list(part.annotations)}))
 
     def part_added(self, event: StreamEvent, out: list[Event]) -> None:
@@ -185,7 +192,7 @@ class Output:
         found = event.item
         if not isinstance(found, dict) or not isinstance(found.get("type"), str):
             return
-        kind, item_id = found["type"], word(found.get("id"))
+        found, kind, item_id = shallow(found), found["type"], word(found.get("id"))
         item = self._by_id.get(item_id) if item_id else None
         if item is None or item.kind != kind:
             item = self._at.get(event.output_index)
@@ -199,7 +206,8 @@ class Output:
 
     def take_rest(self, output: Any, completed: bool, out: list[Event]) -> None:
         """The terminal response: items that it alone tells, and the end of those that are still open."""
-        found = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+        items = output if isinstance(output, list) else ()
+        found = [shallow(item) for item in items if isinstance(item, dict)]
         for told, item in self._matched(found, out):
             if not item.done:
                 status = told.get("status")

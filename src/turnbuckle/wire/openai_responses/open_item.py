@@ -36,6 +36,7 @@ class OpenItem:
         "index",
         "item_id",
         "kind",
+        "length",
         "name",
         "pieces",
         "state",
@@ -52,6 +53,7 @@ class OpenItem:
         self.type = "function_call"
         self.head = b""
         self.pieces: list[str] = []
+        self.length = 0  # of all pieces
         self.waiting: list[str] = []  # arguments that came before the name
         self.state: dict[str, Any] = {}
         self.begun = False

@@ -81,6 +81,7 @@ class OutputWriter:
     def grow(self, known: OpenItem, text: str, beside: Mapping[str, Any] | None = None) -> bytes:
         """`beside` is what a provider says of this piece."""
         known.pieces.append(text)
+        known.length += len(text)
         if beside:
             own: dict[str, Any] = {"logprobs": []} if known.kind == "text" else {}
             return self.write(

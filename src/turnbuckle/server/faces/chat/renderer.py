@@ -48,7 +48,7 @@ from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.vocab.tooling import ToolStatus
 from turnbuckle.wire.across import as_chat_annotations, pages_cited, token_odds
-from turnbuckle.wire.answer_fields import joined
+from turnbuckle.wire.answer_fields import CountedFields, joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
 from turnbuckle.wire.openai_chat.parse_request import PROTOCOL
@@ -93,6 +93,7 @@ class _Renderer(ABC):
         self._where = (0, 0)  # attempt and block of its last words
         self._began = 0  # where in the text that block begins
         self._cited = 0  # pages that it refers to and were told
+        self._counted = CountedFields()  # by providers of this protocol
         self._labels: dict[str, str] = {}  # of calls that run
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
@@ -153,6 +154,7 @@ class _Renderer(ABC):
             case ModelCalled(route=route, model=model):
                 self.route, self.provider_headers = route, ()
                 self._protocol, self._goes_on = told.protocol, told.why in GOES_ON
+                self._counted.next_call()
                 if model != self._asked:
                     self._asked = model
                     self._answered_by(model)
@@ -259,7 +261,7 @@ class ChatRenderer(_Renderer):
         self._model = model
         self._events = events
         self._include_usage = include_usage
-        self._usage_fields: dict[str, Any] = {}
+        self._listed: dict[str, int] = {}  # entries of lists that were told inside the message
         self._calls = 0
         super().__init__(run, queued)
 
@@ -293,13 +295,22 @@ class ChatRenderer(_Renderer):
 
     def _passed(self, where: str, data: dict[str, Any]) -> None:
         if where == "usage":
-            self._usage_fields |= data
+            self._counted.note(data)
         elif where == "reply":
-            self._chunks.beside(data)
-            if large := {name: value for name, value in data.items() if isinstance(value, dict | list)}:
-                self._out.append(self._chunks.empty(**large))
+            if rest := self._chunks.beside(data):
+                self._out.append(self._chunks.empty(**rest))
         else:
+            data = {name: self._numbered(name, value) for name, value in data.items()}
             self._out.append(self._chunks.fields(where, data))
+
+    def _numbered(self, name: str, value: Any) -> Any:
+        """Clients put lists together by the index of each entry, and some fail without one. A provider that
+        sends a list once needs none: a healed answer may have several."""
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            return value
+        before = self._listed.get(name, 0)
+        self._listed[name] = before + len(value)
+        return [{"index": place, **one} for place, one in enumerate(value, before)] if before else value
 
     def _text(self, text: str) -> None:
         self._out.append(self._chunks.text(text))
@@ -340,7 +351,7 @@ class ChatRenderer(_Renderer):
             return
         self._out.append(self._chunks.finish(end.finish, **extra))
         if self._include_usage:
-            self._out.append(self._chunks.usage(usage, self._usage_fields))
+            self._out.append(self._chunks.usage(usage, self._counted.total()))
         self._out.append(DONE)
 
 
@@ -396,14 +407,17 @@ class WholeChatRenderer(_Renderer):
         """The answer with what the provider said beside it."""
         choice = body["choices"][0]
         places = {"reply": body, "choice": choice, "message": choice["message"], "usage": body["usage"]}
-        for where, data in self._fields.items():
+        for where, data in (*self._fields.items(), ("usage", self._counted.total())):
             place = places[where]
             place.update(joined({name: place.get(name) for name in data}, data))
         return body
 
     def _passed(self, where: str, data: dict[str, Any]) -> None:
-        known = self._fields.setdefault(where, {})
-        known.update(data if where in ("reply", "usage") else joined(known, data))
+        if where == "usage":
+            self._counted.note(data)
+        else:
+            known = self._fields.setdefault(where, {})
+            known.update(data if where == "reply" else joined(known, data))
 
     def _blocks(self) -> list[ReplyBlock]:
         return [

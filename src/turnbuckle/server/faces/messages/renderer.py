@@ -65,7 +65,7 @@ from turnbuckle.vocab.events import Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import result_part
-from turnbuckle.wire.answer_fields import joined
+from turnbuckle.wire.answer_fields import CountedFields, joined
 from turnbuckle.wire.anthropic.input_blocks import OWN_SERVER
 from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWriter, WholeMessage
 from turnbuckle.wire.anthropic.parse_request import PROTOCOL
@@ -106,7 +106,7 @@ class _MessageRenderer(Generic[W]):
         self._piece: dict[str, Any] = {}  # of the next piece of text
         self._beside: dict[str, Any] = {}  # of the message
         self._stop_fields: dict[str, Any] = {}  # of its end
-        self._counted: dict[str, Any] = {}  # of its usage
+        self._counted = CountedFields("cache_creation")  # of its usage
         self._started = False
         self._open = ""  # the kind of the block that is open
         self._where = (0, 0)  # attempt and block of its last words
@@ -229,7 +229,7 @@ class _MessageRenderer(Generic[W]):
             case ProviderItem(data=data):
                 self._provider_item(data)
             case AnswerFields(where="usage", data=data):
-                self._counted = data
+                self._counted.note(data)
             case AnswerFields(where="piece", data=data):
                 self._piece = data
             case AnswerFields(where="message", data=data):
@@ -270,6 +270,7 @@ class _MessageRenderer(Generic[W]):
         if told.model != self._asked:
             self._asked = self._model = told.model
         self._piece = {}
+        self._counted.next_call()
         self._noted.clear()
         self._native = told.protocol == PROTOCOL
         if told.why in _ROUNDS:
@@ -328,7 +329,7 @@ class _MessageRenderer(Generic[W]):
     def _start(self) -> None:
         if not self._started:
             self._started = True
-            counted = joined(usage_to_anthropic(self._weighed()), self._counted)
+            counted = joined(usage_to_anthropic(self._weighed()), self._counted.total())
             self._writer.start(self._model, counted, self._beside)
             self._beside = {}
 
@@ -390,7 +391,7 @@ class _MessageRenderer(Generic[W]):
         """`spent` is that of all attempts together."""
         every = list(self._usages.values())
         whole = msgspec.structs.replace(self._weighed(), output=spent.output, reasoning=spent.reasoning)
-        made = joined(usage_to_anthropic(whole), self._counted)
+        made = joined(usage_to_anthropic(whole), self._counted.total())
         if len(every) > 1:
             made["iterations"] = [{"type": "message", **usage_to_anthropic(usage)} for usage in every]
         return made

@@ -61,6 +61,7 @@ from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
 from turnbuckle.wire.across import pages_cited, token_odds
+from turnbuckle.wire.answer_fields import CountedFields
 from turnbuckle.wire.openai_responses.frames import ADDED, CALLS
 from turnbuckle.wire.openai_responses.open_item import OpenItem
 from turnbuckle.wire.openai_responses.output import OutputWriter
@@ -116,7 +117,7 @@ class ResponsesRenderer:
         self._protocol = ""  # and how it is spoken to
         self._began = 0  # where in the message its last part begins
         self._beside: dict[str, Any] = {}  # what the provider says of the next piece of text
-        self._counted: dict[str, Any] = {}  # what it counts that we do not know
+        self._counted = CountedFields()  # what it counts that we do not know
         self._narration = Narration(run)
         self._base: dict[str, Any] = {"completed_at": None, **(echo or {}), **identity}
         self._writer = OutputWriter(self._base, after=-1 if starting_after is None else starting_after)
@@ -231,6 +232,7 @@ class ResponsesRenderer:
             case ModelCalled(route=route, model=model):
                 self.route, self.provider_headers, self._beside = route, (), {}
                 self._protocol = told.protocol
+                self._counted.next_call()
                 self._out.append(self._writer.give_up())
                 if model != self._asked:
                     self._asked = self._base["model"] = model
@@ -265,7 +267,7 @@ class ResponsesRenderer:
         elif where[0] != self._where[0]:
             self._joined = True
         if where != self._where:
-            self._began = sum(map(len, self._message.pieces))
+            self._began = self._message.length
         self._where = where
         beside, self._beside = self._beside, {}
         if logprobs := beside.get("logprobs"):
@@ -296,7 +298,7 @@ class ResponsesRenderer:
 
     def _cite(self, message: OpenItem, state: dict[str, Any]) -> None:
         """Pages that a provider of another protocol refers to."""
-        pages = pages_cited(self._protocol, state, self._began, sum(map(len, message.pieces)))
+        pages = pages_cited(self._protocol, state, self._began, message.length)
         if pages:
             known = message.state.get("annotations") or []
             every = [*known, *(page for page in pages if page not in known)]
@@ -323,7 +325,7 @@ class ResponsesRenderer:
             case AnswerFields(where="reply"):
                 self._base.update(data)
             case AnswerFields(where="usage"):
-                self._counted = data
+                self._counted.note(data)
             case AnswerFields():
                 self._beside = data
             case ProviderStage(item=item) if data["type"] == ADDED:
@@ -442,7 +444,7 @@ class ResponsesRenderer:
             end.row.response,
             self._writer.done_items(),
             usage=told.usage,
-            counted=self._counted,
+            counted=self._counted.total(),
             reason=end.row.reason,
         )
         body["completed_at"] = int(told.at) if end.row.response == "completed" else None
