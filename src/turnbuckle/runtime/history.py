@@ -36,6 +36,8 @@ async def new_run(
     opening = len(message.first) if base and message.anew else None
     anew = state.anew
     origin = replace(message.origin, created=message.at, message=message.id)
+    if before is None and base == SESSION:
+        before = await forked_run(journal, runs, session)
     options = on_same_route(message.options, before, runs.policy)
     if (switched := switch_of(options, before, runs.policy)) is not None:
         origin = replace(origin, notice=switched, notice_why="route")
@@ -63,6 +65,15 @@ async def new_run(
         opening,
         state.untold,
     )
+
+
+async def forked_run(journal: Reader, runs: Runs, session: SessionId) -> Turn | None:
+    """The run behind which a session was forked, if it shares all of that and it is still there."""
+    made = await runs.conversations.link(SESSION, session)
+    if not made.base or made.base == SESSION or made.own or not await journal.head(made.base):
+        return None
+    shared = await runs.conversations.link(made.base, made.session)  # it is not somebody else's
+    return await fold_run(journal, made.base, runs.policy, shared.session)
 
 
 def on_same_route(options: RunOptions, before: Turn | None, policy: Policy) -> RunOptions:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from support.server.live_server import LiveServer, run_scenario
+from support.server.scripted_models import model_by_phase
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
 
@@ -61,3 +62,22 @@ def test_the_agent_runs_on_the_chosen_route_with_its_tools_and_stays_there(tmp_p
     assert found["settings"]["models"] == ["agent", "agent/lab", "agent/small"]
     assert found["settings"]["relays"] == ["lab", "small"]
     assert "there is no model" in found["unknown"]
+
+
+@pytest.mark.requirement("H6", "H7")
+def test_a_fork_of_an_interrupted_session_is_told_so_and_stays_on_its_route(tmp_path: Path) -> None:
+    async def scenario(server: LiveServer) -> Any:
+        run = await server.begin("text", session="s", model="agent/small")
+        async with server.listen(f"/v1/runs/{run}/events") as reader:
+            await reader.until(b" one ")
+            await server.post(f"/v1/runs/{run}/interrupt")
+            await reader.rest()
+        await server.post("/v1/sessions/s/fork", {"id": "f"})
+        for _ in range(2):
+            await server.ended(await server.begin("whole", session="f"))
+        return [request.body for request in server.lab.requests][1:]
+
+    bodies = run_scenario(scenario, tmp_path, model_by_phase(), more=ROUTES)
+    assert {body["model"] for body in bodies} == {"m2"}
+    told = [str(body["messages"]).count("interrupted before its end") for body in bodies]
+    assert set(told) == {1}
