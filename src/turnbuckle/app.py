@@ -136,6 +136,7 @@ async def open_app(
                 background=Processes(Path(settings.folder), clock),
                 windows=WindowBook(journal, window_of),
             )
+            runs.conversations.forgets.append(connections.bodies.forget)
             yield App(settings, journal, runs, sandbox.holds, TokenCounter(routes, connections))
     finally:
         await journal.close()

@@ -178,6 +178,18 @@ def test_sessions_can_be_searched_renamed_forked_undone_begun_anew_and_deleted(t
     run_scenario(tmp_path, scenario)
 
 
+@pytest.mark.requirement("G7")
+def test_what_has_ended_can_be_taken_back_at_once_also_in_a_store_that_is_read_before_its_writer_knows(
+    tmp_path: Path,
+):
+    async def scenario(opened: Agent):
+        for _ in range(3):
+            result = await opened.run("say hello", session="work")
+            assert await opened.sessions.undo("work") == result.run
+
+    run_scenario(tmp_path, scenario, data=tmp_path / "data")
+
+
 @pytest.mark.requirement("G1")
 def test_a_second_message_waits_or_is_refused_as_its_caller_wants(tmp_path: Path):
     async def scenario(opened: Agent):

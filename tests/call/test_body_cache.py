@@ -3,11 +3,13 @@
 import asyncio
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from turnbuckle.call import body_cache
 from turnbuckle.call.body_cache import IDLE, BodyCache
 from turnbuckle.testing.clock import VirtualClock
-from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.messages import Message, ProviderState, TextPart
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.wire.registry import PROTOCOLS
@@ -55,8 +57,9 @@ def test_no_more_is_kept_than_the_limit_and_the_oldest_goes_first(monkeypatch):
         for name in ("a", "b", "c", "d"):
             bodies.encode(request(name, 101, "w" * 30), "openai_chat", Quirks())
         assert 0 < bodies.size <= 10_000
+        kept = bodies.size
         bodies.encode(request("e", 101, "w" * 300), "openai_chat", Quirks())
-        assert bodies.size == 0
+        assert bodies.size == kept  # what is too large for all of it drives nobody out
 
     asyncio.run(scenario())
 
@@ -72,3 +75,56 @@ def test_what_nobody_used_for_a_while_is_dropped():
         assert 0 < bodies.size <= kept
 
     asyncio.run(scenario())
+
+
+@pytest.mark.requirement("C5")
+@pytest.mark.parametrize(
+    "early, late",
+    [
+        ({"a": 1}, {"a": True}),
+        ({"a": 1}, {"a": 1.0}),
+        ({"a": 0.0}, {"a": -0.0}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ],
+)
+def test_what_is_only_equal_to_what_was_kept_is_sent_as_it_is_written(early, late):
+    async def scenario():
+        bodies = BodyCache(VirtualClock())
+        for data in (early, late):
+            asked = request("a", 101)
+            first = replace(asked.messages[0], state=ProviderState("openai_chat", "m", data))
+            asked = replace(asked, messages=(first, *asked.messages[1:]))
+            assert bodies.encode(asked, "openai_chat", Quirks()) == whole(asked)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.requirement("E12")
+def test_a_conversation_of_which_something_was_deleted_is_let_go_of_at_once():
+    async def scenario():
+        bodies = BodyCache(VirtualClock())
+        for name, model in (("a", "m"), ("a", "other"), ("b", "m")):
+            bodies.encode(replace(request(name, 101), model=model), "openai_chat", Quirks())
+        all_of_it = bodies.size
+        bodies.forget("a")
+        left = bodies.size
+        bodies.forget("b")
+        return all_of_it, left, bodies.size
+
+    all_of_it, left, nothing = asyncio.run(scenario())
+    assert all_of_it == 3 * left > nothing == 0
+
+
+def test_of_a_conversation_that_cannot_be_shared_nothing_is_kept():
+    async def scenario():
+        bodies = BodyCache(VirtualClock())
+        asked = request("a", 101)
+        state = ProviderState("anthropic", "", {"cache_control": {"type": "ephemeral"}})
+        marked = Message("user", (TextPart("This far.", state),))
+        asked = replace(asked, messages=(marked, *asked.messages[1:]))
+        for _ in range(2):
+            body = bodies.encode(asked, "anthropic", Quirks())
+            assert body == msgspec.json.encode(PROTOCOLS["anthropic"].build(asked, Quirks()))
+        return [entry.prefix.messages for entry in bodies._entries.values()]
+
+    assert asyncio.run(scenario()) == [()]

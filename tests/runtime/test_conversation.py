@@ -4,12 +4,17 @@ import pytest
 from support.runs.approval_runs import HELLO, new_run, run_scenario
 
 from turnbuckle.errors import SessionBusy
+from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StreamQuery
+from turnbuckle.runtime import conversation
 from turnbuckle.runtime.conversation import KIND, Conversation, Conversations, Link, merged
+from turnbuckle.runtime.history_book import HistoryBook
+from turnbuckle.runtime.runs import READING
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.sessions import SESSION, USER, Plot, SessionWorld, message
+from turnbuckle.turn.facts import SESSION as MADE_WITH
 from turnbuckle.turn.facts import RunStarted, decode
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart, text_of
@@ -193,3 +198,48 @@ def test_instructions_that_stand_there_already_are_not_stored_again():
         assert same.turn.messages[0] == rules[0]
 
     run_scenario(scenario, HELLO)
+
+
+@pytest.mark.requirement("E12", "R2")
+def test_a_session_that_another_process_made_anew_under_the_same_name_begins_with_its_own_words():
+    async def scenario(harness):
+        here, there = harness.process("a"), harness.process("b")
+        others, name, told = Sessions(harness.journal, there), SessionId("s"), []
+        for said in ("the old words", "the new words"):
+            await others.create(name, "ann", history=words(said))
+            told.append(await here.conversations.until(MADE_WITH, name))
+            await others.delete(name)
+        return [text_of(message.parts) for one in told for message in one.messages]
+
+    assert run_scenario(scenario, HELLO) == ["the old words", "the new words"]
+
+
+@pytest.mark.requirement("E12")
+def test_what_another_process_deleted_of_a_session_is_told_no_more():
+    async def scenario(harness):
+        here, there = harness.process("a"), harness.process("b")
+        name = SessionId("s")
+        first = await here.begin(new_run("the secret", session=name))
+        await first.outcome()
+        second = await here.begin(new_run("hello", session=name))
+        await second.outcome()
+        before = await here.conversations.until(second.run, name)
+        assert await Sessions(harness.journal, there).delete_run(first.run)
+        here.conversations.look_again(name, frozenset({first.run}))
+        after = await here.conversations.until(second.run, name)
+        here.conversations.look_again(name, frozenset({first.run}))
+        assert await here.conversations.until(second.run, name) is after
+        return ["secret" in repr(one.messages) for one in (before, after)]
+
+    assert run_scenario(scenario, HELLO) == [True, False]
+
+
+def test_what_was_settled_of_a_history_is_let_go_of_with_the_history(monkeypatch):
+    monkeypatch.setattr(conversation, "MOST_KEPT", 3)
+    book = HistoryBook(lambda: 0.0)
+    conversations = Conversations(MemoryJournal(), READING, book)
+    for number in range(9):
+        session, said = SessionId(f"s{number}"), words(*"w" * 40)
+        book.estimate(session, said)
+        conversations._keep((session, RunId("r"), RunId("")), Conversation(said, 40))
+    assert list(book._kept) == ["s6", "s7", "s8"]

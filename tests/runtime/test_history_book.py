@@ -10,7 +10,7 @@ from turnbuckle.turn.facts import ModelAsked
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.window import estimate
 from turnbuckle.vocab.ids import SessionId
-from turnbuckle.vocab.messages import Message, TextPart
+from turnbuckle.vocab.messages import CallPart, Message, ProviderState, TextPart
 from turnbuckle.wire.registry import rules_of
 
 ONE, OTHER = SessionId("one"), SessionId("other")
@@ -78,3 +78,22 @@ def test_all_sessions_together_hold_a_bounded_number_of_messages():
         histories.keep(name, WHOM, Settled(messages, messages))
     assert histories.settled(ONE, messages, WHOM) is NOTHING_SETTLED
     assert histories.settled(OTHER, messages, WHOM).history == messages
+
+
+def test_what_is_only_equal_to_what_was_settled_is_made_legal_as_it_is_written():
+    def history(data: dict[str, int]) -> tuple[Message, ...]:
+        return (Message("user", (TextPart("a"),), state=ProviderState("anthropic", "m", data)), *talk(80)[1:])
+
+    histories, messages = HistoryBook(Watch()), history({"a": 1})
+    histories.keep(ONE, WHOM, settle(messages, WHOM, NOTHING_SETTLED))
+    assert histories.settled(ONE, history({"a": True}), WHOM) is NOTHING_SETTLED
+    assert histories.settled(ONE, history({"a": 1}), WHOM) is not NOTHING_SETTLED
+
+
+def test_the_ids_of_a_history_that_was_repaired_anew_are_all_known():
+    def called(name: str) -> Message:
+        return Message("assistant", (CallPart(name, "look", "{}"),))
+
+    before = Settled().followed_by(talk(1), (called("a"), called("b")))
+    anew = before.followed_by(talk(2), (called("c"), called("d"), called("e")))
+    assert (before.ids, anew.ids) == ({"a", "b"}, {"c", "d", "e"})

@@ -7,7 +7,14 @@ import pytest
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Grade
 from turnbuckle.runtime.session_log import SessionStates
-from turnbuckle.session.facts import MessageAccepted, MessageInjected, SessionFact, SessionMade, encode
+from turnbuckle.session.facts import (
+    BegunAnew,
+    MessageAccepted,
+    MessageInjected,
+    SessionFact,
+    SessionMade,
+    encode,
+)
 from turnbuckle.session.state import fold
 from turnbuckle.vocab.ids import RunId, SessionId
 
@@ -96,3 +103,19 @@ def test_only_so_many_are_kept():
         return costs
 
     assert asyncio.run(main()) == [1, 1, 7]
+
+
+@pytest.mark.requirement("E12")
+def test_a_session_of_which_something_was_deleted_is_read_anew_whatever_it_ends_with():
+    async def main():
+        journal = MemoryJournal(wall=lambda: 1.0)
+        states, end = SessionStates(journal), BegunAnew(3.0, "new")
+        await put(journal, [SessionMade(0.0), *turns(0, 1), end])
+        await states.of(HERE)
+        await journal.drop(HERE)
+        states.forget(HERE)
+        fresh = [SessionMade(0.0), *turns(0, 1, "other"), end]
+        await put(journal, fresh)
+        return await states.of(HERE) == fold(tuple(fresh))
+
+    assert asyncio.run(main())

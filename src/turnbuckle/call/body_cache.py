@@ -4,9 +4,11 @@ import asyncio
 from collections import OrderedDict
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.ids import ProtocolName
+from turnbuckle.vocab.messages import begins_with
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.wire.registry import PROTOCOLS
@@ -14,6 +16,9 @@ from turnbuckle.wire.request_body import NO_PREFIX, EncodedPrefix, encode_body, 
 
 MOST_BYTES = 32 << 20
 IDLE = 300.0
+
+
+_NOT_SHARED = EncodedPrefix((), None)
 
 
 class _Key(Struct, frozen=True):
@@ -26,6 +31,9 @@ class _Key(Struct, frozen=True):
 
 
 class _Entry(Struct, frozen=True):
+    """What is kept of one conversation. A prefix that cannot be shared is kept without its messages: it is no
+    use, and costs nothing."""
+
     prefix: EncodedPrefix
     tools: tuple[ToolSpec, ...]
     used: float
@@ -49,13 +57,16 @@ class BodyCache:
         """The body of a request. Raises TypeError or ValueError for what cannot be written as JSON."""
         protocol, key = PROTOCOLS[name], _Key(request.conversation, name, request.model, quirks)
         entry = self._entries.get(key)
-        prefix = NO_PREFIX if entry is None else entry.prefix
-        if entry is not None and not _fits(request, entry):
-            prefix = NO_PREFIX
+        prefix = NO_PREFIX if entry is None else _fitting(request, entry)
         if request.conversation:
             prefix = longer_prefix(request, protocol, quirks, prefix)
             self._keep(key, prefix, request.tools)
         return encode_body(request, protocol, quirks, prefix)
+
+    def forget(self, conversation: str) -> None:
+        """Something of this conversation was deleted."""
+        for key in [key for key in self._entries if key.conversation == conversation]:
+            self.size -= self._entries.pop(key).size
 
     def close(self) -> None:
         """Let go of everything."""
@@ -67,8 +78,11 @@ class BodyCache:
     def _keep(self, key: _Key, prefix: EncodedPrefix, tools: tuple[ToolSpec, ...]) -> None:
         if (old := self._entries.pop(key, None)) is not None:
             self.size -= old.size
-        if prefix.messages:
-            entry = self._entries[key] = _Entry(prefix, tools, self._clock.now())
+        if prefix.raw is None:
+            prefix = _NOT_SHARED
+        entry = _Entry(prefix, tools, self._clock.now())
+        if prefix != NO_PREFIX and entry.size <= MOST_BYTES:
+            self._entries[key] = entry
             self.size += entry.size
         self._let_go()
 
@@ -89,6 +103,10 @@ class BodyCache:
         self._let_go()
 
 
-def _fits(request: ModelRequest, entry: _Entry) -> bool:
-    begins = request.messages[: len(entry.prefix.messages)]
-    return begins == entry.prefix.messages and request.tools == entry.tools
+def _fitting(request: ModelRequest, entry: _Entry) -> EncodedPrefix:
+    """What is kept, if the request begins with it. It has the messages of the request then, so that the next
+    one is quickly known to begin with the same."""
+    prefix = entry.prefix
+    if request.tools != entry.tools or not begins_with(request.messages, prefix.messages):
+        return NO_PREFIX
+    return replace(prefix, messages=request.messages[: len(prefix.messages)])

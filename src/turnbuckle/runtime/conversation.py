@@ -25,7 +25,7 @@ program, can lead a conversation into somebody else's.
 """
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 from msgspec import Struct
@@ -74,7 +74,7 @@ class Link(Struct, frozen=True):
     compaction: Compaction | None = None
     measure: Measure | None = None
     stream: RunId = RunId("")
-    """The run that it is; empty for what took the place of one."""
+    """The run that it is; empty for what took the place of one, unless that run's compaction still counts."""
 
     @property
     def told_by(self) -> RunId:
@@ -137,6 +137,9 @@ class Conversations:
         self._journal = journal
         self._policy = policy
         self._histories = histories
+        self.forgets: list[Callable[[SessionId], None]] = [] if histories is None else [histories.forget]
+        """Told of every session of which something is deleted: whoever keeps something of it lets go."""
+        self._deleted: OrderedDict[SessionId, frozenset[RunId]] = OrderedDict()
         self._kept: OrderedDict[tuple[SessionId, RunId, RunId], Conversation] = OrderedDict()
         self._told_by: OrderedDict[tuple[SessionId, RunId], RunId] = OrderedDict()
         self.changes = 0
@@ -188,7 +191,8 @@ class Conversations:
             return await self._read(last, where, RunId(""))
         for _, link in reversed(links):
             so_far = so_far.followed_by(link)
-        if links and changes == self.changes:
+        # What a session was made with has no name of its own: another one may come to be called the same.
+        if links and last != SESSION and changes == self.changes:
             self._keep((*links[0][0], told_by), so_far)
         return so_far
 
@@ -245,12 +249,22 @@ class Conversations:
     def forget(self, session: SessionId) -> None:
         """Something of this session was deleted, or is about to be."""
         self.changes += 1
-        if self._histories is not None:
-            self._histories.forget(session)
+        for forget in self.forgets:
+            forget(session)
         for key in [key for key in self._kept if key[0] == session]:
             del self._kept[key]
         for place in [place for place in self._told_by if place[0] == session]:
             del self._told_by[place]
+
+    def look_again(self, session: SessionId, deleted: frozenset[RunId]) -> None:
+        """These runs of a session are deleted, as its journal says: another process may have done that, and
+        then nothing that is kept here of the session counts."""
+        if self._deleted.pop(session, frozenset()) != deleted:
+            self.forget(session)
+        if deleted:
+            self._deleted[session] = deleted
+        while len(self._deleted) > MOST_KEPT:
+            self._deleted.popitem(last=False)
 
     async def link(self, run: RunId, session: SessionId) -> Link:
         """What a run of a session, or whatever took its place, adds. Raises Damaged if there is nothing, or
@@ -347,7 +361,14 @@ class Conversations:
                 kept = _links.decode(item.data)
                 assert isinstance(kept, ConversationKept)
                 if link is None:
-                    link = Link(kept.session, kept.base, kept.opening, kept.messages)
+                    link = Link(
+                        kept.session,
+                        kept.base,
+                        kept.opening,
+                        kept.messages,
+                        compaction=kept.compaction,
+                        stream=kept.compacted,
+                    )
                 else:
                     link = replace(link, own=(*link.own, *kept.messages))
             after = items[-1].seq
@@ -358,8 +379,10 @@ class Conversations:
         self._kept.move_to_end(key)
         size = sum(kept.characters for kept in self._kept.values())
         while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or size > MOST_CHARACTERS):
-            _, oldest = self._kept.popitem(last=False)
+            (session, _, _), oldest = self._kept.popitem(last=False)
             size -= oldest.characters
+            if self._histories is not None and all(key[0] != session for key in self._kept):
+                self._histories.forget(session)
 
 
 def elsewhere(run: RunId, session: SessionId) -> Damaged:

@@ -45,7 +45,7 @@ class Replacing:
         others = await self._journal.streams(StreamQuery(kind=RUN, parent=session), limit=2)
         if any(row.name != run for row in others):
             link = await self._conversations.link(run, session)
-            await self._keep(run, session, replace(link, own=link.instructions))
+            await self._keep(run, session, replace(link, own=link.instructions, compaction=None))
 
     async def forks(self, session: SessionId, run: RunId | None = None) -> None:
         """Keep what forks share with a session; with one run of it, if that is named. Raises SessionBusy."""
@@ -55,8 +55,21 @@ class Replacing:
                 continue  # it was never made
             base = (await self._conversations.link(SESSION, fork)).base
             if base and (run is None or await self._conversations.stands_on(base, fork, run)):
-                shared = await self._conversations.until(SESSION, fork)
-                await self._keep(fork, fork, Link(fork, RunId(""), None, shared.messages))
+                await self._keep(fork, fork, await self._shared(fork))
+
+    async def _shared(self, fork: SessionId) -> Link:
+        """All that a fork shares, with the compaction by which its model is told of it. The messages behind
+        the border of that are now the last ones of the link itself."""
+        conversations = self._conversations
+        whole = await conversations.until(SESSION, fork)
+        by = await conversations.told_by(SESSION, fork)
+        told = await conversations.sent(SESSION, fork, by)
+        link = Link(fork, RunId(""), None, whole.messages)
+        if told.compaction is None:
+            return link
+        before = len(told.compaction.opening) + len(told.compaction.note)
+        compaction = replace(told.compaction, back=len(told.messages) - before)
+        return replace(link, compaction=compaction, stream=by)
 
     async def _keep(self, name: str, parent: str, link: Link) -> None:
         stream = kept_name(name)
@@ -65,8 +78,10 @@ class Replacing:
         if isinstance(claim, Held):
             raise SessionBusy(f"{claim.by} deletes the same at this moment")
         self._claims.append(claim)
-        first = ConversationKept(self._wall(), link.session, (), link.base, link.opening)
-        facts = [replace(first, messages=part) for part in _parts(link.own)]
+        kept = ConversationKept(self._wall(), link.session, (), link.base, link.opening)
+        facts = [replace(kept, messages=part) for part in _parts(link.own)]
+        if link.compaction is not None:
+            facts[0] = replace(facts[0], compaction=link.compaction, compacted=link.stream)
         items = tuple(msgspec.json.encode(fact) for fact in facts)
         self.appends.append(Append(stream, items, claim.head, claim.epoch))
 

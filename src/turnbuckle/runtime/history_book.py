@@ -13,6 +13,7 @@ from turnbuckle.runtime.ports import Wall
 from turnbuckle.turn.base import Messages
 from turnbuckle.turn.window import estimate
 from turnbuckle.vocab.ids import SessionId
+from turnbuckle.vocab.messages import begins_with
 
 SHORT = 32
 """So few messages are looked at again with each request."""
@@ -45,7 +46,7 @@ class HistoryBook:
         """How much of a history is known to be settled, by the rules of whoever is to have it."""
         kept = self._kept.get(session)
         known = NOTHING_SETTLED if kept is None else kept.settled.get(whom, NOTHING_SETTLED)
-        return known if known.history == messages[: len(known.history)] else NOTHING_SETTLED
+        return known if begins_with(messages, known.history) else NOTHING_SETTLED
 
     def keep(self, session: SessionId, whom: ForWhom, settled: Settled) -> None:
         """More of it is settled."""
@@ -59,7 +60,7 @@ class HistoryBook:
     def estimate(self, session: SessionId, messages: Messages) -> int:
         """The tokens of a history, as far as their length tells."""
         kept = self._kept.get(session)
-        if kept is None or kept.sized != messages[: len(kept.sized)]:
+        if kept is None or not begins_with(messages, kept.sized):
             kept = None
         tokens = estimate(messages) if kept is None else kept.tokens + estimate(messages[len(kept.sized) :])
         if len(messages) > SHORT:
@@ -69,7 +70,7 @@ class HistoryBook:
         return tokens
 
     def forget(self, session: SessionId) -> None:
-        """Something of this session was deleted."""
+        """Something of this session was deleted, or it is not at hand any more."""
         self._kept.pop(session, None)
 
     def _touch(self, session: SessionId) -> _Kept:

@@ -105,7 +105,9 @@ class Running:
 
     async def settled(self) -> None:
         """If it has its end, wait until it is let go of: whoever reads it knows of its end a moment before
-        that."""
+        that, and before it is known here."""
+        if self.turn.outcome is None and not self.done:
+            await self.log.caught_up()
         if self.turn.outcome is not None:
             await asyncio.wait({self._work})
 

@@ -161,6 +161,7 @@ class Runs:
         self._histories = HistoryBook(environment.wall)
         self.conversations = Conversations(journal, rules.policy, self._histories)
         self.session_states = SessionStates(journal)
+        self.conversations.forgets.append(self.session_states.forget)
         self.background = background
         self._journal = journal
         self._model = model

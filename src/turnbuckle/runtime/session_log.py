@@ -56,6 +56,10 @@ class SessionStates:
                 del self._known[next(iter(self._known))]
         return state
 
+    def forget(self, session: SessionId) -> None:
+        """Something of this session was deleted."""
+        self._known.pop(session, None)
+
     async def _is_there(self, session: SessionId, known: _Known) -> bool:
         items = await self._journal.read(session, known.seq - 1, 1)
         return bool(items) and (items[0].seq, _mark(items[0].data)) == (known.seq, known.mark)

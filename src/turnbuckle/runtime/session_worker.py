@@ -85,6 +85,7 @@ class SessionWorker(HeldSession):
         """Fold what is stored, and begin to work. `running` is a run of this session that was taken up again;
         `left` says of one that it was not, or only to be stopped."""
         self.state = await self._runs.session_states.of(self.session)
+        self._runs.conversations.look_again(self.session, self.state.deleted)
         await self._find_out(running)
         if left is not None and left.run not in self.state.given_up:
             await self._append([left])

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.turn.compaction import Compaction
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
@@ -138,13 +139,16 @@ class CompactionUndone(Struct, frozen=True, tag="compaction_undone", omit_defaul
 class ConversationKept(Struct, frozen=True, tag="conversation_kept", omit_defaults=True):
     """What others stand on, in a stream of its own that takes the place of something that is gone: the
     instructions of a deleted run, or all that a fork shared with a session that was deleted. The fields mean
-    what they mean where a run begins; more of `messages` may follow in further items."""
+    what they mean where a run begins; more of `messages` may follow in further items. `compaction` is the one
+    that counted for the fork, made by the run `compacted`: so its model is told the same as before."""
 
     at: float
     session: SessionId
     messages: tuple[Message, ...] = ()
     base: RunId = RunId("")
     opening: int | None = None
+    compaction: Compaction | None = None
+    compacted: RunId = RunId("")
 
 
 SessionFact = (

@@ -4,6 +4,7 @@ Text is normalised; what only its provider understands (signatures, encrypted re
 beside it as `ProviderState`, untouched, and goes back only to the protocol that it came from.
 """
 
+from operator import is_
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -102,6 +103,15 @@ class Message(Struct, frozen=True):
 
 BORDER = "\n\n"
 """What stands between two texts of one message where they must be one."""
+
+
+def begins_with(messages: tuple[Message, ...], beginning: tuple[Message, ...]) -> bool:
+    """Whether these are its first messages, as they are written. Equal is not enough: to Python 1 equals
+    True, and the order of fields does not matter, but a provider is sent both."""
+    first = messages[: len(beginning)]
+    if len(first) < len(beginning):
+        return False
+    return all(map(is_, first, beginning)) or (first == beginning and repr(first) == repr(beginning))
 
 
 def text_of(parts: tuple[Part, ...]) -> str:

@@ -39,9 +39,11 @@ class Settled(Struct, frozen=True):
     ids: frozenset[str] = frozenset()
 
     def followed_by(self, history: History, made: History) -> "Settled":
-        """The same with more, for a history and what was made of it that begin with these."""
-        new = (name for message in made[len(self.made) :] for name in call_ids(message))
-        return Settled(history, made, self.ids.union(new))
+        """The same with more, for a history that begins with this one, and what was made of it. That begins
+        with what was made of this one, unless all of it was repaired again."""
+        known = self if made[: len(self.made)] == self.made else NOTHING_SETTLED
+        new = (name for message in made[len(known.made) :] for name in call_ids(message))
+        return Settled(history, made, known.ids.union(new))
 
 
 NOTHING_SETTLED = Settled()
