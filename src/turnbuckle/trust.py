@@ -63,7 +63,7 @@ _MOST = 1 << 22  # bytes of the list
 _MOST_ENTRIES = 10_000
 MARK = "made-here"
 """The file in a data folder that shows where it was made."""
-_EMPTY = frozenset({MARK, "journal.lock", "keys.lock"})  # what says nothing about anybody
+_EMPTY = frozenset({MARK, ".gitignore", "journal.lock", "keys.lock"})  # what says nothing about anybody
 
 
 class Risk(Struct, frozen=True):

@@ -90,7 +90,7 @@ def test_a_journal_goes_to_a_database_and_back_and_is_the_same(tmp_path):
         await move_journal(there, other, nobody)
         await move_journal(other, back, nobody)
         assert await told(there) == await told(other) == await told(back) == await told(here) == first
-        assert sorted(os.listdir(back)) == ["journal.db", "journal.lock"]
+        assert sorted(os.listdir(back)) == [".gitignore", "journal.db", "journal.lock"]
         goes_on = [await extend(place, tmp_path / "files") for place in (there, back)]
         assert await told(there) != first
         assert (await told(there))[1] == (await told(back))[1]

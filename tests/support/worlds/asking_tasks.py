@@ -28,7 +28,7 @@ ASKING_TASKS: tuple[Task, ...] = (
     task("consent", planned(Round("I run it.", (SHELL,)), END), approval=ASK_SHELL, person=always("allowed", seconds=LONG_THOUGHT)),
     task("no consent", planned(Round("", (SHELL,)), END), approval=ASK_SHELL, person=always("denied", "not today")),
     task("no consent in time", planned(Round("", (SHELL,)), END), approval=ASK_SHELL, answer_seconds=LONG_THOUGHT),
-    task("nobody who could consent", planned(Round("", (SHELL, QUESTION)), END), approval=ASK_SHELL, attended=False),
+    task("nobody who could consent", planned(Round("", (SHELL, QUESTION)), END), approval=ASK_SHELL, attended=False, ends="partial"),
     task("a rule says no", planned(Round("", (READ, SHELL)), END), approval={"*": "deny"}),
     task("three reads, asked about together", planned(Round("", (READ, OTHER, READ)), END), approval={"read_file": "ask"}, person=says_no_to_b),
     task("consent to a write, then to another", planned(Round("", (WRITE, SHELL)), END, pieces=60), approval={"*": "ask"}, person=always("allowed"), files={"a.txt": LINES}),
