@@ -272,3 +272,55 @@ def test_what_a_provider_counts_is_added_up_over_the_calls_of_a_healed_answer(
         assert usage["of_tools"] == {"searches": 2, "free": True}
 
     run_scenario(scenario, tmp_path, model, protocol=protocol)
+
+
+@pytest.mark.requirement("I8", "A1")
+def test_an_id_that_a_provider_uses_again_stands_for_one_item_only(tmp_path: Path) -> None:
+    """Some servers count their items from one in every response. A healed answer has those of several."""
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    stage = event("response.web_search_call.searching", output_index=0, item_id="ws_1")
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        before = (
+            event("response.output_item.added", output_index=0, item={**search, "status": "in_progress"}),
+            stage,
+            event("response.output_item.done", output_index=0, item=search),
+        )
+        created, added, delta, last = by_responses("Hello.")
+        if request.number == 1:
+            return (created, *before, *before[:2], CutOff("reset"))
+        return (created, *before, added, delta, last)
+
+    async def scenario(server: LiveServer) -> None:
+        client = openai.AsyncOpenAI(
+            base_url=f"http://127.0.0.1:{server.port}/v1", api_key="any", max_retries=0
+        )
+        async with client, client.responses.stream(model="lab", input="Hi.") as stream:
+            events = [one async for one in stream]
+            told = await stream.get_final_response()
+        assert told.output_text == "Hello."
+        ids = [item.id for item in told.output]
+        assert [item.type for item in told.output] == ["web_search_call"] * 2 + ["message"]
+        assert len(set(ids)) == len(ids)
+        stages = [one for one in events if one.type == "response.web_search_call.searching"]
+        assert [told.output[one.output_index].id for one in stages] == [one.item_id for one in stages]
+
+    run_scenario(scenario, tmp_path, model, protocol="openai_responses")
+
+
+@pytest.mark.requirement("I8")
+def test_odds_are_told_to_the_end_of_a_long_answer(tmp_path: Path) -> None:
+    others = [{"token": f"token {rank}", "logprob": -rank / 7, "bytes": [1, 2, 3]} for rank in range(20)]
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        for number in range(900):
+            odds = {"content": [{"token": f"{number}", "logprob": -0.1, "bytes": [], "top_logprobs": others}]}
+            choice = {"index": 0, "delta": {"content": f"{number} "}, "finish_reason": None, "logprobs": odds}
+            yield Frame({"id": "c", "choices": [choice]})
+        yield chunk({}, "stop")
+
+    async def scenario(server: LiveServer) -> None:
+        (choice,) = (await server.post("/v1/chat/completions", CHAT)).json["choices"]
+        assert [one["token"] for one in choice["logprobs"]["content"]] == [str(one) for one in range(900)]
+
+    run_scenario(scenario, tmp_path, model)

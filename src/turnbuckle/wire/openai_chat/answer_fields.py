@@ -55,13 +55,10 @@ class UnknownFields:
 
     def of(self, document: Any, choice_number: int, size: int) -> Iterator[FieldsNoted]:
         """The fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
-        if not isinstance(document, dict) or self._room < 0:
+        if not isinstance(document, dict):
             return
-        fresh = {
-            name: value
-            for name, value in unknown_fields(document, _REPLY).items()
-            if self._known.get(name) != value
-        }
+        beside = unknown_fields(document, _REPLY) if self._room >= 0 else {}
+        fresh = {name: value for name, value in beside.items() if self._known.get(name) != value}
         if fresh:
             self._room -= size
             self._known.update(fresh)
@@ -69,16 +66,16 @@ class UnknownFields:
         choices = document.get("choices")
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and whole_number(choice.get("index")) in (None, choice_number):
-                yield from self._of_choice(choice, size)
+                yield from self._of_choice(choice)
         if usage := unknown_usage(document.get("usage"), _USAGE, _NESTED):
             yield FieldsNoted("usage", usage)
 
-    def _of_choice(self, choice: dict[str, Any], size: int) -> Iterator[FieldsNoted]:
+    def _of_choice(self, choice: dict[str, Any]) -> Iterator[FieldsNoted]:
+        """What belongs to a piece of text, such as its odds, goes as far as the text does."""
         places: tuple[tuple[Literal["message", "choice"], Any, frozenset[str]], ...] = (
             ("message", choice.get("delta") or choice.get("message"), _MESSAGE),
             ("choice", choice, _CHOICE),
         )
         for where, place, known in places:
             if isinstance(place, dict) and (found := unknown_fields(place, known)):
-                self._room -= size
                 yield FieldsNoted(where, found)

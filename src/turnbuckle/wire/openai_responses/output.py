@@ -30,7 +30,7 @@ class OutputWriter:
         self._sequence = 0
         self._places: list[OpenItem | dict[str, Any]] = []
         self._ids: set[str] = set()
-        self._staged: dict[str, int] = {}  # places of others' items that are not whole
+        self._staged: dict[str, int] = {}  # places of others' items that are not whole, by their own id
 
     def open(self) -> bytes:
         body = response_body(self.base, "in_progress", [])
@@ -126,8 +126,9 @@ class OutputWriter:
     def place(self, item: dict[str, Any]) -> bytes:
         """An item of somebody else that goes on: its stages and its end follow."""
         index = len(self._places)
-        self._places.append(item)
         self._staged[str(item["id"])] = index
+        item = {**item, "id": self._unused(str(item["id"]))}
+        self._places.append(item)
         return self.write(ADDED, output_index=index, item=item)
 
     def is_placed(self, item_id: str) -> bool:
@@ -136,28 +137,48 @@ class OutputWriter:
 
     def stage(self, item_id: str, event: Mapping[str, Any]) -> bytes:
         """How far it has got."""
-        return self.write(event["type"], **{**event, "output_index": self._staged[item_id]})
+        index = self._staged[item_id]
+        named = {"item_id": self._id_at(index)} if "item_id" in event else {}
+        return self.write(event["type"], **{**event, **named, "output_index": index})
 
     def settle(self, item: dict[str, Any]) -> bytes:
         """Such an item is whole."""
-        index = self._staged.pop(str(item["id"]))
-        self._places[index] = item
+        return self._settle(self._staged.pop(str(item["id"])), item)
+
+    def _settle(self, index: int, item: dict[str, Any]) -> bytes:
+        item = self._places[index] = {**item, "id": self._id_at(index)}
         return self.write("response.output_item.done", output_index=index, item=item)
 
     def give_up(self) -> bytes:
         """The reply is over: what is not whole will not be."""
-        left = [self._places[index] for index in self._staged.values()]
-        return b"".join(self.settle({**item, "status": "failed"}) for item in left if isinstance(item, dict))
+        left, self._staged = list(self._staged.values()), {}
+        items = ((index, self._places[index]) for index in left)
+        return b"".join(
+            self._settle(index, {**item, "status": "failed"})
+            for index, item in items
+            if isinstance(item, dict)
+        )
 
     def item(self, item: dict[str, Any]) -> bytes:
         """An item that is whole already, such as what a tool of ours gave back."""
         index = len(self._places)
-        whole = {"id": f"item_{self._stem}_{index}", **item}
+        whole = {**item, "id": self._unused(str(item.get("id") or ""))}
         begun = {**whole, "status": "in_progress"} if "status" in whole else whole
         self._places.append(whole)
         return self.write(ADDED, output_index=index, item=begun) + self.write(
             "response.output_item.done", output_index=index, item=whole
         )
+
+    def _id_at(self, index: int) -> str:
+        place = self._places[index]
+        return str(place["id"]) if isinstance(place, dict) else place.item_id
+
+    def _unused(self, own: str) -> str:
+        """The id of an item of somebody else, which may count its items from one in every response."""
+        if not own or own in self._ids:
+            own = f"item_{self._stem}_{len(self._places)}"
+        self._ids.add(own)
+        return own
 
     def _new_id(self, known: OpenItem) -> str:
         if known.kind == "reasoning" and known.state.get("type") == "reasoning":
