@@ -176,7 +176,7 @@ def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
     assert "draft kept: turnbuckle drafts show r" in capsys.readouterr().err
     assert _run("drafts", "list") == 0
     line = capsys.readouterr().out
-    assert line.endswith("  write_file notes.md, 20 characters\n")
+    assert line.endswith("  write_file  20  notes.md\n")
     name = line.split()[0]
     assert _run("drafts", "show", "d2") == 0
     assert capsys.readouterr().out == "# Notes\nThe first li"

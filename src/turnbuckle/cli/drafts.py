@@ -12,6 +12,7 @@ from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json, echo_whole
 from turnbuckle.cli.exits import FAILED, OK, USAGE_ERROR
 from turnbuckle.cli.run import guarded
+from turnbuckle.cli.table import echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
@@ -91,8 +92,8 @@ async def _list(loaded: Loaded, as_json: bool) -> int:
     if as_json:
         echo_json([_row(kept) for kept in found], indented=True)
         return OK
-    for kept in found:
-        echo(f"{kept.name}  {kept.draft.tool} {kept.target}, {len(kept.draft.text):,} characters")
+    rows = [(kept.name, kept.draft.tool, f"{len(kept.draft.text):,}", kept.target) for kept in found]
+    echo_table(("draft", "tool", "characters", "file"), rows)
     if not found:
         echo("no open drafts", err=True)
     return OK

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.table import echo_table
 from turnbuckle.errors import ConfigError
 from turnbuckle.server.keys import OWNER, Key, KeyFile
 from turnbuckle.trust import require_data
@@ -64,9 +65,12 @@ def list_keys(*, config: Path | None = None, as_json: Json = False) -> int:
     if as_json:
         echo_json([_row(key) for key in keys], indented=True)
         return OK
-    for key in keys:
-        state = "good" if key.revoked is None else f"revoked {_day(key.revoked)}"
-        echo(f"{key.id}  {_day(key.created)}  {key.owner:<16} {state:<20} {key.name}")
+    states = ["good" if key.revoked is None else f"revoked {_day(key.revoked)}" for key in keys]
+    rows = [
+        (key.id, _day(key.created), key.owner, state, key.name)
+        for key, state in zip(keys, states, strict=True)
+    ]
+    echo_table(("key", "created", "owner", "state", "name"), rows)
     if not keys:
         echo("no keys yet: `turnbuckle keys create NAME` makes one", err=True)
     return OK

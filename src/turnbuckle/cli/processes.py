@@ -17,7 +17,9 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
+from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.tools.background import BackgroundProcess
+from turnbuckle.turn.labels import shortened
 
 app = App(name="processes", help="What runs in the background: list, stop.")
 Json = Annotated[
@@ -32,7 +34,6 @@ Key = Annotated[
     str,
     Parameter(help="The key for that server; else TURNBUCKLE_KEY in the environment.", show_default=False),
 ]
-_SHOWN = 60  # characters of a command
 
 
 @app.command(name="list")
@@ -46,8 +47,8 @@ def list_processes(
         if as_json:
             echo_json(rows, indented=True)
             return OK
-        for row in rows:
-            echo(f"{row['id']}  {row['state']:8}  {row['run']}  {' '.join(row['command'].split())[:_SHOWN]}")
+        cells = [(row["id"], row["state"], row["run"], shortened(row["command"], LONGEST)) for row in rows]
+        echo_table(("process", "state", "run", "command"), cells)
         if not rows:
             echo("no background processes", err=True)
         return OK

@@ -12,6 +12,7 @@ from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR, exit_code
 from turnbuckle.cli.follow import Follower, json_line, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
+from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
@@ -117,12 +118,17 @@ async def _list(loaded: Loaded, unfinished: bool, limit: int, after: str, as_jso
     if as_json:
         echo_json([_row(row, lives) for row in rows], indented=True)
         return OK
-    for row in rows:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.created))
-        echo(f"{row.name}  {when}  {_status(row, lives):<11} {shortened(row.title, 60)}")
+    cells = [
+        (row.name, _when(row.created), _status(row, lives), shortened(row.title, LONGEST)) for row in rows
+    ]
+    echo_table(("run", "begun", "status", "task"), cells)
     if not rows:
         echo("no unfinished runs" if unfinished else "no runs yet", err=True)
     return OK
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _status(row: StreamRow, lives: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from turnbuckle.app import open_reader, writer_of
 from turnbuckle.cli.echo import echo, echo_json, echo_text
 from turnbuckle.cli.exits import OK
+from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.port import SearchPlace, StreamRow
@@ -51,12 +52,17 @@ async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str,
     if as_json:
         echo_json([_row(line) for line in lines], indented=True)
         return OK
-    wide = max((len(line.name) for line in lines), default=0)
-    for line in lines:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated))
-        echo(f"{line.name:<{wide}}  {when}  {line.status:<10} {shortened(line.title, 60)}".rstrip())
-        if line.snippet:
-            echo(f"    {shortened(line.snippet, 100)}")
+    rows = [
+        (
+            line.name,
+            time.strftime("%Y-%m-%d %H:%M", time.localtime(line.updated)),
+            line.status,
+            shortened(line.title, LONGEST),
+        )
+        for line in lines
+    ]
+    snippets = [shortened(line.snippet, LONGEST) for line in lines]
+    echo_table(("session", "last used", "status", "title"), rows, snippets)
     if not lines and more is None:
         echo("no sessions", err=True)
     return OK
