@@ -17,6 +17,7 @@ _WORDS = ((4096, "low"), (16_384, "medium"))
 """Below so many tokens it is this word; from the last on it is `high`."""
 _NO_WORD_FOR_NONE: tuple[ProtocolName, ...] = ("openai_chat", "openai_responses")
 """Where half of the models refuse to be told not to think: nothing is said instead."""
+_SAID = frozenset({"type", "budget_tokens"})
 _NEWER = {"max": "high"}
 """Words of Anthropic's that nobody else knows."""
 
@@ -35,7 +36,8 @@ def budget_in(thinking: Mapping[str, Any] | None) -> int | None:
 
 def is_said_by(protocol: ProtocolName | None, thinking: Mapping[str, Any] | None) -> bool:
     """Whether nothing of `thinking` is lost to a provider of another protocol."""
-    known = (thinking or {}).get("type") in ("adaptive", "enabled", "disabled")
+    said = {name for name, value in (thinking or {}).items() if value is not None}
+    known = (thinking or {}).get("type") in ("adaptive", "enabled", "disabled") and said <= _SAID
     return known and not (budget_in(thinking) == 0 and protocol in _NO_WORD_FOR_NONE)
 
 

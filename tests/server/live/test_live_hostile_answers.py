@@ -324,3 +324,40 @@ def test_odds_are_told_to_the_end_of_a_long_answer(tmp_path: Path) -> None:
         assert [one["token"] for one in choice["logprobs"]["content"]] == [str(one) for one in range(900)]
 
     run_scenario(scenario, tmp_path, model)
+
+
+ANOTHER = """
+[[routes]]
+name = "second"
+protocol = "openai_chat"
+base_url = "URL/v1"
+api_key = "any"
+model = "m2"
+"""
+
+
+@pytest.mark.requirement("I8", "B14")
+@pytest.mark.parametrize(("protocol", "path", "body"), FACES[:2], ids=["chat", "responses"])
+def test_what_one_provider_says_of_itself_is_not_said_of_the_next(
+    tmp_path: Path, protocol: str, path: str, body: dict[str, Any]
+) -> None:
+    about = {"provider": "the first", "service_tier": "flex", "route_taken": ["a"]}
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        if request.body["model"] == "m2":
+            return by_chat(SECOND)
+        if protocol == "openai_chat":
+            return (chunk({"role": "assistant", "content": FIRST}, **about), CutOff("reset"))
+        _, *more = by_responses(FIRST)
+        created = event("response.created", response={"id": "r", "status": "in_progress", **about})
+        return (created, *more[:2], CutOff("reset"))
+
+    async def scenario(server: LiveServer) -> None:
+        whole = (await server.post(path, body)).json
+        frames = await server.read(path, {**body, "stream": True})
+        last = [one.json for one in frames if one.data != b"[DONE]"][-1]
+        for told in (whole, last.get("response") or last):
+            assert told["model"] == "m2"
+            assert not [name for name, value in about.items() if told.get(name) == value]
+
+    run_scenario(scenario, tmp_path, model, protocol=protocol, more=ANOTHER)

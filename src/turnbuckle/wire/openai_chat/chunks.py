@@ -57,6 +57,11 @@ class ChunkWriter:
         self._write_head()
         return rest
 
+    def forget(self) -> None:
+        """Another provider answers: what the one before said of itself holds no longer."""
+        self._base = {name: value for name, value in self._base.items() if name in _OWN}
+        self._write_head()
+
     def _write_head(self) -> None:
         head = _json({**self._base, "choices": []})[:-2]
         self._before = b"data: " + head + b'{"index":0,"delta":{'

@@ -152,6 +152,8 @@ class _Renderer(ABC):
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, model=model):
+                if route != self.route:
+                    self._forget()
                 self.route, self.provider_headers = route, ()
                 self._protocol, self._goes_on = told.protocol, told.why in GOES_ON
                 self._counted.next_call()
@@ -198,6 +200,10 @@ class _Renderer(ABC):
     @abstractmethod
     def _answered_by(self, model: str) -> None:
         """Who speaks from here on."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """What the provider has said of itself: another one is asked."""
 
     @abstractmethod
     def _passed(self, where: str, data: dict[str, Any]) -> None:
@@ -292,6 +298,9 @@ class ChatRenderer(_Renderer):
         if model != self._model:
             self._model = model
             self._chunks.answered_by(model)
+
+    def _forget(self) -> None:
+        self._chunks.forget()
 
     def _passed(self, where: str, data: dict[str, Any]) -> None:
         if where == "usage":
@@ -411,6 +420,9 @@ class WholeChatRenderer(_Renderer):
             place = places[where]
             place.update(joined({name: place.get(name) for name in data}, data))
         return body
+
+    def _forget(self) -> None:
+        self._fields.pop("reply", None)
 
     def _passed(self, where: str, data: dict[str, Any]) -> None:
         if where == "usage":

@@ -266,6 +266,8 @@ class _MessageRenderer(Generic[W]):
                 self._close()
 
     def _called(self, told: ModelCalled) -> None:
+        if told.route != self.route:
+            self._beside, self._stop_fields = {}, {}
         self.route, self.provider_headers = told.route, ()
         if told.model != self._asked:
             self._asked = self._model = told.model

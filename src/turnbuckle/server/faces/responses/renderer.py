@@ -120,6 +120,7 @@ class ResponsesRenderer:
         self._counted = CountedFields()  # what it counts that we do not know
         self._narration = Narration(run)
         self._base: dict[str, Any] = {"completed_at": None, **(echo or {}), **identity}
+        self._own = dict(self._base)  # without what a provider says of itself
         self._writer = OutputWriter(self._base, after=-1 if starting_after is None else starting_after)
         self._out: list[bytes] = []
         self._calls: dict[str, OpenItem] = {}  # started and not finished, by the id that readers know
@@ -230,6 +231,8 @@ class ResponsesRenderer:
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
             case ModelCalled(route=route, model=model):
+                if route != self.route:
+                    self._forget()
                 self.route, self.provider_headers, self._beside = route, (), {}
                 self._protocol = told.protocol
                 self._counted.next_call()
@@ -317,6 +320,12 @@ class ResponsesRenderer:
                     annotation=annotation,
                 )
             )
+
+    def _forget(self) -> None:
+        """Another provider is asked: what the one before said of itself holds no longer."""
+        named = {**self._own, "model": self._base["model"]}
+        self._base.clear()
+        self._base.update(named)
 
     def _of_provider(self, told: ProviderItem | ProviderStage | AnswerFields) -> None:
         """What a Responses provider says that means nothing here."""
