@@ -51,6 +51,8 @@ def model(request: LabRequest) -> Iterable[ScriptItem]:
         return [Reason("I look."), Call("shell", {"command": "echo listed"}), Finish()]
     if said.startswith("cut") and b"first half" not in behind:
         return [Say("This is the first half of what I"), CutOff()]
+    if said.startswith("draft") and b"draft" not in behind:
+        return [Call("write_file", {"path": "a", "content": "a line\n" * 99}), CutOff(inside="frame")]
     if said.startswith("wait"):
         return [Say("I wait."), Stall(PATIENCE)]
     return [Say(f"Answer to {said[-40:]}."), Finish()]
@@ -200,6 +202,7 @@ def test_whatever_was_done_to_a_session_its_model_is_asked_the_same_by_a_process
             lambda name: life.change(name, "undo_compaction"),
             lambda name: life.change(name, "new"),
             lambda name: life.delete_run(name, chance.randrange(9)),
+            lambda name: life.agent.run("draft", session=name),
             life.interrupt,
             life.move,
             fork,
@@ -247,6 +250,20 @@ def test_a_fork_is_told_by_the_compaction_that_it_shared_also_when_that_is_delet
         assert len(await life.ask("b", "anthropic")) < before + 1_000
         await life.change("b", "undo_compaction")
         assert len(await life.ask("b", "anthropic")) > before + 1_000
+
+    lived(tmp_path, story)
+
+
+@pytest.mark.requirement("C5", "E9")
+@pytest.mark.parametrize("compacted", [False, True])
+def test_once_there_was_a_draft_the_tool_that_finishes_one_stays_in_the_list(tmp_path: Path, compacted: bool):
+    async def story(life: Life) -> None:
+        before = await life.ask("a", "openai_chat")
+        await life.agent.run("draft", session="a")
+        if compacted:
+            await life.change("a", "compact")
+        behind = [await life.ask("a", "openai_chat") for _ in range(2)]
+        assert [b'"finish_call"' in body for body in (before, *behind)] == [False, True, True]
 
     lived(tmp_path, story)
 

@@ -75,6 +75,8 @@ class Link(Struct, frozen=True):
     measure: Measure | None = None
     stream: RunId = RunId("")
     """The run that it is; empty for what took the place of one, unless that run's compaction still counts."""
+    drafted: bool = False
+    """Whether there was a draft in its conversation, as far as it says so itself."""
 
     @property
     def told_by(self) -> RunId:
@@ -104,7 +106,7 @@ class Conversation(Struct, frozen=True):
     messages: Messages = ()
     characters: int = 0
     drafted: bool = False
-    """Whether a draft was finished in it."""
+    """Whether there was a draft in it."""
     compaction: Compaction | None = None
     told_by: RunId = RunId("")
     """The run whose compaction says how it is told."""
@@ -118,7 +120,7 @@ class Conversation(Struct, frozen=True):
         return Conversation(
             joined(self.messages, link.own, link.opening),
             self.told(link.opening) + characters(link.own),
-            self.drafted or was_used(link.own),
+            self.drafted or link.drafted or was_used(link.own),
             self.compaction,
             self.told_by,
             link.measure if link.told_by == self.told_by else None,
@@ -218,8 +220,7 @@ class Conversations:
             return None
         behind = tuple(message for part in reversed(parts) for message in part)[-missing if missing else 0 :]
         messages = (*compaction.opening, *compaction.note, *edited(behind, compaction))
-        # That a draft was finished in what the note stands for is not worth a look: its tool is there anyway.
-        drafted = was_used(messages)
+        drafted = link.drafted or was_used(messages)
         return Conversation(messages, characters(messages), drafted, compaction, link.stream, link.measure)
 
     async def before(self, started: RunStarted) -> Base:
@@ -334,6 +335,7 @@ class Conversations:
             over.compaction,
             over.measure,
             run,
+            started.drafted or over.drafted,
         )
 
     async def _folded(self, run: RunId) -> Messages:

@@ -404,6 +404,8 @@ class RunEnded(Struct, frozen=True, tag="run_ended", omit_defaults=True):
     """What its history takes, as far as that is known."""
     spent: Spent | None = None
     """What its model calls have used. None in runs of versions that did not count it."""
+    drafted: bool = False
+    """Whether there was a draft in its conversation so far."""
 
 
 Fact = (
