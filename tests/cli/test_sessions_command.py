@@ -87,7 +87,7 @@ def test_what_was_run_is_listed_shown_searched_and_renamed(turnbuckle):
     assert turnbuckle("sessions", "show", second["session"][-6:]) == 0
     assert turnbuckle.out.startswith("user: write one.txt\n")
     assert "→ write_file" in turnbuckle.out
-    assert "owner local, 1 runs, idle" in turnbuckle.err
+    assert "owner local, 1 run, idle" in turnbuckle.err
     shown = turnbuckle.json("sessions", "show", "work")
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
     assert shown["messages"][-1]["outcome"] == "completed"
@@ -99,6 +99,13 @@ def test_what_was_run_is_listed_shown_searched_and_renamed(turnbuckle):
     assert "A better title" in turnbuckle.out
     assert turnbuckle.json("sessions", "search", "better")[0]["session"] == "work"
     assert turnbuckle.json("sessions", "list", "--owner", "somebody") == []
+
+
+def test_a_session_is_shown_without_the_names_of_our_own_machinery(turnbuckle):
+    turnbuckle("run", "--session", "work", "write one.txt with 50 lines and cut")
+    assert turnbuckle("sessions", "show", "work") == 0
+    assert "\n→ the rest of a call that was cut\n  ✓ Wrote one.txt: 50 lines" in turnbuckle.out
+    assert "finish_call" not in turnbuckle.out
 
 
 @pytest.mark.requirement("G3", "G7")

@@ -24,6 +24,7 @@ from turnbuckle.session.commands import words_for
 from turnbuckle.session.state import SessionState
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.messages import CallPart, ResultPart, text_of
+from turnbuckle.vocab.tooling import FINISH_CALL
 
 
 @asynccontextmanager
@@ -90,7 +91,11 @@ async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
         echo_json(_whole(line, state, runs, said), indented=True)
         return OK
     echo(f"{line.name}  {line.title}".rstrip(), err=True)
-    facts = [f"owner {line.owner or LOCAL}", f"{len(runs)} runs", f"{line.status} {line.running}".rstrip()]
+    facts = [
+        f"owner {line.owner or LOCAL}",
+        "1 run" if len(runs) == 1 else f"{len(runs)} runs",
+        f"{line.status} {line.running}".rstrip(),
+    ]
     if state.waiting or state.steering:
         facts.append(f"{len(state.waiting) + len(state.steering)} messages wait")
     if state.suspended is not None:
@@ -99,7 +104,7 @@ async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
     for told in said:
         for part in told.message.parts:
             if isinstance(part, CallPart):
-                echo(f"→ {part.name} {shortened(part.arguments, 100)}")
+                echo(f"→ {call_words(part)}")
             elif isinstance(part, ResultPart):
                 echo(f"  {'✗' if part.failed else '✓'} {shortened(text_of(part.content), 100)}")
         if words := text_of(told.message.parts):
@@ -107,6 +112,13 @@ async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
         if told.outcome is not None and told.outcome.kind != "completed":
             echo(f"[{told.outcome.kind}{f': {told.outcome.why}' if told.outcome.why else ''}]")
     return OK
+
+
+def call_words(call: CallPart) -> str:
+    """A call for people. How a draft was finished is a matter between the model and us."""
+    if call.name == FINISH_CALL:
+        return "the rest of a call that was cut"
+    return f"{call.name} {shortened(call.arguments, 100)}"
 
 
 def _whole(
