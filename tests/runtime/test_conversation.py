@@ -7,7 +7,7 @@ from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime import conversation
-from turnbuckle.runtime.conversation import KIND, Conversation, Conversations, Link, merged
+from turnbuckle.runtime.conversation import KIND, MOST_KEPT, Conversation, Conversations, Link, merged
 from turnbuckle.runtime.history_book import HistoryBook
 from turnbuckle.runtime.runs import READING
 from turnbuckle.runtime.session_messages import IncomingMessage
@@ -16,6 +16,7 @@ from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.testing.world.sessions import SESSION, USER, Plot, SessionWorld, message
 from turnbuckle.turn.facts import SESSION as MADE_WITH
 from turnbuckle.turn.facts import RunStarted, decode
+from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart, text_of
 
@@ -50,6 +51,18 @@ async def asked(world, session=SESSION):
 
 def words(*texts, role="user"):
     return tuple(Message(role, (TextPart(text),)) for text in texts)
+
+
+def test_what_is_kept_in_memory_is_counted_right_whatever_comes_again_and_is_forgotten():
+    conversations = Conversations(MemoryJournal(), READING)
+    for number in range(3 * MOST_KEPT):
+        session, run = SessionId(f"s-{number % 3}"), RunId(f"r-{number % 500}")
+        conversations.remember(Turn(session=session, run=run, messages=words("x" * (number % 90))))
+        if number % 100 == 0:
+            conversations.forget(SessionId("s-1"))
+        kept = conversations._kept.values()
+        assert len(kept) <= MOST_KEPT
+        assert conversations._size == sum(one.characters for one in kept)
 
 
 @pytest.mark.requirement("E9")

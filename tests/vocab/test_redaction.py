@@ -89,6 +89,14 @@ def test_a_sample_that_ends_inside_of_a_secret_does_not_show_its_beginning(lengt
     assert cut == ("the key is " if length < 8 else "the key is [secret]")
 
 
+@pytest.mark.requirement("H5")
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("length", range(5, len(SECRET) + 1))
+def test_a_sample_that_ends_inside_of_a_secret_with_a_break_in_it_does_not_show_it(length: int, end: str):
+    text = f"the key is {SECRET[:4]}{end}{SECRET[4:length]}"
+    assert Redactor([SECRET]).sample(text) == (text if length < 8 else "the key is [secret]")
+
+
 def test_no_secrets_change_nothing():
     assert Redactor().text("anything") == Redactor([""]).sample("anything") == "anything"
 

@@ -172,13 +172,16 @@ class Attempt:
         assert decoder is not None
         assert exchange is not None
         while True:
+            waits = not exchange.has_unread  # and while it does, others have their turn
             chunk = await exchange.read()
             if not isinstance(chunk, bytes):
                 return self._end(chunk)
             if not chunk:
                 return self._end(None)
             now = self._clock.now()
-            if now - self._others_turn > _OWN_TURN:
+            if waits:
+                self._others_turn = now
+            elif now - self._others_turn > _OWN_TURN:
                 self._others_turn = now
                 await asyncio.sleep(0)  # a provider that is faster than we are never makes us wait
             events = decoder.feed(chunk)

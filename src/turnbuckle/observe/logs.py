@@ -117,23 +117,21 @@ class LineWriter(logging.Handler):
         self.setFormatter(form)
         self.lost = 0
         self._stream = stream
-        self._lines: queue.Queue[str | None] = queue.Queue(most)
+        self._most = most
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()  # half the price of a Queue
         self._thread = threading.Thread(target=self._write, name="log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
+        if self._lines.qsize() < self._most:  # one at a time is here, by the lock of every handler
+            self._lines.put(self.format(record))
+        else:
             self.lost += 1
 
     def close(self) -> None:
         """Write what waits, if it can be written."""
         super().close()
-        try:
-            self._lines.put(None, timeout=_PATIENCE)
-        except queue.Full:
-            return
+        self._lines.put(None)
         self._thread.join(_PATIENCE)
 
     def _write(self) -> None:

@@ -143,6 +143,7 @@ class Conversations:
         """Told of every session of which something is deleted: whoever keeps something of it lets go."""
         self._deleted: OrderedDict[SessionId, frozenset[RunId]] = OrderedDict()
         self._kept: OrderedDict[tuple[SessionId, RunId, RunId], Conversation] = OrderedDict()
+        self._size = 0  # characters of all that are kept
         self._told_by: OrderedDict[tuple[SessionId, RunId], RunId] = OrderedDict()
         self.changes = 0
         """How often something was deleted: what stood on something may stand on something else now."""
@@ -253,7 +254,7 @@ class Conversations:
         for forget in self.forgets:
             forget(session)
         for key in [key for key in self._kept if key[0] == session]:
-            del self._kept[key]
+            self._size -= self._kept.pop(key).characters
         for place in [place for place in self._told_by if place[0] == session]:
             del self._told_by[place]
 
@@ -377,12 +378,11 @@ class Conversations:
         return link
 
     def _keep(self, key: tuple[SessionId, RunId, RunId], conversation: Conversation) -> None:
+        self._size += conversation.characters - self._kept.pop(key, NOTHING).characters
         self._kept[key] = conversation
-        self._kept.move_to_end(key)
-        size = sum(kept.characters for kept in self._kept.values())
-        while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or size > MOST_CHARACTERS):
+        while len(self._kept) > 2 and (len(self._kept) > MOST_KEPT or self._size > MOST_CHARACTERS):
             (session, _, _), oldest = self._kept.popitem(last=False)
-            size -= oldest.characters
+            self._size -= oldest.characters
             if self._histories is not None and all(key[0] != session for key in self._kept):
                 self._histories.forget(session)
 
