@@ -109,6 +109,7 @@ def test_a_search_goes_on_behind_its_first_page(visit, serve):
 
     until(all_shown, lambda: str(links.count()))
     shown(sessions.get_by_text("65 sessions found."))
+    assert links.count() == 65
 
 
 @pytest.mark.requirement("H3", "B9")

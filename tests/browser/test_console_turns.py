@@ -235,3 +235,4 @@ def test_a_history_that_was_made_smaller_is_one_quiet_line_with_its_summary(visi
     page.get_by_text("Show the summary").first.click()
     shown(summary)
     keep_picture(page, "a-compaction")
+    assert NOTES in summary.inner_text()

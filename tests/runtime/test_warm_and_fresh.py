@@ -79,6 +79,7 @@ class Life:
         self._folder, self._lab = folder, lab
         self._data = folder / "data"
         self._asked = 0
+        self.equal = 0
         self.agent = self._opened(self._data)
 
     def _opened(self, data: Path) -> Agent:
@@ -106,7 +107,7 @@ class Life:
         return msgspec.json.encode(self._lab.requests[before].body)
 
     async def ask(self, session: str, route: str, text: str = "hello", tools: int = 0) -> bytes:
-        """Ask here and in a process that knows nothing; both must ask the same."""
+        """Ask here and in a process that knows nothing; both must ask the same. `equal` counts it."""
         self._asked += 1
         copy = self._folder / f"copy{self._asked}"
         copy.mkdir()
@@ -121,6 +122,7 @@ class Life:
             expected = await self._body(fresh, question, session, options)
         told = await self._body(self.agent, question, session, options)
         assert told.decode() == expected.decode()
+        self.equal += 1
         return told
 
     async def make(self, session: str, count: int, early: str = "word") -> None:
@@ -153,14 +155,17 @@ class Life:
         await self.agent.wait(run)
 
 
-def lived(folder: Path, story: Callable[[Life], Awaitable[None]]) -> None:
-    async def main() -> None:
+def lived(folder: Path, story: Callable[[Life], Awaitable[None]]) -> int:
+    """Play it. Returns how many questions were asked alike by both."""
+
+    async def main() -> int:
         async with asyncio.timeout(PATIENCE), lab_provider(model) as lab:
             life = Life(folder, lab)
             async with life.agent:
                 await story(life)
+            return life.equal
 
-    asyncio.run(main())
+    return asyncio.run(main())
 
 
 @pytest.mark.requirement("C5", "E9")
@@ -171,7 +176,7 @@ def test_histories_around_the_length_from_which_something_is_kept(tmp_path: Path
             for _ in range(2):
                 await life.ask(f"s{count}", "anthropic")
 
-    lived(tmp_path, story)
+    assert lived(tmp_path, story) == 10
 
 
 @pytest.mark.requirement("C5", "E9", "E12")
@@ -216,7 +221,7 @@ def test_whatever_was_done_to_a_session_its_model_is_asked_the_same_by_a_process
             for name in names[-2:]:
                 await ask(name)
 
-    lived(tmp_path, story)
+    assert lived(tmp_path, story) >= 14  # one before, and one or two behind each of eleven deeds
 
 
 @pytest.mark.requirement("C5", "E9")

@@ -32,7 +32,7 @@ def move(source: str, target: str, /) -> int:
     source
         The folder, or the address of the database, that has the journal.
     target
-        The folder, or the address of the database, that shall have it. It has none yet.
+        The folder, or the address of the database, that gets it. It has none yet.
     """
     if _plain(source) == _plain(target):
         return fail("source and target are the same place", USAGE_ERROR)

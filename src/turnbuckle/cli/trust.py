@@ -26,7 +26,7 @@ of yours somewhere or open the server to others, is used once you have accepted 
 asked again. What you name with --config, or `turnbuckle init` wrote, needs no such yes. The same goes for a data folder
 that came with the folder: what lies in it was said, and begun, by somebody else."""  # noqa: E501
 
-_DATA_QUESTION = "Do you know whose it is, and shall its runs go on here?"
+_DATA_QUESTION = "Do you know whose it is, and may its runs go on here?"
 _QUESTION = "Do you know who wrote it, and accept it as it is?"
 
 app = App(name="trust", help_epilogue=EPILOGUE)

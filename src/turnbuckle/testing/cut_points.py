@@ -30,7 +30,7 @@ _BROKEN: dict[EndKind, Failure | None] = {
 }
 _MAX_PROBLEMS = 20
 _AFRESH = 97
-"""One cut of so many is decoded afresh too. A prime, so that each kind of end has its turn."""
+"""One cut of so many is decoded by a new decoder too. A prime, so that each kind of end has its turn."""
 
 
 class Decoder(Protocol):

@@ -60,9 +60,7 @@ class GroupReads:
 
     async def items(self, name: str, after: int, limit: int) -> list[Item]:
         """The next items of a stream."""
-        if name != kept(
-            name
-        ):  # no stream has such a name, and nobody else's question shall fail with this one
+        if name != kept(name):  # no stream has such a name, and nobody else's question may fail with this one
             return []
         found: list[Item] = await self._put(_Question(name, clamped(after), max(clamped(limit), 1)))
         return found

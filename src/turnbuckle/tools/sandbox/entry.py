@@ -71,7 +71,7 @@ def _wrap(plan: SandboxPlan, place: BubblewrapPlace, argv: list[str], pipes: tup
     arguments = [*place.arguments]
     if plan.seccomp:
         arguments += ["--seccomp", str(_file_of(plan.seccomp))]
-    # Inside, the user is counted anew; outside, a limit would count all that the user runs.
+    # Inside, the user is counted again from zero; outside, a limit would count all that the user runs.
     holder = ["/bin/sh", "-c", HOLDER, "sh", str(plan.limits.processes)]
     given = _file_of(b"".join(os.fsencode(one) + b"\0" for one in arguments))
     os.execv(place.program, [place.program, "--args", str(given), "--", *holder, *argv])
