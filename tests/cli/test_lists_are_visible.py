@@ -72,7 +72,7 @@ def test_no_list_and_no_answer_of_a_command_steers_the_terminal(here: Path, monk
         ("sessions", "export", "work"),
         ("sessions", "rename", "work", f"name {EVIL}"),
         ("runs", "list"),
-        ("runs", "show", run["run"]),
+        ("runs", "show", run["id"]),
         ("drafts", "list"),
         ("keys", "list"),
         ("processes", "list"),

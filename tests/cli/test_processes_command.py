@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.http.all_endpoints import DOCUMENT
 from support.processes.commands import command
 
 from turnbuckle.lab.clock import RealClock
@@ -41,5 +42,6 @@ def test_a_process_is_listed_and_ended_by_a_command(tmp_path: Path):
     assert (stopped.code, stopped.out.strip()) == (0, f"{one.id}: stopped")
     (row,) = msgspec.json.decode(command(tmp_path, "processes", "list", "--json").out)
     assert row["state"] == "stopped"
+    assert set(row) - {"session"} == set(DOCUMENT["components"]["schemas"]["ProcessView"]["properties"])
     unknown = command(tmp_path, "processes", "stop", "none")
     assert (unknown.code, "there is no background process none" in unknown.err) == (2, True)

@@ -78,7 +78,7 @@ def test_json_prints_every_fact_as_a_line(here: Path, capsys: pytest.CaptureFixt
     assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
     assert lines[0]["type"] == "run_started"
     assert lines[-2]["type"] == "run_ended"
-    assert lines[-1] == {"type": "wasted", "wasted": []}
+    assert (lines[-1]["type"], lines[-1]["entries"]) == ("ledger", [])
     assert shown.err == ""
 
 
@@ -117,11 +117,11 @@ def test_runs_are_listed_and_shown_again(here: Path, capsys: pytest.CaptureFixtu
     capsys.readouterr()
     assert _run("runs", "list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [(row["task"], row["status"]) for row in listed] == [
+    assert [(row["title"], row["status"]) for row in listed] == [
         ("hello", "completed"),
         ("write one.txt", "completed"),
     ]
-    assert _run("runs", "show", listed[1]["run"][-6:]) == 0
+    assert _run("runs", "show", listed[1]["id"][-6:]) == 0
     shown = capsys.readouterr()
     assert shown.out == ran.out
     assert shown.err.splitlines() == ran.err.splitlines()[1:]
@@ -182,7 +182,7 @@ def test_drafts_of_a_run_that_gave_up_can_be_listed_shown_and_saved(
     assert capsys.readouterr().out == "# Notes\nThe first li"
     assert _run("drafts", "list", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
-    assert (listed["draft"], listed["received"], listed["complete"]) == (name, {"path": "notes.md"}, False)
+    assert (listed["name"], listed["settled"], listed["closed"]) == (name, {"path": "notes.md"}, False)
     assert _run("drafts", "save", name, "kept.md") == 0
     assert (here / "kept.md").read_text() == "# Notes\nThe first li"
     assert _run("drafts", "save", name, "kept.md") == 1

@@ -77,14 +77,14 @@ def test_what_was_run_is_listed_shown_searched_and_renamed(turnbuckle):
     turnbuckle("run", "write one.txt")
     turnbuckle("run", "--session", "work", "hello there")
     first, second = turnbuckle.json("sessions", "list")
-    assert (first["session"], first["title"], first["status"], first["owner"]) == (
+    assert (first["id"], first["title"], first["status"], first["owner"]) == (
         "work",
         "hello there",
         "idle",
         "local",
     )
     assert second["title"] == "write one.txt"
-    assert turnbuckle("sessions", "show", second["session"][-6:]) == 0
+    assert turnbuckle("sessions", "show", second["id"][-6:]) == 0
     assert turnbuckle.out.startswith("user: write one.txt\n")
     assert "→ write_file" in turnbuckle.out
     assert "owner local, 1 run, idle" in turnbuckle.err
@@ -92,12 +92,12 @@ def test_what_was_run_is_listed_shown_searched_and_renamed(turnbuckle):
     assert [message["role"] for message in shown["messages"]] == ["user", "assistant"]
     assert shown["messages"][-1]["outcome"] == "completed"
     (hit,) = turnbuckle.json("sessions", "search", "hello there")
-    assert hit["session"] == "work"
+    assert hit["id"] == "work"
     assert "hello there" in hit["snippet"]
     assert turnbuckle("sessions", "rename", "work", "  A better \n title ") == 0
     assert turnbuckle("sessions", "list") == 0
     assert "A better title" in turnbuckle.out
-    assert turnbuckle.json("sessions", "search", "better")[0]["session"] == "work"
+    assert turnbuckle.json("sessions", "search", "better")[0]["id"] == "work"
     assert turnbuckle.json("sessions", "list", "--owner", "somebody") == []
 
 
@@ -182,8 +182,8 @@ def test_an_exported_session_is_deleted_comes_back_and_goes_on(turnbuckle, here)
     assert turnbuckle.json("sessions", "delete", "work")["deleted"]
     assert turnbuckle("runs", "list") == 0
     assert turnbuckle.out == ""
-    assert turnbuckle.json("sessions", "import", "work.jsonl")["session"] == "work"
-    again = turnbuckle.json("sessions", "import", "work.jsonl")["session"]
+    assert turnbuckle.json("sessions", "import", "work.jsonl")["id"] == "work"
+    again = turnbuckle.json("sessions", "import", "work.jsonl")["id"]
     assert again != "work"
     assert turnbuckle("sessions", "import", "work.jsonl", "--name", "work") == 1
     turnbuckle("run", "--session", again, "second thing")
@@ -241,10 +241,10 @@ def test_what_a_dead_process_left_is_told_as_unfinished_and_can_be_stopped(turnb
     assert line["status"] == "unfinished"
     for verb in ("undo", "retry"):
         assert turnbuckle("sessions", verb) == 1
-        assert f"turnbuckle runs resume {line['run']}" in turnbuckle.err
+        assert f"turnbuckle runs resume {line['running']}" in turnbuckle.err
     assert turnbuckle("sessions", "delete", "work") == 1
     done = turnbuckle.json("sessions", "stop")
-    assert (done["did"], done["run"]) == ("stopped", line["run"])
+    assert (done["did"], done["run"]) == ("stopped", line["running"])
     ended = facts_of(here)[-1]
     assert isinstance(ended, RunEnded)
     assert ended.outcome.kind == "cancelled"
@@ -280,9 +280,9 @@ def test_beside_a_server_looking_works_and_changing_is_done_by_the_server(turnbu
     turnbuckle("run", "--session", "work", "first thing")
     turnbuckle("run", "--session", "work", "second thing")
     with Serving(here) as server:
-        assert turnbuckle.json("sessions", "list")[0]["session"] == "work"
+        assert turnbuckle.json("sessions", "list")[0]["id"] == "work"
         assert len(turnbuckle.json("sessions", "show", "work")["messages"]) == 4
-        assert turnbuckle.json("sessions", "search", "second")[0]["session"] == "work"
+        assert turnbuckle.json("sessions", "search", "second")[0]["id"] == "work"
         assert turnbuckle("sessions", "export", "work", "beside.jsonl") == 0
         calls = {
             ("stop",): "POST /v1/sessions/work/stop",
@@ -324,7 +324,7 @@ def test_a_session_that_runs_on_a_server_is_shown_as_running_and_stopped_by_it(t
             begun = asyncio.run(Remote(server.url).ask("POST", "/v1/sessions/live/messages", {"input": "go"}))
             run = begun["id"]
             (line,) = turnbuckle.json("sessions", "list")
-            assert (line["session"], line["status"], line["run"]) == ("live", "running", run)
+            assert (line["id"], line["status"], line["running"]) == ("live", "running", run)
             done = turnbuckle.json("sessions", "stop", "live", "--server", server.url)
             assert (done["did"], done["run"]) == ("stopped", run)
             assert turnbuckle.json("sessions", "show", "live")["suspended"] == "stopped"

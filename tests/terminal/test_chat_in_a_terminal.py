@@ -116,7 +116,7 @@ def test_what_was_typed_before_is_found_again_in_another_chat(terminal, tmp_path
     second.wait_for("completed after")
     _leave(second)
     listed = command(tmp_path, "runs", "list", "--json")
-    assert [run["task"] for run in json.loads(listed.out)] == ["list files", "list files"]
+    assert [run["title"] for run in json.loads(listed.out)] == ["list files", "list files"]
 
 
 @pytest.mark.requirement("H2", "G2")

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from cyclopts import App, Parameter
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
 from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
+from turnbuckle.service.run_view import draft_of
 from turnbuckle.vocab.ids import RunId
 
 app = App(name="drafts", help="What is kept of calls that were cut: list, show, save.")
@@ -104,7 +106,7 @@ async def _show(loaded: Loaded, text: str, as_json: bool) -> int:
     if isinstance(kept, str):
         return fail(kept, USAGE_ERROR)
     if as_json:
-        echo_json({**_row(kept), "text": kept.draft.text})
+        echo_json(_row(kept, with_text=True))
     else:
         echo_whole(kept.draft.text)
     return OK
@@ -128,17 +130,10 @@ async def _save(loaded: Loaded, text: str, path: Path, as_json: bool) -> int:
     return OK
 
 
-def _row(kept: RunDraft) -> dict[str, Any]:
-    draft = kept.draft
-    return {
-        "draft": kept.name,
-        "run": kept.run,
-        "tool": draft.tool,
-        "argument": draft.argument,
-        "characters": len(draft.text),
-        "received": draft.settled,
-        "complete": draft.closed,
-    }
+def _row(kept: RunDraft, *, with_text: bool = False) -> dict[str, Any]:
+    """As `GET /v1/runs/{run}/drafts` has it. `name` is what the commands take."""
+    view: dict[str, Any] = msgspec.to_builtins(draft_of(kept.run, kept.draft, with_text=with_text))
+    return {"name": kept.name, **view}
 
 
 async def _all(loaded: Loaded) -> list[RunDraft]:

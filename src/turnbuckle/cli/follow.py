@@ -17,6 +17,7 @@ from turnbuckle.cli.screen import Screen
 from turnbuckle.cli.waiting import words as waiting_words
 from turnbuckle.journal.port import Item, Reader
 from turnbuckle.journal.tail import read_all, tail
+from turnbuckle.server.faces.events import event_line
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste, total
 from turnbuckle.vocab.outcome import Outcome
@@ -94,9 +95,10 @@ class Follower:
                 self.outcome = fact.outcome
             pieces.extend(self._renderer.take(fact))
         if self._as_json:
-            lines = b"".join(json_line(item) for item in items).decode()
+            lines = b"".join(map(event_line, items)).decode()
             if self.outcome is not None:
-                lines += msgspec.json.encode({"type": "wasted", "wasted": self.wastes}).decode() + "\n"
+                ledger = {"type": "ledger", "entries": self.wastes, "total": total(self.wastes)}
+                lines += msgspec.json.encode(ledger).decode() + "\n"
             await self._write(lambda: self._screen.raw(lines))
         elif pieces:
             await self._write(lambda: self._screen.show(pieces))
@@ -117,11 +119,6 @@ class Follower:
 
     async def _write(self, write: Callable[[], Any]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._writer, write)
-
-
-def json_line(item: Item) -> bytes:
-    """A stored fact as a line for programs, with its number in front."""
-    return b'{"seq":%d,%s\n' % (item.seq, item.data[1:])
 
 
 def waste_lines(wastes: tuple[Waste, ...]) -> list[Piece]:

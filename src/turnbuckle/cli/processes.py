@@ -18,6 +18,7 @@ from turnbuckle.cli.exits import OK, USAGE_ERROR
 from turnbuckle.cli.remote import Remote
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.table import LONGEST, echo_table
+from turnbuckle.server.api.sessions import process_view
 from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.turn.labels import shortened
 
@@ -93,9 +94,9 @@ async def _rows(server: str, key: str, config: Path | None) -> list[dict[str, An
 
 
 def _row(process: BackgroundProcess) -> dict[str, Any]:
-    told = msgspec.to_builtins(process)
-    assert isinstance(told, dict)
-    return told
+    """As `GET /v1/processes` has it, and whose session it belongs to."""
+    told: dict[str, Any] = msgspec.to_builtins(process_view(process))
+    return {**told, "session": process.session}
 
 
 def _remote(server: str, key: str) -> Remote:

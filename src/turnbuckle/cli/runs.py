@@ -4,20 +4,24 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from cyclopts import App, Parameter
 
 from turnbuckle.app import open_app, open_reader, writer_of
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_json
 from turnbuckle.cli.exits import OK, USAGE_ERROR, exit_code
-from turnbuckle.cli.follow import Follower, json_line, waste_lines
+from turnbuckle.cli.follow import Follower, waste_lines
 from turnbuckle.cli.run import Look, carried_on, draft_lines, guarded, partial_run, resumed
 from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
 from turnbuckle.runtime.runs import KIND, RUNNING, find_run
+from turnbuckle.server.faces.events import event_line
 from turnbuckle.service.cursors import cursor, row_place_at
+from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.run_view import line_of
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.ids import SessionId
@@ -137,14 +141,9 @@ def _status(row: StreamRow, lives: str) -> str:
 
 
 def _row(row: StreamRow, lives: str) -> dict[str, Any]:
-    return {
-        "run": row.name,
-        "session": row.parent,
-        "status": _status(row, lives),
-        "task": row.title,
-        "created": row.created,
-        "updated": row.updated,
-    }
+    """With the names and words that `GET /v1/runs` has."""
+    line: dict[str, Any] = msgspec.to_builtins(line_of(row, LOCAL, None))
+    return {**line, "status": "running"} if _status(row, lives) == RUNNING else line
 
 
 async def _latest(reader: Reader, wanted: StreamQuery) -> str:
@@ -160,7 +159,7 @@ async def _show(loaded: Loaded, text: str, look: Look) -> int:
         run = await find_run(reader, name)
         if look.as_json:
             async for items in read_all(reader, run):
-                look.screen.raw(b"".join(map(json_line, items)).decode())
+                look.screen.raw(b"".join(map(event_line, items)).decode())
             outcome = None
             async for items in read_all(reader, run):
                 last = decode(items[-1].data)

@@ -16,9 +16,10 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import SessionUnknown
 from turnbuckle.journal.port import SearchPlace, StreamRow
 from turnbuckle.runtime.transcript import SessionMessage
-from turnbuckle.server.api.sessions import message_view
+from turnbuckle.server.api.sessions import SessionView, message_view
 from turnbuckle.service.cursors import cursor, place_at, row_place_at
 from turnbuckle.service.owners import LOCAL
+from turnbuckle.service.run_view import line_of
 from turnbuckle.service.sessions import SessionLine, SessionReader
 from turnbuckle.session.commands import words_for
 from turnbuckle.session.state import SessionState
@@ -51,7 +52,7 @@ async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str,
     if more is not None:
         echo(f"there may be more: --after {cursor(more)}", err=True)
     if as_json:
-        echo_json([_row(line) for line in lines], indented=True)
+        echo_json([session_row(line) for line in lines], indented=True)
         return OK
     rows = [
         (
@@ -69,17 +70,14 @@ async def listed(loaded: Loaded, words: str, limit: int, after: str, owner: str,
     return OK
 
 
-def _row(line: SessionLine) -> dict[str, Any]:
-    row = {
-        "session": line.name,
-        "owner": line.owner,
-        "title": line.title,
-        "status": line.status,
-        "created": line.created,
-        "updated": line.updated,
-    }
-    found = {"run": line.running, "snippet": line.snippet}
-    return {**row, **{key: value for key, value in found.items() if value}}
+def session_row(line: SessionLine) -> dict[str, Any]:
+    """With the names that `GET /v1/sessions` has. Of a session in a file there is more to say: whose it is,
+    and whether anybody drives its run."""
+    view = SessionView(
+        line.name, line.title, line.created, line.updated, line.running or None, line.snippet or None
+    )
+    told: dict[str, Any] = msgspec.to_builtins(view)
+    return {**told, "owner": line.owner, "status": line.status}
 
 
 async def show_session(loaded: Loaded, text: str, as_json: bool) -> int:
@@ -125,13 +123,10 @@ def _whole(
     line: SessionLine, state: SessionState, runs: list[StreamRow], said: list[SessionMessage]
 ) -> dict[str, Any]:
     return {
-        **_row(line),
+        **session_row(line),
         "waiting": [message.id for message in (*state.waiting, *state.steering)],
         "suspended": None if state.suspended is None else state.suspended.why,
         "counted": list(state.runs),
-        "runs": [
-            {"run": row.name, "status": row.status, "title": row.title, "created": row.created}
-            for row in runs
-        ],
+        "runs": [msgspec.to_builtins(line_of(row, LOCAL, None)) for row in runs],
         "messages": [msgspec.to_builtins(message_view(told)) for told in said],
     }

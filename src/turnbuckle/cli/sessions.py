@@ -18,9 +18,10 @@ from turnbuckle.cli.local_backend import LocalBackend, open_local
 from turnbuckle.cli.remote import Remote, session_path
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import Look, driven, guarded, watched
-from turnbuckle.cli.session_lists import listed, looking, show_session
+from turnbuckle.cli.session_lists import listed, looking, session_row, show_session
 from turnbuckle.config import Loaded
 from turnbuckle.errors import ImportRefused
+from turnbuckle.server.api.sessions import DoneView
 from turnbuckle.service.owners import LOCAL
 from turnbuckle.service.sessions import SessionChange, Verb, checked_title
 from turnbuckle.session.commands import stopped_text
@@ -130,7 +131,7 @@ def rename(
         plain = checked_title(title)
         async with _changing(loaded, server, key, session, f"PATCH {session_path(session)}") as place:
             line = await place.rename(await place.resolve(session), plain)
-        return _say(f"renamed {line.name}", {"id": line.name, "title": line.title}, as_json)
+        return _say(f"renamed {line.name}", session_row(line), as_json)
 
     return _carried_out(config, act)
 
@@ -166,7 +167,7 @@ def fork(
     async def act(loaded: Loaded) -> int:
         async with _changing(loaded, server, key, session, f"POST {session_path(session, 'fork')}") as place:
             line = await place.fork(await place.resolve(session), Fork(name or None, title, run, after))
-        return _say(f"forked into {line.name}", {"id": line.name, "title": line.title}, as_json)
+        return _say(f"forked into {line.name}", session_row(line), as_json)
 
     return _carried_out(config, act)
 
@@ -181,7 +182,7 @@ def delete(
         async with _changing(loaded, server, key, session, f"DELETE {session_path(session)}") as place:
             whole = await place.resolve(session)
             await place.delete(whole)
-        return _say(f"deleted {whole}", {"id": whole, "deleted": True}, as_json)
+        return _say(f"deleted {whole}", {"id": whole, "object": "session", "deleted": True}, as_json)
 
     return _carried_out(config, act)
 
@@ -229,7 +230,11 @@ def bring_in(
                 raise ImportRefused(f"{path} has more than {LONGEST_FILE >> 30} GiB")
             async with open_local(loaded, "POST /v1/sessions/import") as place:
                 made = await place.services.sessions.bring_in(file, owner, name)
-        return _say(f"imported {made.session}: {made.runs} runs", msgspec.to_builtins(made), as_json)
+                line = await place.services.sessions.line(
+                    await place.services.sessions.row(made.session), None
+                )
+        told = {**session_row(line), "runs": made.runs, "items": made.items}
+        return _say(f"imported {made.session}: {made.runs} runs", told, as_json)
 
     return _carried_out(config, act)
 
@@ -370,7 +375,9 @@ def _begun(
                 opened, run = place.opened, RunId(done.run)
                 return await watched(opened, lambda: driven(opened, run), look)
         if done.run is None:
-            return _say("there is nothing to say again", {"did": "nothing"}, look.as_json)
+            return _say(
+                "there is nothing to say again", msgspec.to_builtins(DoneView("nothing")), look.as_json
+            )
         return _done(done, look.as_json)
 
     return _carried_out(config, act)
@@ -457,4 +464,4 @@ def _done(done: SessionChange, as_json: bool) -> int:
             words = "Taken back: the model is told all of it again, as far as it fits."
         case _:
             words = "There was nothing to do."
-    return _say(words, msgspec.to_builtins(done), as_json)
+    return _say(words, msgspec.to_builtins(DoneView(done.did, done.run, done.refused)), as_json)

@@ -20,13 +20,12 @@ from turnbuckle.agent.events import Cursor, EventRenderer
 from turnbuckle.agent.result import result_of
 from turnbuckle.cli.chat.renderer import ChatRunRenderer
 from turnbuckle.cli.exits import EXIT_CODES
-from turnbuckle.cli.follow import json_line
 from turnbuckle.cli.pieces import Line, PieceRenderer, Words
 from turnbuckle.cli.screen import Screen
 from turnbuckle.journal.port import Item, StreamRow
 from turnbuckle.narrate.line_ends import gap
 from turnbuckle.narrate.told import Notice, RunOver, Text, ToolEnded
-from turnbuckle.server.faces.events import EventsRenderer
+from turnbuckle.server.faces.events import EventsRenderer, event_line
 from turnbuckle.service.run_view import RunFold
 from turnbuckle.turn.facts import Fact, decode
 from turnbuckle.turn.policy import Policy, RouteFacts
@@ -190,11 +189,17 @@ def cli_plain(run: Run) -> Rendering:
 
 
 def cli_json(run: Run) -> Rendering:
-    """The facts themselves, folded again from what a program reads."""
-    lines = b"".join(json_line(item) for item in run).splitlines()
-    read = [msgspec.json.decode(line) for line in lines]
+    """The facts themselves, folded again from what a program reads. What was said to the model comes as the
+    `input` of the events, and is put back."""
+    read = [msgspec.json.decode(line) for line in b"".join(map(event_line, run)).splitlines()]
+    said = {
+        item.seq: item
+        for item in run
+        if msgspec.json.decode(item.data)["type"] in ("run_started", "user_spoke")
+    }
     facts = [
-        Item(
+        said.get(one["seq"])
+        or Item(
             one["seq"],
             msgspec.json.encode({"type": one.pop("type"), **{k: v for k, v in one.items() if k != "seq"}}),
         )

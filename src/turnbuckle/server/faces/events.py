@@ -74,10 +74,7 @@ class EventsRenderer:
                         out.append(reset)
                         continue
                 self._after = item.seq
-                if told is not None:
-                    data = told
-                elif tag in (b"run_started", b"user_spoke", b"run_ended"):
-                    data = _json(_cut_down(fact))
+                data = told if told is not None else _for_clients(tag, fact, data)
                 out.append(b'id: %d\nevent: %b\ndata: {"seq":%d,%b\n\n' % (item.seq, tag, item.seq, data[1:]))
         return b"".join(out)
 
@@ -93,6 +90,19 @@ class EventsRenderer:
         event = {"type": "interrupted", "run": self._run, "resumable": True, "after": self._after}
         event |= {"why": why, "code": code} if why else {}
         return frame(_json(event), "interrupted")
+
+
+def event_line(item: Item) -> bytes:
+    """A stored item as one line of JSON: the data of its event. Nothing if it has none."""
+    fact = decode(item.data)
+    tag = str(fact.__struct_config__.tag).encode()
+    if tag == b"waited":
+        return b""
+    return b'{"seq":%d,%b\n' % (item.seq, _for_clients(tag, fact, item.data)[1:])
+
+
+def _for_clients(tag: bytes, fact: Fact, data: bytes) -> bytes:
+    return _json(_cut_down(fact)) if tag in (b"run_started", b"user_spoke", b"run_ended") else data
 
 
 def _told(narration: Narration, fact: Fact) -> bytes:
