@@ -189,7 +189,7 @@ def test_a_sure_commit_carries_no_hint_and_a_relaxed_one_sends_it_afterwards():
         for seq, grade in ((2, Grade.SYNCED), (3, Grade.FLUSHED)):
             await put(one, claim, [b"x"], seq - 1, grade)
             while all(hints != [f'{{"run":{seq}}}'] for _, hints in said):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         return [(name, hints) for name, hints in said if hints][-2:]
 
     assert played(scene) == [("relaxed", ['{"run":2}']), ("relaxed", ['{"run":3}'])]
