@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from support.cli.scripted_chat import RecordingView, controller_of, eventually, no_pause
+from support.processes.reserved_port import reserved_port
 from support.server.live_server import PATIENCE, gate, lab_provider, run, run_scenario, serve_live
 
 from turnbuckle.cli.backend import BackendRefused, Lost
@@ -289,16 +290,13 @@ def test_a_server_that_is_not_there_is_lost_and_a_key_that_is_no_good_is_refused
         with pytest.raises(BackendRefused, match="401"):
             async for _ in remote(live).follow("r1", 0):
                 pass
-        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        server.close()
-        await server.wait_closed()
-        gone = remote(live, port)
-        with pytest.raises(Lost):
-            await gone.latest()
-        with pytest.raises(Lost):
-            async for _ in gone.follow("r1", 0):
-                pass
+        with reserved_port() as nobody:
+            gone = remote(live, nobody)
+            with pytest.raises(Lost):
+                await gone.latest()
+            with pytest.raises(Lost):
+                async for _ in gone.follow("r1", 0):
+                    pass
         await no_pause(0)
 
     run_scenario(scenario, tmp_path, waiting)

@@ -3,7 +3,6 @@
 import http.server
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.processes.commands import command, configure, provider, start
+from support.processes.reserved_port import reserved_port
 
 from turnbuckle.cli.listener import listener_at
 from turnbuckle.cli.main import main
@@ -191,10 +191,8 @@ def test_a_port_that_somebody_else_has_is_told_with_the_process(
 
 
 def test_a_port_is_looked_at_without_taking_it() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert listener_at("127.0.0.1", port).state == "free"
+    with reserved_port() as port:
+        assert listener_at("127.0.0.1", port).state == "free"
     assert listener_at("127.0.0.1", 0).state == "free"
     assert listener_at("127.0.0.1", 70_000).state == "unusable"
 

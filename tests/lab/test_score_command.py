@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.lab.faulty_servers import Naive, open_server
+from support.processes.reserved_port import reserved_port
 from support.server import live_server
 
 from turnbuckle.cli.main import main
@@ -38,12 +39,6 @@ def run(*arguments: str) -> int:
     return caught.value.code
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @contextmanager
 def serving(provider: str) -> Iterator[str]:
     """A naive relay in a thread of its own, as the command has a loop of its own."""
@@ -67,8 +62,7 @@ def serving(provider: str) -> Iterator[str]:
 
 @pytest.mark.requirement("H4")
 def test_a_server_is_graded_and_each_mark_that_is_refused_has_a_sentence(capsys: pytest.CaptureFixture[str]):
-    port = free_port()
-    with serving(f"http://127.0.0.1:{port}/v1") as server:
+    with reserved_port() as port, serving(f"http://127.0.0.1:{port}/v1") as server:
         code = run("--server", server, "--provider-port", str(port), "--cases", "clean,end-without-finish")
     told = capsys.readouterr().out
     assert code == 0
@@ -81,8 +75,7 @@ def test_a_server_is_graded_and_each_mark_that_is_refused_has_a_sentence(capsys:
 
 
 def test_programs_get_a_line_of_json_for_each_play_and_one_for_all(capsys: pytest.CaptureFixture[str]):
-    port = free_port()
-    with serving(f"http://127.0.0.1:{port}/v1") as server:
+    with reserved_port() as port, serving(f"http://127.0.0.1:{port}/v1") as server:
         code = run("--server", f"{server}/v1", "--provider-port", str(port), "--cases", "clean", "--json")
     lines = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
     assert code == 0
@@ -94,14 +87,18 @@ def test_programs_get_a_line_of_json_for_each_play_and_one_for_all(capsys: pytes
 
 
 def test_a_server_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]):
-    gone = f"http://127.0.0.1:{free_port()}"
-    assert run("--server", gone, "--provider-port", str(free_port())) == 1
+    with reserved_port() as nobody, reserved_port() as port:
+        gone = f"http://127.0.0.1:{nobody}"
+        assert run("--server", gone, "--provider-port", str(port)) == 1
     assert f"nothing answers at {gone}" in capsys.readouterr().err
 
 
 def test_a_server_that_asks_somebody_else_is_told_how_to_point_it(capsys: pytest.CaptureFixture[str]):
-    port = free_port()
-    with serving(f"http://127.0.0.1:{free_port()}/v1") as server:
+    with (
+        reserved_port() as port,
+        reserved_port() as another,
+        serving(f"http://127.0.0.1:{another}/v1") as server,
+    ):
         assert run("--server", server, "--provider-port", str(port)) == 1
     told = capsys.readouterr().err
     assert "never asked the lab's provider" in told

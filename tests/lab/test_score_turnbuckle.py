@@ -10,11 +10,24 @@ from turnbuckle.lab.score.card import foot, line, totals
 from turnbuckle.lab.score.player import Scorer, ScoreRow, Scoring, new_score_provider
 from turnbuckle.lab.score.trials import USUAL, Trial
 
-CLOCKS = {"gap": 0.4, "first_event": 1.5, "server": "drain = 0"}
-SECONDS = 3.0  # for one answer; the provider's slow pauses are a twelfth of it
+CLOCKS = {"gap": 1.0, "first_event": 3.0, "server": "drain = 0"}
 AS_RELAY = tuple(
     trial for trial in USUAL if trial.deed or trial.name in ("clean", "reset-in-text", "comes-back")
 )
+
+
+class Unhurried(Scoring, frozen=True):
+    """Short pauses, as in a scoring of a few seconds, and the patience of somebody with a busy machine."""
+
+    seconds: float = 100.0
+
+    @property
+    def slow(self) -> float:
+        return 0.25
+
+    @property
+    def rest(self) -> float:
+        return 0.1
 
 
 def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[ScoreRow]:
@@ -23,9 +36,7 @@ def scored(folder: Path, model: str, trials: tuple[Trial, ...]) -> list[ScoreRow
             new_score_provider("127.0.0.1", 0) as provider,
             serve_live(folder, LabProvider(provider.provider, Gates()), **CLOCKS) as server,
         ):
-            scoring = Scoring(
-                f"http://127.0.0.1:{server.port}", "0123456789ab", model, seconds=SECONDS, canary=server.work
-            )
+            scoring = Unhurried(f"http://127.0.0.1:{server.port}", "0123456789ab", model, canary=server.work)
             return [row async for row in Scorer(provider, scoring).rows(trials)]
 
     return live_server.run(main())

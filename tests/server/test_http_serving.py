@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.http.memory_server import END, RUN, memory_server, settled
+from support.processes.reserved_port import reserved_port
 
 from turnbuckle.call.loop import new_loop
 from turnbuckle.errors import CanNotListen
@@ -212,16 +213,17 @@ def test_idle_connections_do_not_hold_up_the_end():
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, new_loop], ids=["plain", "uvloop"])
 def test_a_port_that_is_taken_is_told_and_a_free_one_can_be_taken_again_at_once(factory):
     async def main():
-        async with memory_server() as first:
-            taken = ServerSettings(port=first.port)
-            with pytest.raises(
-                CanNotListen, match=rf"port {first.port} of 127.0.0.1 is in use; choose another by --port"
-            ):
-                async with memory_server(taken):
-                    pass
-            await first.ask("GET", "/healthz")
-        async with memory_server(taken) as second:
-            return (await second.ask("GET", "/healthz")).status, second.port == first.port
+        with reserved_port() as port:
+            taken = ServerSettings(port=port)
+            async with memory_server(taken) as first:
+                with pytest.raises(
+                    CanNotListen, match=rf"port {port} of 127.0.0.1 is in use; choose another by --port"
+                ):
+                    async with memory_server(taken):
+                        pass
+                await first.ask("GET", "/healthz")
+            async with memory_server(taken) as second:
+                return (await second.ask("GET", "/healthz")).status, second.port == first.port == port
 
     with asyncio.Runner(loop_factory=factory) as runner:
         assert runner.run(main()) == (200, True)

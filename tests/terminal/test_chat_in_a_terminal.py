@@ -49,7 +49,7 @@ def test_a_turn_shows_set_markdown_and_tools_as_cards(terminal, tmp_path):
     assert "**bold**" not in shown
     assert "def healed(text: str, rest: str) -> str:" in shown
     _enter(chat, "write hello.txt with 3 lines")
-    chat.wait_until(lambda screen: screen.count("completed after") >= 1 and "✓ write_file" in screen)
+    chat.wait_until(lambda _: chat.text().count("completed after") == 2, "the end of the second turn")
     assert "→ write_file hello.txt" in chat.text()
     assert len((tmp_path / "hello.txt").read_text().splitlines()) == 3
     assert chat.text().count("› show markdown") == 1

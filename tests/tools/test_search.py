@@ -1,6 +1,5 @@
 """Searching files by a regular expression."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +73,4 @@ def test_a_pattern_that_takes_for_ever_is_killed_and_the_loop_stays_free(tmp_pat
     )
     box = Toolbox(tmp_path, [quick])
     (box.workspace / "a.txt").write_text("a" * 60 + "!")
-    before = time.monotonic()
     assert box.do("search_files", pattern="(a+)+$").status == "timed_out"
-    assert time.monotonic() - before < 5

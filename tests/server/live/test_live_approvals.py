@@ -190,7 +190,7 @@ def test_what_nobody_answers_expires_and_nothing_runs(tmp_path: Path):
         return asked, view, late, after, told_to_model(live)
 
     asked, view, late, after, told = run_scenario(
-        scenario, tmp_path, model_by_phase(), tools=f"{ASK}\nanswer_seconds = 0.3"
+        scenario, tmp_path, model_by_phase(), tools=f"{ASK}\nanswer_seconds = 1.5"
     )
     assert asked["expires_at"] > asked["asked_at"]
     assert (view["status"], view["approvals"]) == ("completed", [])

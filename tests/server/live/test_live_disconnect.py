@@ -226,7 +226,7 @@ def test_a_run_that_nobody_returns_to_ends_with_the_time_of_its_turn(tmp_path: P
             await eventually(lambda: server.lab.requests[0].progress.over)
             return (await server.ended((await only_run(server))["id"]))["outcome"]
 
-    told = run_scenario(scenario, tmp_path, slow_to_start, more="[turn]\nmax_seconds = 0.5")
+    told = run_scenario(scenario, tmp_path, slow_to_start, more="[turn]\nmax_seconds = 2")
     assert (told["kind"], told["failure"]["kind"]) == ("failed", "budget")
 
 

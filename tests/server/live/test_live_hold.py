@@ -194,9 +194,12 @@ def test_the_answer_names_who_gave_it(tmp_path: Path, surface: str, wanted: str)
         run = (await server.get(f"/v1/runs/{listener.run}")).json
         return [plain.json["model"], last.get("response", last)["model"], run["model"]]
 
-    async def scenario(server: LiveServer) -> tuple[list[str], list[str]]:
-        return await answered(server, "whole"), await answered(server, "silent")
-
-    usual, elsewhere = run_scenario(scenario, tmp_path, model, more=SECOND, first_event=0.3)
-    assert usual == ["m"] * 3
-    assert elsewhere == ["m2"] * 3
+    for words, first_event, name in (("whole", 60, "m"), ("silent", 0.3, "m2")):
+        told = run_scenario(
+            lambda server, words=words: answered(server, words),
+            tmp_path,
+            model,
+            more=SECOND,
+            first_event=first_event,
+        )
+        assert told == [name] * 3

@@ -14,7 +14,7 @@ from support.server.scripted_models import CUT_AT, LAST, model_by_phase
 
 pytestmark = pytest.mark.process
 
-DRAINS = "drain = 3"
+DRAINS = "drain = 8"  # a busy machine must be able to ask a dozen things meanwhile
 LEAVES = "drain = 0"
 MANY = 20
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from support.processes.server_process import ServerProcess, run_process_scenario
-from support.server.live_server import eventually, gate
+from support.server.live_server import PATIENCE, eventually, gate
 from support.server.scripted_models import CUT_AT, LAST, OUTSIDE, is_alive, model_by_phase
 
 from turnbuckle.lab.script import Finish, LabRequest, Say
 from turnbuckle.runtime.lease import LEASE
 
 pytestmark = pytest.mark.process
-PATIENT = 60.0  # longer than any silence here
+PATIENT = 600.0  # longer than any silence here, also of a busy machine
 
 
 async def said(server: ServerProcess, session: str, text: str, **more) -> str:
@@ -30,7 +30,7 @@ async def made(server: ServerProcess, *sessions: str) -> None:
 
 async def begun(server: ServerProcess, *runs: str) -> None:
     """Wait until the first words of each run are stored: that it was asked for does not say so."""
-    async with asyncio.timeout(PATIENT):
+    async with asyncio.timeout(PATIENCE):
         for run in runs:
             while (await server.get(f"/v1/runs/{run}")).json["output"] != LAST[:CUT_AT]:
                 pass
@@ -160,7 +160,7 @@ def test_a_server_that_was_paused_for_longer_than_its_lease_goes_on_with_good_au
         events = [frame.event for frame in await server.events(run)]
         return views, events, len(server.behind.lab.requests), await server.stop()
 
-    views, events, asked, code = run_process_scenario(scenario, tmp_path, model, gap=PATIENT * 10)
+    views, events, asked, code = run_process_scenario(scenario, tmp_path, model, gap=PATIENT)
     assert [(view["status"], view["output"]) for view in views] == [("completed", LAST)] * 2
     assert events.count("run_ended") == 1
     assert asked == 2

@@ -1,5 +1,6 @@
 """A folder with settings, a server process on it, and a provider behind it, for tests that are not coroutines: those that
-drive a browser or a terminal. The server keeps its port when it is started again, since pages come back to an address.
+drive a browser or a terminal. The server keeps its port when it is started again, since pages come back to an address,
+and nobody else can have it meanwhile.
 
 The provider answers from a thread. What it says is a function of its request, and it can wait at a `gate` (see
 live_server) until the test opens it: so "in the middle of a stream" is a place, and not a matter of speed.
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 from support.processes.commands import accept, in_thread, start
 from support.processes.fork_server import ForkedProcess
+from support.processes.reserved_port import reserved_port
 from support.server.live_server import Gates, Model, settings_text
 
 from turnbuckle.lab.provider import Provider
@@ -52,13 +54,13 @@ class RequestRefused(Exception):
 class ServedFolder:
     """`start` the server as often as you like. Its log is kept for whoever looks into a failure."""
 
-    def __init__(self, folder: Path, settings: str = "", key: str = "") -> None:
+    def __init__(self, folder: Path, port: int, settings: str = "", key: str = "") -> None:
         self.folder = folder
         self.work = folder / "work"
         self.work.mkdir()
         self.key = key
         self.behind: ThreadedLab
-        self._port = 0
+        self._port = port
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
         (folder / "turnbuckle.toml").write_text(settings or 'workspace = "work"\n')
         accept(folder)
@@ -78,7 +80,6 @@ class ServedFolder:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("Turnbuckle listens on "):
-                self._port = int(line.rpartition(":")[2].strip().rstrip("/"))
                 return self
         raise AssertionError(f"the server ended with {self._process.wait()}: {self.log}")
 
@@ -171,11 +172,12 @@ def lab_settings(url: str, **settings: Any) -> str:
 @contextmanager
 def served(folder: Path, settings: str = "", key: str = "", **environment: str) -> Iterator[ServedFolder]:
     """A server that is gone when the block ends, whatever happens in it."""
-    made = ServedFolder(folder, settings, key)
-    try:
-        yield made.start(**environment)
-    finally:
-        made.close()
+    with reserved_port() as port:
+        made = ServedFolder(folder, port, settings, key)
+        try:
+            yield made.start(**environment)
+        finally:
+            made.close()
 
 
 @pytest.fixture
