@@ -255,7 +255,7 @@ def test_a_request_for_json_is_known_as_one_also_where_only_its_words_say_so(mes
         ({"messages": {}}, "messages", "invalid_type"),
         ({"messages": [HI] * 10_001}, "messages", "array_above_max_length"),
         ({"messages": [{"role": "user", "content": " "}]}, "messages", "invalid_value"),
-        ({"n": 2}, "n", "invalid_value"),
+        ({"n": 129}, "n", "invalid_value"),
         ({"n": 0}, "n", "invalid_value"),
         ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
         ({"function_call": "auto"}, "function_call", "unsupported_parameter"),

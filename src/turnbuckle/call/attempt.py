@@ -25,6 +25,7 @@ from turnbuckle.vocab.clock import Clock, StopSignal
 from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
+    ChoiceNoted,
     Cut,
     Ended,
     Event,
@@ -45,7 +46,7 @@ _SECOND_LOOK = 0.01
 _OWN_TURN = 0.01  # seconds of reading before others get the loop
 _SLEPT = 5.0
 _LIMITS = ("anthropic-ratelimit-", "x-ratelimit-")
-_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs)
+_DELTAS = (TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs, ChoiceNoted)
 
 
 class Attempt:
@@ -163,7 +164,11 @@ class Attempt:
         if head.status >= 400:
             self._watch.failing_at = self._clock.now()
         self._decoder = open_answer(
-            self._route.protocol, status=head.status, headers=head.headers, quirks=self._route.quirks
+            self._route.protocol,
+            status=head.status,
+            headers=head.headers,
+            quirks=self._route.quirks,
+            choices=self._request.choices,
         )
         return None
 

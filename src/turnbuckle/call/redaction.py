@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from turnbuckle.call.routes import Route
-from turnbuckle.vocab.events import Cut, Event, FieldsNoted, FinishNoted, Skipped, StageNoted
+from turnbuckle.vocab.events import ChoiceNoted, Cut, Event, FieldsNoted, FinishNoted, Skipped, StageNoted
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in_headers, secrets_in_url
 from turnbuckle.wire.failures import SAID
@@ -21,7 +21,7 @@ from turnbuckle.wire.payload import SAMPLE
 _SPACES = 8
 _LONGEST, _MOST = 1_000, 50
 """Characters of a header that goes to the client, and how many of them do."""
-_FOREIGN = (Cut, Skipped, FinishNoted, FieldsNoted, StageNoted)
+_FOREIGN = (Cut, Skipped, FinishNoted, FieldsNoted, StageNoted, ChoiceNoted)
 
 
 def discreet(events: list[Event], route: Route) -> list[Event]:
@@ -50,6 +50,8 @@ def _discreet(event: Event, redactor: Redactor) -> Event:
             return FieldsNoted(where, _values(data, redactor))
         case StageNoted(item, data):
             return StageNoted(item, _values(data, redactor))
+        case ChoiceNoted(index, data):
+            return ChoiceNoted(index, _values(data, redactor))
         case _:
             return event
 

@@ -26,6 +26,7 @@ from turnbuckle.vocab.events import (
     CallClosed,
     CallNamed,
     CallStarted,
+    ChoiceNoted,
     Ended,
     Event,
     FieldsNoted,
@@ -139,8 +140,9 @@ class Watch:
             if kind is TextDelta:
                 self.thinking = False
                 progress = True
-            elif kind is CallArgs:
+            elif kind is CallArgs or kind is ChoiceNoted:
                 progress = True
+                self.skipped = self.skipped or kind is ChoiceNoted
             elif kind is ReasoningDelta:
                 self.thinking = progress = True
             elif kind is Alive:

@@ -29,6 +29,7 @@ from turnbuckle.narrate.told import (
     HeadTold,
     ModelCalled,
     ModelNamed,
+    OtherChoice,
     Paragraph,
     PartOver,
     PartState,
@@ -77,6 +78,7 @@ from turnbuckle.vocab.events import (
     CallNamed,
     CallRewritten,
     CallStarted,
+    ChoiceNoted,
     Cut,
     Ended,
     Event,
@@ -235,6 +237,9 @@ class Narration:
             case StageNoted(item, data):
                 self._flush(out)
                 out.append(ProviderStage(self._protocol, item, data, attempt))
+            case ChoiceNoted(index, data):
+                self._flush(out)
+                out.append(OtherChoice(index, data))
             case Started(_, model) if model:
                 self._flush(out)
                 out.append(ModelNamed(attempt, model))

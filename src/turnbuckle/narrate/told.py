@@ -147,6 +147,13 @@ class AnswerFields(_Told, frozen=True, tag="answer_fields"):
     data: dict[str, Any]
 
 
+class OtherChoice(_Told, frozen=True, tag="other_choice"):
+    """More of another answer to the same request, as it came, for clients that asked for several."""
+
+    index: int
+    data: dict[str, Any]
+
+
 class ReplyOver(_Told, frozen=True, tag="reply_over"):
     """The reply has its last word. `failure` says how it was cut, if it was. `said` is the reason to stop in
     the provider's own word, with its `detail`."""
@@ -344,7 +351,7 @@ class RunOver(_Told, frozen=True, tag="run_over"):
         return self.end.drafts
 
 
-ForClients = ModelNamed | HeadTold | PartState | ProviderItem | ProviderStage | AnswerFields
+ForClients = ModelNamed | HeadTold | PartState | ProviderItem | ProviderStage | AnswerFields | OtherChoice
 """What is only for clients that speak as the provider does."""
 
 Told = (
@@ -361,6 +368,7 @@ Told = (
     | ProviderItem
     | ProviderStage
     | AnswerFields
+    | OtherChoice
     | ReplyOver
     | UsageCounted
     | CallArriving

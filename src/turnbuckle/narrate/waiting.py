@@ -30,7 +30,15 @@ from turnbuckle.turn.facts import (
     Waited,
 )
 from turnbuckle.turn.labels import short_argument, shortened
-from turnbuckle.vocab.events import CallArgs, CallNamed, CallStarted, ReasoningDelta, RefusalDelta, TextDelta
+from turnbuckle.vocab.events import (
+    CallArgs,
+    CallNamed,
+    CallStarted,
+    ChoiceNoted,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
 
 Doing = Literal["text", "reasoning", "arguments"]
 _FULL_UP = ("rate_limited", "overloaded")
@@ -163,7 +171,7 @@ class WaitingFold:
         heard = False
         for event in fact.events:
             kind = type(event)
-            if kind is TextDelta or kind is RefusalDelta:
+            if kind is TextDelta or kind is RefusalDelta or kind is ChoiceNoted:
                 self.doing = "text"
             elif kind is ReasoningDelta:
                 self.doing = "reasoning"

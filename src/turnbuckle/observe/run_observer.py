@@ -29,6 +29,7 @@ from turnbuckle.turn.facts import (
 from turnbuckle.vocab.events import (
     CallArgs,
     CallStarted,
+    ChoiceNoted,
     Cut,
     Ended,
     Finish,
@@ -47,7 +48,7 @@ from turnbuckle.vocab.prices import cost_of
 MOST_RUNS = 10_000
 """So many runs are kept in sight, which is twenty times what a server drives at once. The oldest goes
 first."""
-_CONTENT = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs})
+_CONTENT = frozenset({TextDelta, ReasoningDelta, RefusalDelta, CallStarted, CallArgs, ChoiceNoted})
 _log = logging.getLogger(__name__)
 
 

@@ -21,6 +21,7 @@ from turnbuckle.vocab.events import (
     CallNamed,
     CallRewritten,
     CallStarted,
+    ChoiceNoted,
     Cut,
     Ended,
     Event,
@@ -74,6 +75,7 @@ class Accumulator:
         self._finish: FinishNoted | None = None
         self._usage: Usage | None = None
         self._skipped = 0
+        self._others = False
         self._last: LastWord | None = None
 
     def add(self, event: Event) -> None:
@@ -125,6 +127,8 @@ class Accumulator:
                 self._usage = usage
             case FinishNoted():
                 self._finish = worse(self._finish, event)
+            case ChoiceNoted():
+                self._others = True
             case Skipped():
                 self._skipped += not event.harmless
             case Ended() | Cut():
@@ -145,6 +149,7 @@ class Accumulator:
             finish_detail=finish.detail if finish else "",
             usage=self._usage,
             skipped=self._skipped,
+            others=self._others,
             last=self._last,
         )
 

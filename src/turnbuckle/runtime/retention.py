@@ -38,6 +38,7 @@ from turnbuckle.vocab.events import (
     CallArgs,
     CallNamed,
     CallStarted,
+    ChoiceNoted,
     Cut,
     Ended,
     Event,
@@ -55,7 +56,7 @@ RELAYS = "retention:relays"
 IMPORT_SECONDS = 3600.0  # far longer than any import takes
 _PAGE = 50
 _MOST_BYTES = 1 << 20  # of one merged item: as much as one page of a reader
-_CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs, CallStarted, CallNamed)
+_CONTENT = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs, CallStarted, CallNamed, ChoiceNoted)
 """What moves the time of a model's last word on."""
 
 

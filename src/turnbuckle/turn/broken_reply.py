@@ -72,7 +72,8 @@ def judged(turn: Turn, policy: Policy) -> Record:
     circling = failed is not None and failed.kind == "repeated"
     was_cut = verdict.kind in ("cut_by_transport", "cut_by_length")
     # What went round in circles is no draft of anything.
-    kept = ladder.keep(turn, reply, policy) if was_cut and not circling else None
+    several = policy.several == turn.protocol and bool(reply.text or reply.calls or reply.others)
+    kept = ladder.keep(turn, reply, policy) if was_cut and not circling and not several else None
     gained = len(reply.text) + (kept.gained if kept is not None else 0)
     tool = kept.tool if kept is not None else progress.circling_call(reply) if circling else ""
     turn = replace(turn, tally=progress.counted(turn, verdict.kind, tool, gained, reply))
@@ -107,6 +108,7 @@ def judged(turn: Turn, policy: Policy) -> Record:
         for_caller=handing.is_owed(turn, reply, policy),
         began=bool(reply.id or reply.model or reply.blocks),
         can_shrink=compact.may_shrink(turn, policy),
+        several=several,
     )
     choice: Decision = decide(broken, policy)
     if turn.stopping and not isinstance(choice, GiveUp):

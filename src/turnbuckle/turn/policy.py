@@ -108,6 +108,8 @@ class Policy(Struct, frozen=True):
     capped: bool = False
     """The output limit is the caller's own: where it is reached the answer ends, and nobody goes on behind
     it."""
+    several: ProtocolName | None = None
+    """In requests of this protocol several answers are asked for at once."""
     closed: bool = False
     """Only the tools that are named here are there for this run, whatever else this process could do."""
     others: ToolFacts = ToolFacts()
@@ -145,7 +147,10 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     tools = {**own, **brought}
     if FINISH_CALL in brought:
         tools = {name: replace(facts, draftable="") for name, facts in tools.items()}
-    others = ToolFacts(draftable=ANY_TEXT, client=True) if options.open_tools else policy.others
+    several = next(iter(options.extra), None) if options.choices > 1 else None
+    # Nobody asks once more because one of several answers calls something strange: they are the caller's.
+    open_tools = options.open_tools or several is not None
+    others = ToolFacts(draftable=ANY_TEXT, client=True) if open_tools else policy.others
     closed = policy.closed or not options.own_tools or bool(options.tools)
     limits = policy.limits
     if options.max_tool_calls is not None:
@@ -156,7 +161,8 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
         tools=tools,
         limits=limits,
         capped=cap is not None,
-        closed=closed and not options.open_tools,
+        closed=closed and not open_tools,
+        several=several,
         others=others,
         compaction=_compaction(policy, options),
     )

@@ -57,6 +57,19 @@ _DOWN_STATUS = frozenset({502, 503, 504, *range(520, 531)})
 """How servers and what stands before them say the same. A mere 500 may well be about the request itself."""
 
 
+_SEVERAL: dict[VerdictKind, str] = {
+    "cut_by_transport": "an answer was cut",
+    "cut_by_length": "the output limit is reached",
+    "thinking_exhausted": "the model used up its output limit by thinking",
+    "empty": "the model answered with nothing",
+    "filtered": "a content filter stopped the answer",
+    "malformed": "the model's calls could not be read",
+    "refused": "the model declined",
+    "paused": "the provider paused",
+}
+"""How the first of several answers ended, if it did not end well."""
+
+
 class Broken(Struct, frozen=True):
     """All that is known of a reply that broke. `tally` already counts it."""
 
@@ -86,10 +99,13 @@ class Broken(Struct, frozen=True):
     began: bool = False  # the route answered: it is not down
     silent: tuple[RouteName, ...] = ()  # routes that were left for a silence
     can_shrink: bool = False  # the history could be made smaller
+    several: bool = False  # several answers were asked for at once, and something of them has come
 
 
 def decide(broken: Broken, policy: Policy) -> Decision:
     """One decision for one broken reply."""
+    if broken.several:
+        return _several(broken)
     match broken.verdict:
         case "cut_by_transport":
             return _after_transport(broken, policy)
@@ -116,6 +132,15 @@ def decide(broken: Broken, policy: Policy) -> Decision:
             return _give_up(broken, "the model declined")
         case "complete":
             raise ValueError("a complete reply needs no recovery")
+
+
+def _several(broken: Broken) -> Decision:
+    """Of several answers that come side by side none can be gone on with, and what was shown of them cannot
+    be taken back: what there is stays, and is said to be a part."""
+    failure = broken.failure
+    if failure is not None and failure.kind == "cancelled":
+        return GiveUp("cancelled", "stopped")
+    return GiveUp("partial", failure.message if failure is not None else _SEVERAL[broken.verdict])
 
 
 def _after_transport(broken: Broken, policy: Policy) -> Decision:

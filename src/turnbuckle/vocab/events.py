@@ -170,6 +170,14 @@ class StageNoted(Struct, frozen=True, tag="stage"):
     data: dict[str, Any]
 
 
+class ChoiceNoted(Struct, frozen=True, tag="choice"):
+    """More of another answer to the same request, where several were asked for, as it came. The first of them
+    is the reply."""
+
+    index: int
+    data: dict[str, Any]
+
+
 class UsageNoted(Struct, frozen=True, tag="usage"):
     """Usage so far; replaces what was noted before."""
 
@@ -229,6 +237,7 @@ Event = (
     | OpaqueBlock
     | FieldsNoted
     | StageNoted
+    | ChoiceNoted
     | UsageNoted
     | FinishNoted
     | Skipped

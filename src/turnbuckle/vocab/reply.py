@@ -53,6 +53,8 @@ class Reply(Struct, frozen=True):
     finish_detail: str = ""
     usage: Usage | None = None
     skipped: int = 0
+    others: bool = False
+    """Something of other answers to the same request has come."""
     last: LastWord | None = None
 
     @property

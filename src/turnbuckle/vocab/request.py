@@ -67,6 +67,8 @@ class ModelRequest(Struct, frozen=True):
     """What the client said in headers, for a provider of its own protocol."""
     conversation: str = ""
     """Requests of the same one begin alike, so what was encoded for one serves the next."""
+    choices: int = 1
+    """So many answers are asked for, in a field of `extra`."""
     thinking_budget: int | None = None
     """Tokens that the client gives the model to think, 0 for none, in a protocol that counts them. Its own
     words for that are in `extra`."""
@@ -100,6 +102,8 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     """The run makes the history smaller and does nothing else; the words say what is to be kept."""
     thinking_budget: int | None = None
     """Tokens for thinking, as the caller counts them; 0 for none."""
+    choices: int = 1
+    """So many answers are asked for by `extra`. Only the first is healed and kept as the run's own."""
     open_tools: bool = False
     """The caller has tools whose names are not listed: a set of them, or some that its messages define. A
     call of a name that nobody knows is for the caller."""

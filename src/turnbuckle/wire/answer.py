@@ -15,7 +15,11 @@ def open_answer(
     headers: Mapping[str, str] | None = None,
     quirks: Quirks | None = None,
     limits: DecoderLimits | None = None,
+    choices: int = 1,
 ) -> ReplyDecoder:
-    """A decoder for one response, from its status and headers on: `feed` its body, `close` it once."""
-    decoder = PROTOCOLS[protocol].decoder(quirks or Quirks())
+    """A decoder for one response, from its status and headers on: `feed` its body, `close` it once.
+    `choices`: so many answers were asked for."""
+    spoken = PROTOCOLS[protocol]
+    make = spoken.several_decoder if choices > 1 and spoken.several_decoder is not None else spoken.decoder
+    decoder = make(quirks or Quirks())
     return ReplyDecoder(decoder, status=status, headers=headers, limits=limits)

@@ -109,6 +109,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
 
     # Reading
     decoder: Callable[[Quirks], ProtocolDecoder]
+    several_decoder: Callable[[Quirks], ProtocolDecoder] | None = None
+    """Reads the answer to a request for several, where the protocol has such."""
     streams_arguments: bool = True
     """Arguments of a call come in pieces; else a call is there whole, or not at all."""
     texts_are_messages: bool = False

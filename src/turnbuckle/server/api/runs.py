@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from turnbuckle.journal.port import StreamQuery
 from turnbuckle.runtime.runs import NewRun
 from turnbuckle.server.api.run_shapes import RUN_FIELDS
-from turnbuckle.server.faces.chat.handler import divided
+from turnbuckle.server.faces.chat.handler import divided, one_answer
 from turnbuckle.server.faces.events import EventsRenderer
 from turnbuckle.server.http.begin import ON_DISCONNECT, busy_of, request_key, run_headers
 from turnbuckle.server.http.exchange import Answer, Exchange, Problem, Streaming, json_answer, whole_number
@@ -71,6 +71,7 @@ class RunsApi:
         if isinstance(asked, Failure):
             raise refused(replace(asked, param=asked.param.replace("messages", "input", 1)))
         named = exchange.params.get("session", body.session)  # it may be said in the address
+        one_answer(asked, "here")
         chosen = runs.catalog.choose(asked.model)
         usual = read_policy(body.on_disconnect, DETACH, param="on_disconnect")
         policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)

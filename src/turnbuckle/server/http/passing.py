@@ -38,7 +38,10 @@ _OURS = frozenset(
     ).split()
 )
 _OUR_KINDS = ("x-turnbuckle-", "x-forwarded-", "proxy-", "sec-", "cf-", "if-", "x-amzn-", "x-envoy-", "fly-")
-_SECRET = re.compile(r"key|token|secret|auth|cookie|passw|credential|signature")
+# A name that only says of which kind a secret is (`x-…-auth-type`) is none itself.
+_SECRET = re.compile(
+    r"(?!.*-(?:type|scheme|method|mode)$).*(?:key|token|secret|auth|cookie|passw|credential|signature)"
+)
 # About the client's program, and of no meaning to a model: nobody misses them.
 _LABELS = re.compile(
     r"user-agent|accept-language|x-stainless-.*|traceparent|tracestate|baggage|x-app|x-title"
@@ -110,7 +113,7 @@ def passable(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...
     for name, value in headers.items():
         if name in _OURS or name in named or name.startswith(_OUR_KINDS):
             continue
-        if _SECRET.search(name) or len(value) > _LONGEST_HEADER or len(passed) >= _MOST_HEADERS:
+        if _SECRET.match(name) or len(value) > _LONGEST_HEADER or len(passed) >= _MOST_HEADERS:
             if name != "cookie":
                 withheld.append(name)
         else:

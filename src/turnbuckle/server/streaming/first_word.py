@@ -10,6 +10,7 @@ from turnbuckle.narrate.told import (
     ModelCalled,
     ModelNamed,
     Notice,
+    OtherChoice,
     QuestionAsked,
     Reasoning,
     RunOver,
@@ -18,7 +19,7 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.turn.facts import decode
 
-_WORDS = (Text, Reasoning, ToolBegun, QuestionAsked, HandedOver)
+_WORDS = (Text, Reasoning, OtherChoice, ToolBegun, QuestionAsked, HandedOver)
 
 
 class FirstWord:

@@ -5,6 +5,7 @@ from turnbuckle.wire.openai_chat import request
 from turnbuckle.wire.openai_chat.decode import ChatDecoder
 from turnbuckle.wire.openai_chat.encode import ENCODING
 from turnbuckle.wire.openai_chat.received import read_request
+from turnbuckle.wire.openai_chat.several import SeveralDecoder
 from turnbuckle.wire.protocol import QUIRKS_OF_ALL, Protocol, bearer_headers, served_at
 
 OPENAI_CHAT = Protocol(
@@ -17,6 +18,7 @@ OPENAI_CHAT = Protocol(
     build=request.build,
     history_field="messages",
     decoder=ChatDecoder,
+    several_decoder=SeveralDecoder,
     encoding=ENCODING,
     read_request=read_request,
     rules=HistoryRules(

@@ -121,6 +121,10 @@ class ChunkWriter:
             choice.update({name: value for name, value in data.items() if name not in ("index", "delta")})
         return frame(_json({**self._base, "choices": [choice]}))
 
+    def choice(self, choice: Mapping[str, Any]) -> bytes:
+        """More of another choice than the first, as it is."""
+        return frame(_json({**self._base, "choices": [choice]}))
+
     def usage(self, usage: Usage, fields: Mapping[str, Any] | None = None) -> bytes:
         """The count of tokens, in a chunk of its own behind the last one."""
         counted = usage_to_chat(usage)

@@ -75,6 +75,7 @@ def _read(body: Fields) -> ChatAsked:
         tool_choice=choice,
         extra={PROTOCOL: extra} if extra else {},
         hosted=hosted,
+        choices=given.get("n") or 1,
     )
     options = given.get("stream_options")
     return ChatAsked(

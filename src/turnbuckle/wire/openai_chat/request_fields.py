@@ -24,6 +24,8 @@ from turnbuckle.wire.schemas import MAYBE_FLAG, SOME_TEXT, TEXT, Shape, kind_of,
 
 MOST_STOPS = 16
 """Hosts take 4 to 16."""
+MOST_CHOICES = 128
+"""As many as OpenAI gives."""
 _INT64 = 2**63
 _TYPES = ("text", "json_object", "json_schema")
 
@@ -41,15 +43,6 @@ def _bias(body: Fields, name: str) -> dict[str, Any]:
     for token in bias.names():
         bias.number(token, -100, 100)
     return bias.whole()
-
-
-def _one(body: Fields, name: str) -> int | None:
-    value = body.count(name, 1, _INT64)
-    if value is not None and value > 1:
-        raise body.refused(
-            name, "must be 1: one answer is given and healed. Send the request again for another."
-        )
-    return value
 
 
 def _response_format(body: Fields, name: str) -> dict[str, Any] | None:
@@ -156,7 +149,11 @@ WISHES = FieldTable(
     Field("prompt_cache_options", OBJECT),
     Field("safety_identifier", WORD),
     Field("verbosity", WORD),
-    Field("n", Kind(_one, {"const": 1}), "One answer is given and healed; more are refused."),
+    Field(
+        "n",
+        count(1, MOST_CHOICES),
+        "How many answers. Several come from a relay of this protocol only, and are not healed.",
+    ),
     Field("modalities", texts(MOST_STOPS)),
     Field("audio", OBJECT, "How sound is to be made; `modalities` asks for it."),
     Field("user", WORD),

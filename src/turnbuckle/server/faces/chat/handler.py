@@ -88,6 +88,8 @@ class Chat:
         session = exchange.headers.get(SESSION, "")
         if chosen.own_tools and not session and is_small_job(asked):
             chosen = replace(chosen, own_tools=False)
+        if session or chosen.own_tools:
+            one_answer(asked, "in a session" if session else "with this model")
         usual = DETACH if session else GRACE if exchange.headers.get("idempotency-key") else CANCEL
         origin = Origin(
             "chat",
@@ -149,6 +151,15 @@ def divided(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[M
         new, len(messages) - 1
     )  # a history that ends with the assistant's words is asked to go on from there
     return messages[:new], messages[new:]
+
+
+def one_answer(asked: ChatAsked, where: str) -> None:
+    """Raises Problem if several answers are asked for where there can be only one."""
+    if asked.wishes.choices > 1:
+        message = (
+            f"n must be 1 {where}: there is one answer. A relay to a route of Chat Completions gives more."
+        )
+        raise Problem(400, message, param="n", code="invalid_value")
 
 
 def is_small_job(asked: ChatAsked) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from turnbuckle.journal.port import Item
 from turnbuckle.narrate.fold import Narration
@@ -26,10 +27,12 @@ from turnbuckle.narrate.told import (
     ModelCalled,
     ModelNamed,
     Notice,
+    OtherChoice,
     PartState,
     QuestionAnswered,
     QuestionAsked,
     Reasoning,
+    ReplyOver,
     RunOver,
     Text,
     Told,
@@ -39,14 +42,14 @@ from turnbuckle.narrate.told import (
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
+from turnbuckle.server.faces.chat.choices import OWN_ENDS, OtherChoices, put_together
+from turnbuckle.server.faces.chat.tool_progress import tool_progress
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, decode
-from turnbuckle.turn.labels import emoji_of
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
-from turnbuckle.vocab.tooling import ToolStatus
 from turnbuckle.wire.across import as_chat_annotations, pages_cited, token_odds
 from turnbuckle.wire.answer_fields import CountedFields, joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
@@ -63,8 +66,6 @@ ARGUMENTS_PIECE = 8 * 1024  # characters: some clients work on each piece, and s
 KEY = "turnbuckle"
 _NAMES = {"tools": "turnbuckle.tool.progress", "hermes": "hermes.tool.progress"}
 _FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "filtered"}
-_STATUSES: dict[ToolStatus, str] = {"finished": "completed"}
-"""What a status is called on a stream. The others keep their names."""
 GOES_ON = ("continue", "finish_draft", "reask")
 """Why a model is asked with more than the client has sent, and the answer goes on behind what was told."""
 WORTH_TELLING = 1.0  # seconds: a shorter wait is over before anybody has read of it
@@ -95,6 +96,8 @@ class _Renderer(ABC):
         self._cited = 0  # pages that it refers to and were told
         self._counted = CountedFields()  # by providers of this protocol
         self._labels: dict[str, str] = {}  # of calls that run
+        self._others = OtherChoices()
+        self._reply = ReplyOver(0)  # the last one
         self._spoke = {False: False, True: False}  # whether there was text, and a refusal
         self._thought: object = None  # which reasoning the last piece of it belonged to
         self._last_thought = ""
@@ -126,9 +129,9 @@ class _Renderer(ABC):
                 self._think(text, (attempt, block))
             case ToolBegun(call, tool, _, label) if not told.again:
                 self._labels[call] = label
-                self._progress(_progress(call, tool, label, "running"))
+                self._progress(tool_progress(call, tool, label, "running"))
             case ToolEnded(call, tool, outcome) if told.began:
-                progress = _progress(call, tool, self._labels.pop(call, ""), outcome.status)
+                progress = tool_progress(call, tool, self._labels.pop(call, ""), outcome.status)
                 self._progress({**progress, "seconds": round(outcome.seconds, 3)})
             case Notice(text, about):
                 self._aside("notice", text)
@@ -162,6 +165,11 @@ class _Renderer(ABC):
                     self._answered_by(model)
             case ModelNamed(model=model):
                 self._answered_by(model)
+            case OtherChoice(index, data):
+                if (shown := self._others.take(index, data)) is not None:
+                    self._other(shown)
+            case ReplyOver():
+                self._reply = told
             case HandedOver(calls):
                 for handed in calls:
                     self._call(handed)
@@ -191,6 +199,12 @@ class _Renderer(ABC):
 
     def _over(self, told: RunOver) -> None:
         end = ending(told)
+        if self._others and end.trouble is None:
+            # Each of several answers has an end of its own, and the run's is that of all of them.
+            for choice in self._others.last(end.note):
+                self._other(choice)
+            if word := OWN_ENDS.get(self._reply.finish):
+                end = replace(end, finish=word, note="")
         if end.note:
             between = "\n" * told.gap if self._spoke[False] else ""
             self._text(f"{between}{end.note}")
@@ -219,6 +233,10 @@ class _Renderer(ABC):
     def _refusal(self, text: str) -> None: ...
 
     @abstractmethod
+    def _other(self, choice: dict[str, Any]) -> None:
+        """More of another answer, as a choice of a chunk."""
+
+    @abstractmethod
     def _call(self, call: HandedCall) -> None: ...
 
     @abstractmethod
@@ -235,17 +253,6 @@ def _reply_call(call: HandedCall) -> ReplyCall:
     if call.free_text:
         return ReplyCall(call.id, call.name, unwrapped(call.arguments), state={"type": "custom"})
     return ReplyCall(call.id, call.name, call.arguments)
-
-
-def _progress(call: str, tool: str, label: str, status: ToolStatus | Literal["running"]) -> dict[str, Any]:
-    """Where a call is: running, or how it ended."""
-    return {
-        "toolCallId": call,
-        "tool": tool,
-        "label": label,
-        "emoji": emoji_of(tool),
-        "status": status if status == "running" else _STATUSES.get(status, status),
-    }
 
 
 class ChatRenderer(_Renderer):
@@ -330,6 +337,9 @@ class ChatRenderer(_Renderer):
     def _refusal(self, text: str) -> None:
         self._out.append(self._chunks.refusal(text))
 
+    def _other(self, choice: dict[str, Any]) -> None:
+        self._out.append(self._chunks.choice(choice))
+
     def _call(self, call: HandedCall) -> None:
         index, arguments = self._calls, call.arguments or "{}"
         self._calls += 1
@@ -381,6 +391,7 @@ class WholeChatRenderer(_Renderer):
         self._thoughts: list[str] = []
         self._refusals: list[str] = []
         self._calls: list[HandedCall] = []
+        self._pieces: list[dict[str, Any]] = []  # of other answers
         self._fields: dict[str, dict[str, Any]] = {}
         super().__init__(run, queued)
 
@@ -419,6 +430,7 @@ class WholeChatRenderer(_Renderer):
         for where, data in (*self._fields.items(), ("usage", self._counted.total())):
             place = places[where]
             place.update(joined({name: place.get(name) for name in data}, data))
+        body["choices"] += put_together(self._pieces)
         return body
 
     def _forget(self) -> None:
@@ -456,6 +468,9 @@ class WholeChatRenderer(_Renderer):
 
     def _refusal(self, text: str) -> None:
         self._refusals.append(text)
+
+    def _other(self, choice: dict[str, Any]) -> None:
+        self._pieces.append(choice)
 
     def _call(self, call: HandedCall) -> None:
         self._calls.append(call)
