@@ -22,7 +22,7 @@ OWN_ENDS = {
 """How the first of several answers ended, whatever became of the others."""
 
 
-class OtherChoice:
+class OpenChoice:
     """One of them. `take` gives what may be shown of a piece at once."""
 
     def __init__(self, index: int) -> None:
@@ -77,14 +77,14 @@ class OtherChoices:
     """All of one answer. They are there as soon as something of them came."""
 
     def __init__(self) -> None:
-        self._choices: dict[int, OtherChoice] = {}
+        self._choices: dict[int, OpenChoice] = {}
 
     def __bool__(self) -> bool:
         return bool(self._choices)
 
     def take(self, index: int, data: Mapping[str, Any]) -> dict[str, Any] | None:
         """What may be shown of a piece at once, as a choice of a chunk."""
-        choice = self._choices.setdefault(index, OtherChoice(index))
+        choice = self._choices.setdefault(index, OpenChoice(index))
         shown = choice.take(data)
         return None if shown is None else _as_chunk(index, shown)
 
