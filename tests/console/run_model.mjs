@@ -251,3 +251,26 @@ test("ten thousand bursts of one text are one segment and one phase", () => {
   assert.equal(fold.spans[0].phases.length, 1);
   assert.equal(fold.spans[0].phases[0].characters, 50_000);
 });
+
+test("a draft is counted in one way: in the steps, in its recovery and in its card", () => {
+  const model = new RunModel();
+  let seq = 0;
+  const take = (...told) => model.take({ type: "told", seq: (seq += 1), at: seq, told });
+  take({ type: "run_begun", run: "r", session: "", input: [] });
+  take({ type: "model_called", attempt: 1, route: "main", model: "m", why: "first" });
+  take({ type: "call_arriving", card: 1, name: "write_file", attempt: 1 });
+  take({ type: "call_grown", card: 1, text: '{"path":"a","content":"ab\\n' });
+  take(
+    { type: "draft", card: 1, draft: "d1", tool: "write_file", argument: "content", kept: 0, added: "ab\n" },
+    { type: "broke", decision: { type: "finish_draft", draft: "d1" }, gained: 90, verdict: "cut_by_transport" },
+  );
+  take({ type: "model_called", attempt: 2, route: "main", model: "m", why: "finish_draft" });
+  take({ type: "call_arriving", card: 1, name: "finish_call", attempt: 2, rest: true });
+  take({ type: "call_grown", card: 1, text: '{"rest":"cd"}' });
+  take({ type: "tool_begun", card: 1, tool: "write_file", call: "c", arguments: { path: "a", content: "ab\ncd" } });
+  const words = stepsOf(model).map((step) => step.words).join("\n");
+  assert.match(words, /call 1 .*: 3 characters of content for write_file/);
+  assert.match(words, /rest asked for, 3 characters kept/);
+  assert.match(words, /call 2 .*: 2 characters of content for write_file/);
+  assert.deepEqual(model.tools[0].parts.map((part) => part.kept), [3, 2]);
+});

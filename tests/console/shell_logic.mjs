@@ -185,7 +185,7 @@ test("a refused message is not sent by itself, and keeps its key for whoever sen
   const { key } = box.post("s", "hello", "", "");
   box.refused("s");
   assert.deepEqual([box.letter("s").refused, box.letter("s").key], [true, key]);
-  assert.deepEqual(box.post("s", "hello", "", ""), { text: "hello", key, model: "", busy: "" });
+  assert.deepEqual(box.post("s", "hello", "", ""), { text: "hello", key, model: "", busy: "", attached: "", files: [] });
   box.refused("nobody");
   assert.equal(box.letter("nobody"), null);
 });

@@ -11,6 +11,7 @@
  */
 
 import { EventSplitter } from "./event_stream.js";
+import { ServerClock } from "./server_clock.js";
 
 const PATIENCE = 60_000; // ms for one answer; a stop, the slowest of them, is answered within five seconds
 const FIRST_WAIT = 500; // ms before the first try to come back
@@ -81,8 +82,14 @@ export class Api extends EventTarget {
   constructor(key = "") {
     super();
     this.key = key;
+    this.clock = new ServerClock();
     /** A key is needed, and there is no good one yet. */
     this.locked = false;
+  }
+
+  /** The server's time in seconds, as well as it is known. */
+  now() {
+    return this.clock.now(Date.now() / 1000);
   }
 
   get isLost() {
@@ -105,7 +112,7 @@ export class Api extends EventTarget {
   async every(path) {
     const rows = [];
     let page = await this.ask("GET", path);
-    for (; page.next; page = await this.ask("GET", `${path}?after=${encodeURIComponent(page.next)}`)) {
+    for (; page.next; page = await this.ask("GET", `${path}${path.includes("?") ? "&" : "?"}after=${encodeURIComponent(page.next)}`)) {
       rows.push(...page.data);
     }
     return [...rows, ...page.data];
@@ -164,7 +171,7 @@ export class Api extends EventTarget {
   }
 
   noticed(run, name, at) {
-    if (NOTED.has(name) && at > Date.now() / 1000 - LATELY) this.#tell("noticed", { run, name });
+    if (NOTED.has(name) && at > this.now() - LATELY) this.#tell("noticed", { run, name });
   }
 
   async #fetch(method, path, body, headers = {}) {
@@ -174,6 +181,7 @@ export class Api extends EventTarget {
     try {
       const signal = AbortSignal.timeout(PATIENCE);
       const response = await fetch(path, { method, headers: sent, body: text, signal, cache: "no-store" });
+      this.clock.dated(response.headers.get("date"), Date.now() / 1000);
       this.found();
       return response;
     } catch {
@@ -278,6 +286,7 @@ class Follower {
       } catch {
         return this.#broken(watching);
       }
+      this.api.clock.dated(response.headers?.get("date") ?? null, Date.now() / 1000);
       this.api.found();
       if (!response.ok) return await this.#refusal(response);
       this.told.state("open");
@@ -313,6 +322,7 @@ class Follower {
     const own = name !== "heartbeat" && name !== "interrupted"; // those two are told, and are no events of the run
     if (own && id) this.after = id;
     if (name === "run_ended") this.#ended = true;
+    if (typeof data.at === "number") this.api.clock.heard(data.at, Date.now() / 1000);
     this.told.event(name, data, own ? id : 0);
     if (own) this.api.noticed(this.run, name, data.at ?? 0);
   }

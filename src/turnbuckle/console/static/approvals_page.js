@@ -37,7 +37,7 @@ export class ApprovalsPage {
       const item = this.#items.get(name) ?? this.#made(row);
       if (!item.isConnected) this.list.append(item);
       const left = row.expires_at ? `, until ${new Date(row.expires_at * 1000).toLocaleTimeString()}` : "";
-      const gone = ago(row.asked_at, Date.now() / 1000);
+      const gone = ago(row.asked_at, this.shell.api.now());
       setText(item.querySelector(".when"), `asked ${gone === "now" ? "just now" : `${gone} ago`}${left}`);
       kept.set(name, item);
     }

@@ -23,9 +23,11 @@ export class CallCards {
 
   arriving({ card, name, attempt, rest = false }, at) {
     const tool = this.#card(card, name, at, attempt);
-    tool.parts.push({ attempt, pieces: [], characters: 0, rewritten: 0, rest });
+    const part = { tool, attempt, pieces: [], characters: 0, rewritten: 0, rest, kept: null };
+    tool.parts.push(part);
     tool.state = "arriving";
     this._touch(tool);
+    return part;
   }
 
   grown({ card, text, rewritten }) {
@@ -63,8 +65,12 @@ export class CallCards {
       tool.state = "draft";
     }
     if (told.how) draft.how = told.how;
-    else grow(draft, told.kept ?? 0, told.added ?? "");
+    else {
+      grow(draft, told.kept ?? 0, told.added ?? "");
+      counted(tool, draft.characters);
+    }
     this._touch(tool);
+    return draft;
   }
 
   // As they run
@@ -74,6 +80,8 @@ export class CallCards {
     Object.assign(tool, { name, arguments: args, callId: call, startedAt: at, endedAt: null, state: "running" });
     tool.runs += 1;
     this.started += 1;
+    const whole = tool.draft && args?.[tool.draft.argument];
+    if (typeof whole === "string") counted(tool, count(whole));
     this._touch(tool);
     return tool;
   }
@@ -175,6 +183,13 @@ function grow(draft, kept, added) {
     if (draft.characters < kept) append(draft, firstCharacters(piece, kept - draft.characters));
   }
   append(draft, added);
+}
+
+/** A draft has one count, that of its own text: the newest stream brought what no stream before it did. */
+function counted(tool, characters) {
+  const before = tool.parts.slice(0, -1).reduce((sum, part) => sum + (part.kept ?? 0), 0);
+  const last = tool.parts[tool.parts.length - 1];
+  if (last) last.kept = Math.max(characters - before, 0);
 }
 
 function append(draft, text) {

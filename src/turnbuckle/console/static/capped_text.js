@@ -4,6 +4,7 @@
 // who has scrolled up is left alone: nothing is taken away from what is on the page, and what is too much waits until
 // the reader comes back to the end.
 
+import { copyButton } from "./copy_button.js";
 import { el, setText } from "./elements.js";
 import { size } from "./words.js";
 
@@ -27,7 +28,8 @@ export class CappedText {
     this.box.addEventListener("scroll", () => this._scrolled(), { passive: true });
     new ResizeObserver(() => this._followed && this._follow()).observe(this.box); // it goes when the box goes
     this.more = el("button.small.more", { type: "button", hidden: true, onclick: () => this._showAll() });
-    this.element = el("div.capped", null, this.more, this.box);
+    this.copy = copyButton(`Copy: ${label}`, () => this.text);
+    this.element = el("div.capped", null, this.more, this.box, this.copy);
   }
 
   /** More text. Its end stays in view unless a reader has scrolled up. */

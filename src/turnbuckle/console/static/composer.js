@@ -3,6 +3,7 @@
  * the way they are sent again by themselves, under the same key, so they are never said twice.
  */
 
+import { AttachRow } from "./attach_row.js";
 import { StopButton } from "./stop_button.js";
 import { el, icon, newId, setText } from "./elements.js";
 
@@ -43,6 +44,7 @@ export class Composer {
     this.busy = this.#busyChoice();
     this.model = this.#modelChoice();
     this.note = el("p.note.small", { role: "status" });
+    this.attach = new AttachRow((problem) => this.say(problem, problem ? "problem" : ""));
     this.instead = el("button.plain.small", { type: "button", hidden: true }, "Edit it instead");
     this.hint = el("span.hint.small.muted", null, "Enter sends, Shift+Enter begins a new line");
     this.element = el(
@@ -50,7 +52,9 @@ export class Composer {
       { "aria-label": "Say something" },
       el("label.sr", { for: box }, "Message"),
       this.box,
-      el("div.row", null, this.busy, this.model, this.hint, el("span.grow"), this.stopButton, this.sendButton),
+      this.attach.list,
+      this.attach.field,
+      el("div.row", null, this.attach.button, this.busy, this.model, this.hint, el("span.grow"), this.stopButton, this.sendButton),
       el("div.row.notes", null, this.note, this.instead),
     );
     this.#listen();
@@ -61,7 +65,13 @@ export class Composer {
   /** Send what was on its way when the page was left, or when the connection was. */
   async resume() {
     const letter = this.wiring.outbox.letter(this.wiring.session);
-    if (letter && !letter.refused && !this.#sending) await this.#deliver(letter);
+    if (!letter || letter.refused || this.#sending) return;
+    if (letter.attached && !letter.files.length) {
+      this.wiring.outbox.takeBack(this.wiring.session); // never without what belongs to it
+      this.say("This was not sent: what was attached is gone with the reload. Attach it again.", "problem");
+      return;
+    }
+    await this.#deliver(letter);
   }
 
   focus() {
@@ -87,6 +97,7 @@ export class Composer {
   }
 
   #listen() {
+    this.attach.listen(this.element, this.box);
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -111,15 +122,17 @@ export class Composer {
 
   #submit() {
     const text = this.box.value.trim();
-    if (!text || this.#sending || this.box.readOnly) return;
+    const { files } = this.attach;
+    if (!(text || files.length) || this.#sending || this.box.readOnly) return;
     const busy = this.#running ? this.busy.querySelector("select").value : "";
     const model = this.model.querySelector("select")?.value ?? "";
-    void this.#deliver(this.wiring.outbox.post(this.wiring.session, text, model, busy));
+    void this.#deliver(this.wiring.outbox.post(this.wiring.session, text, model, busy, files));
   }
 
   async #deliver(letter) {
     this.#sending = true;
     this.box.value = letter.text;
+    this.attach.files = letter.files ?? [];
     this.box.readOnly = true;
     this.sendButton.disabled = true;
     this.instead.hidden = true;
@@ -129,6 +142,7 @@ export class Composer {
     try {
       await this.wiring.send(letter);
       this.wiring.outbox.stored(this.wiring.session);
+      this.attach.files = [];
       this.box.value = "";
       this.#free();
       this.say("");

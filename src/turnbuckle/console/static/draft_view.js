@@ -2,6 +2,7 @@
 
 import { el, setText } from "./elements.js";
 import { CappedText } from "./capped_text.js";
+import { copied } from "./copy_button.js";
 import { many } from "./words.js";
 
 export class DraftView {
@@ -49,22 +50,6 @@ export class DraftView {
 
   _save() {
     save(this.name, this._whole);
-  }
-}
-
-/** Put a text on the clipboard; whether that worked. */
-export async function copied(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const field = el("textarea", { readonly: true, class: "sr" }); // pages without https have no other way
-    field.value = text;
-    document.body.append(field);
-    field.select();
-    const done = document.execCommand("copy");
-    field.remove();
-    return done;
   }
 }
 

@@ -7,7 +7,10 @@
 import { addressOf, placeOf, wantedTask } from "./address.js";
 import { Api, newName } from "./api.js";
 import { ApprovalsPage } from "./approvals_page.js";
+import { Attention } from "./attention.js";
+import { copyCode } from "./copy_button.js";
 import { el, icon, newId, setText } from "./elements.js";
+import { showKeys } from "./keys_dialog.js";
 import { forgetKey, keptKey, Login, takeGivenKey, whenKeyChanges } from "./login.js";
 import { Outbox, storeOf } from "./outbox.js";
 import { RunList } from "./run_list.js";
@@ -36,6 +39,7 @@ export class Shell {
     this.outbox = new Outbox(storeOf("sessionStorage"), newName);
     this.settings = NOTHING_KNOWN;
     this.list = new SessionList(this);
+    this.attention = new Attention(({ run }) => this.go({ page: "run", id: run }));
     this.login = new Login(this.api, () => this.#loggedIn());
     this.main = document.getElementById("main");
     this.side = document.getElementById("side");
@@ -56,10 +60,12 @@ export class Shell {
     document.getElementById("skip").addEventListener("click", () => this.main.focus());
     window.addEventListener("hashchange", () => this.#show());
     document.addEventListener("keydown", (event) => this.#key(event));
+    document.addEventListener("click", copyCode);
+    for (const name of ["dragover", "drop"]) window.addEventListener(name, keepPage);
     this.api.addEventListener("lost", () => this.#connection("lost"));
     this.api.addEventListener("back", () => this.#connection("open"));
     this.api.addEventListener("login", ({ detail }) => this.login.open(detail));
-    this.watch.addEventListener("approvals", ({ detail }) => this.#waits(detail.length));
+    this.watch.addEventListener("approvals", ({ detail }) => this.#waits(detail));
     whenKeyChanges((key) => this.#keyChanged(key));
     this.list.start();
     await this.#enter();
@@ -200,7 +206,7 @@ export class Shell {
       fresh,
       this.list.element,
       el("nav.pages", { "aria-label": "Pages" }, ...links),
-      el("div.sidefoot", null, themeChoice()),
+      el("div.sidefoot", null, themeChoice(), keysButton(), this.attention.choice()),
     );
     this.veil.addEventListener("click", () => this.#closeDrawer(true));
     this.side.addEventListener("click", (event) => event.target.closest("a") && this.#closeDrawer());
@@ -239,7 +245,10 @@ export class Shell {
     const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
     if (document.querySelector("dialog[open]")) return;
     if (event.key === "Escape" && document.body.classList.contains("drawer")) this.#closeDrawer(true);
-    else if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    else if (event.key === "?" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      event.preventDefault();
+      showKeys();
+    } else if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
       if (!this.isWide) this.#openDrawer();
       this.list.focusSearch();
@@ -256,7 +265,9 @@ export class Shell {
     setText(this.banner, word === "lost" ? "Connection lost, trying again." : "");
   }
 
-  #waits(count) {
+  #waits(waiting) {
+    const count = waiting.length;
+    this.attention.show(waiting);
     this.badge.hidden = !count;
     this.badge.replaceChildren(String(count), el("span.sr", null, count === 1 ? " waits" : " wait"));
     this.waiting = count;
@@ -296,6 +307,15 @@ function themeChoice() {
   const select = el("select", { id }, ...options);
   select.addEventListener("change", () => chooseTheme(select.value));
   return el("span.picker", null, el("label", { for: id }, "Theme"), select);
+}
+
+function keysButton() {
+  return el("button.plain.small", { type: "button", title: "Keys (?)", onclick: showKeys }, "Keys");
+}
+
+/** A file that is dropped beside the box must not take the place of the page. */
+function keepPage(event) {
+  if ([...(event.dataTransfer?.types ?? [])].includes("Files")) event.preventDefault();
 }
 
 function mark(link, open) {

@@ -1,97 +1,126 @@
-// Markdown as it arrives, drawn as nodes of the page. Foreign text is only ever put in as text.
+// Markdown as it arrives. The library reads whole texts; here is what makes that cheap while a text still grows.
 //
-// Blocks that are over are drawn once. The last one is drawn again as it grows, in full while it is short and at ever
-// larger steps when it is long, with the newest words as plain text behind it meanwhile; code is only appended to. So
-// the work grows with the length of the text, whatever the text is, and any cutting into pieces ends in the same page.
+// A block that another one follows is over: it is drawn once, and its lines are not read again. The last one is read again
+// as it grows, with every piece while it is short and at ever larger steps when it is long, with the newest words as plain
+// text behind it meanwhile; code is only appended to. So the work grows with the length of the text, whatever the
+// text is, and any cutting into pieces ends in the same page.
 
-import { inlineOf } from "./markdown_inline.js";
-import { DEEPEST, Units, cellsOf, unitsOf } from "./markdown_blocks.js";
+import { NodeMaker, blocksOf, languageOf, withEnd } from "./markdown_nodes.js";
 
-const SHORT = 2000; // characters of an open block that is drawn again with every piece
+const SHORT = 2000; // characters of an open block that is read again with every piece
 const STEP = 1.25; // how much a longer one must have grown
+// What certainly begins a block of its own: words behind an empty line, a heading, a fence.
+const BEGINS = /\n[ \t]*\n(?![-*+>|]|\d+[.)])\S|\n(?:#{1,6} |```|~~~)/;
 
 export class MarkdownView {
-  /** `page` is the document that makes nodes. */
-  constructor(page = globalThis.document) {
+  /** `page` is the document that makes nodes; `coloured` is told of code that is whole. */
+  constructor(page = globalThis.document, coloured = () => {}) {
     this.page = page;
     this.element = page.createElement("div");
     this.element.className = "md";
-    this._units = new Units();
-    this._rest = []; // pieces of the line that has no end yet
-    this._restLength = 0;
-    this._list = null;
-    this._level = 1; // the page's own title
-    this._open = []; // nodes that stand for the open block
-    this._drawn = 0; // its size when it was last drawn
-    this._fence = null;
+    this._coloured = coloured;
+    this._make = new NodeMaker(page, coloured);
+    this._source = []; // all of it, for links that are defined behind their use
+    this._references = {};
+    this._tail = []; // pieces of what is not over
+    this._tailLength = 0;
+    this._return = false; // a carriage return whose line feed may still come
+    this._open = []; // nodes that stand for it
+    this._drawn = 0; // its length when it was last read
     this._loose = null;
+    this._fence = null;
   }
 
   /** More text. Nothing is drawn before `draw`. */
   push(text) {
-    let start = 0;
-    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
-      this._rest.push(text.slice(start, end));
-      this._line();
-      start = end + 1;
-    }
-    if (start < text.length) {
-      this._rest.push(text.slice(start));
-      this._restLength += text.length - start;
-    }
+    if (!text) return;
+    let more = this._return ? `\r${text}` : text;
+    this._return = more.endsWith("\r");
+    if (this._return) more = more.slice(0, -1);
+    if (more.includes("\r")) more = more.replace(/\r\n?/g, "\n");
+    this._source.push(more);
+    this._tail.push(more);
+    this._tailLength += more.length;
   }
 
   /** Bring the page up to date. */
   draw() {
-    const units = this._units;
-    if (this._fence && units.open === this._fence.unit) {
-      this._growFence();
-      return;
-    }
-    const size = (units.open ? units.open.size : 0) + this._restLength;
-    if (!size) return;
-    if (this._open.length && size > SHORT && size < this._drawn * STEP) {
+    if (this._fence && !this._growFence()) return;
+    if (!this._tailLength) return;
+    const isLong = this._open.length && this._tailLength > SHORT && this._tailLength < this._drawn * STEP;
+    if (isLong && !this._begins()) {
       this._loosely();
       return;
     }
-    this._clear();
-    this._joinRest();
-    const shown = units.preview(this._rest[0] || "");
-    const list = this._list;
-    for (const unit of shown) this._put(unit, this._open);
-    this._list = list;
-    this._drawn = size;
-    this._looseFrom();
+    this._settle();
+    if (!this._fence || this._growFence()) this._preview();
   }
 
   /** The text is over. */
   end() {
-    if (this._rest.length) this._line();
-    this._units.close();
-    this._settle();
+    if (this._return) this.push("\n");
+    this._return = false;
+    if (this._fence && this._growFence(true)) this._fence = null;
     this._clear();
+    this._put(this._joined(), this._env(), null);
+    this._tail = [];
+    this._tailLength = 0;
+    if (Object.keys(this._references).length) this._drawAgain();
+    this._source = [];
   }
 
-  _line() {
-    const line = this._rest.length === 1 ? this._rest[0] : this._rest.join("");
-    this._rest = [];
-    this._restLength = 0;
-    this._units.line(line.endsWith("\r") ? line.slice(0, -1) : line);
-    this._settle();
-  }
+  // Blocks
 
+  /** Draw what is over: every block but the last one of those whose lines are whole. */
   _settle() {
-    const units = this._units;
-    if (units.closed.length) {
-      this._clear();
-      for (const unit of units.closed) {
-        if (this._fence && this._fence.unit === unit) this._endFence();
-        else this._put(unit, null);
-      }
-      units.closed = [];
+    const text = this._joined();
+    const end = text.lastIndexOf("\n") + 1;
+    if (!end) return;
+    const lines = text.slice(0, end);
+    const env = this._env();
+    const blocks = blocksOf(lines, env);
+    Object.assign(this._references, env.references);
+    const last = blocks[blocks.length - 1];
+    const fence = last ? openFence(last, lines) : null;
+    if (blocks.length < 2 && !fence) return;
+    const starts = lineStarts(lines);
+    this._clear();
+    for (const block of blocks.slice(0, -1)) {
+      this.element.append(this._make.block(block, lines.slice(starts[block.from], starts[block.to]), true));
     }
-    if (units.open && units.open.kind === "fence" && !(this._fence && this._fence.unit === units.open))
-      this._beginFence(units.open);
+    this._keep(text.slice(starts[last.from]));
+    if (fence) this._beginFence(fence);
+  }
+
+  _preview() {
+    this._clear();
+    const text = this._joined();
+    this._put(text, this._env(), this._open);
+    this._drawn = text.length;
+    this._looseAt = this._tail.length;
+  }
+
+  _put(text, env, made) {
+    const blocks = blocksOf(text, env);
+    const starts = blocks.some((block) => block.deep) ? lineStarts(text) : [];
+    for (const block of blocks) {
+      const words = block.deep ? text.slice(starts[block.from], starts[block.to]) : "";
+      const node = this._make.block(block, words, made === null);
+      this.element.append(node);
+      if (made) made.push(node);
+    }
+    if (made === null) Object.assign(this._references, env.references);
+  }
+
+  /** Links may be defined behind their use, and then only the whole text says what they are. */
+  _drawAgain() {
+    for (const node of [...this.element.childNodes]) node.remove();
+    this._make = new NodeMaker(this.page, this._coloured);
+    this._put(this._source.join(""), {}, null);
+  }
+
+  _env() {
+    return { references: { ...this._references } };
   }
 
   _clear() {
@@ -101,52 +130,26 @@ export class MarkdownView {
     this._loose = null;
   }
 
-  _put(unit, made) {
-    if (unit.kind === "item") {
-      const list = this._listFor(unit, made);
-      const item = drawnItem(this.page, unit, 1);
-      list.append(item);
-      if (made) made.push(item);
-      return;
-    }
-    this._list = null;
-    const node = unit.kind === "heading" ? this._heading(unit, made === null) : drawn(this.page, unit, 0);
-    this.element.append(node);
-    if (made) made.push(node);
+  _joined() {
+    if (this._tail.length > 1) this._tail = [this._tail.join("")];
+    return this._tail[0] ?? "";
   }
 
-  /** A heading never skips a level behind the one before it: those who hear the page go by them. */
-  _heading(unit, isFinal) {
-    const level = Math.min(unit.level + 1, this._level + 1, 6);
-    if (isFinal) this._level = level;
-    const node = withInline(this.page, `h${level}`, unit.lines.join(" "));
-    node.className = `l${unit.level}`;
-    return node;
-  }
-
-  _listFor(unit, made) {
-    if (this._list && sameList(this._list.unit, unit)) return this._list.node;
-    const node = listNode(this.page, unit);
-    this.element.append(node);
-    if (made) made.push(node);
-    this._list = { unit, node };
-    return node;
+  _keep(text) {
+    this._tail = text ? [text] : [];
+    this._tailLength = text.length;
   }
 
   // A long open block: its newest words as plain text behind what was drawn
 
-  _looseFrom() {
-    this._loose = null;
-    this._looseAt = { lines: this._units.open ? this._units.open.lines.length : 0, pieces: this._rest.length };
+  _begins() {
+    const before = this._tail[this._looseAt - 1] ?? "";
+    return BEGINS.test(before.slice(-80) + this._tail.slice(this._looseAt).join(""));
   }
 
   _loosely() {
-    const { open } = this._units;
-    const at = this._looseAt;
-    const lines = open ? open.lines.slice(at.lines) : [];
-    const pieces = lines.length ? this._rest : this._rest.slice(at.pieces);
-    const text = [...lines.map((line) => `${line}\n`), ...pieces].join("");
-    this._looseAt = { lines: open ? open.lines.length : 0, pieces: this._rest.length };
+    const text = this._tail.slice(this._looseAt).join("");
+    this._looseAt = this._tail.length;
     if (!text) return;
     if (!this._loose) {
       this._loose = this.page.createTextNode("");
@@ -155,215 +158,88 @@ export class MarkdownView {
     this._loose.appendData(text);
   }
 
-  _joinRest() {
-    if (this._rest.length > 1) this._rest = [this._rest.join("")];
-  }
-
   // Code is appended to and never drawn again
 
-  _beginFence(unit) {
-    this._clear();
-    this._list = null;
-    const node = fenceNode(this.page, unit);
-    this.element.append(node.element);
+  _beginFence({ info, close, first }) {
+    const language = languageOf(info);
+    const { element, code } = this._make.code(language);
     const text = this.page.createTextNode("");
-    const tail = this.page.createTextNode("");
-    node.code.append(text, tail);
-    this._fence = { unit, text, tail, lines: 0, pieces: 0 };
+    const rest = this.page.createTextNode("");
+    code.append(text, rest);
+    this.element.append(element);
+    this._fence = { language, code, text, rest, shown: 0, close };
+    this._keep(this._joined().slice(first));
   }
 
-  _growFence() {
+  /** Put what arrived into the code; true if the code is over. */
+  _growFence(isEnd = false) {
     const fence = this._fence;
-    const { lines } = fence.unit;
-    if (fence.lines < lines.length) {
-      fence.text.appendData(
-        lines
-          .slice(fence.lines)
-          .map((line) => `${line}\n`)
-          .join(""),
-      );
-      fence.lines = lines.length;
-      fence.tail.data = "";
-      fence.pieces = 0;
+    const hasLines = this._tail.slice(fence.shown).some((piece) => piece.includes("\n"));
+    const text = isEnd ? withEnd(this._joined().replace(/(^|\n)[ \t]+$/, "$1")) : hasLines ? this._joined() : "";
+    const lines = [];
+    let start = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+      const line = text.slice(start, end);
+      start = end + 1;
+      if (fence.close.test(line)) {
+        this._showFence(lines, "");
+        this._keep(text.slice(start));
+        this._coloured(fence.code, fence.language);
+        this._fence = null;
+        return true;
+      }
+      lines.push(`${line}\n`);
     }
-    if (this._restLength < 9 && /^ {0,3}[`~]*$/.test(this._rest.join(""))) return; // perhaps its end
-    if (fence.pieces < this._rest.length) {
-      fence.tail.appendData(this._rest.slice(fence.pieces).join(""));
-      fence.pieces = this._rest.length;
+    if (text) this._keep(text.slice(start));
+    if (isEnd) {
+      this._showFence(lines, "");
+      this._coloured(fence.code, fence.language);
+      return true;
     }
+    this._showFence(lines, null);
+    return false;
   }
 
-  _endFence() {
-    const rest = this._rest;
-    this._rest = [];
-    this._growFence();
-    this._rest = rest;
-    this._fence.tail.data = "";
-    this._fence = null;
+  _showFence(lines, rest) {
+    const fence = this._fence;
+    if (lines.length) {
+      fence.text.appendData(lines.join(""));
+      fence.rest.data = "";
+      fence.shown = 0;
+    }
+    if (rest !== null) {
+      fence.rest.data = rest;
+      return;
+    }
+    if (this._tailLength < 9 && /^ {0,3}[`~]*$/.test(this._tail.join(""))) return; // perhaps its end
+    fence.rest.appendData(this._tail.slice(fence.shown).join(""));
+    fence.shown = this._tail.length;
   }
 }
 
 /** A whole text at once. */
-export function markdown(text, page = globalThis.document) {
-  const view = new MarkdownView(page);
+export function markdown(text, page = globalThis.document, coloured = () => {}) {
+  const view = new MarkdownView(page, coloured);
   view.push(text);
   view.end();
   return view.element;
 }
 
-function sameList(one, other) {
-  return one.kind === "item" && one.ordered === other.ordered && one.sign === other.sign;
+/** How a fence that is still open goes on, or null. Its first line is whole. */
+function openFence({ tokens, from, to }, text) {
+  const [token] = tokens;
+  if (token.type !== "fence" || text.startsWith(" ", lineStarts(text)[from])) return null; // one that is set in is rare
+  const starts = lineStarts(text);
+  const lines = text.slice(starts[from], starts[to]).split("\n").slice(0, -1);
+  const sign = token.markup[0];
+  const close = new RegExp(`^ {0,3}\\${sign}{${token.markup.length},}[ \\t]*$`);
+  if (lines.length > 1 && close.test(lines[lines.length - 1])) return null;
+  return { info: token.info, close, first: lines[0].length + 1 };
 }
 
-function listNode(page, unit) {
-  const node = page.createElement(unit.ordered ? "ol" : "ul");
-  node.setAttribute("dir", "auto"); // its signs stand where its words begin
-  if (unit.ordered && unit.number !== 1) node.setAttribute("start", String(unit.number));
-  return node;
-}
-
-function drawnItem(page, unit, depth) {
-  const item = page.createElement("li");
-  const inner = depth < DEEPEST ? unitsOf(unit.lines) : [{ kind: "paragraph", lines: unit.lines }];
-  const task = inner.length && inner[0].kind === "paragraph" ? /^\[([ xX])\] /.exec(inner[0].lines[0]) : null;
-  if (task) {
-    inner[0].lines[0] = `${task[1] === " " ? "☐" : "☑"} ${inner[0].lines[0].slice(4)}`;
-    item.className = "task";
-  }
-  if (inner.length && inner[0].kind === "paragraph") {
-    inlineInto(page, item, inner[0].lines.join("\n"));
-    drawInto(page, item, inner.slice(1), depth);
-  } else {
-    drawInto(page, item, inner, depth);
-  }
-  return item;
-}
-
-function drawInto(page, parent, units, depth) {
-  let list = null;
-  for (const unit of units) {
-    if (unit.kind !== "item") {
-      list = null;
-      parent.append(drawn(page, unit, depth));
-      continue;
-    }
-    if (!list || !sameList(list.unit, unit)) {
-      list = { unit, node: listNode(page, unit) };
-      parent.append(list.node);
-    }
-    list.node.append(drawnItem(page, unit, depth + 1));
-  }
-}
-
-function drawn(page, unit, depth) {
-  switch (unit.kind) {
-    case "heading":
-      return nestedHeading(page, unit);
-    case "rule":
-      return page.createElement("hr");
-    case "fence": {
-      const node = fenceNode(page, unit);
-      node.code.append(page.createTextNode(unit.lines.map((line) => `${line}\n`).join("")));
-      return node.element;
-    }
-    case "quote": {
-      const node = page.createElement("blockquote");
-      if (depth + 1 < DEEPEST) drawInto(page, node, unitsOf(unit.lines), depth + 1);
-      else node.append(page.createTextNode(unit.lines.join("\n")));
-      return node;
-    }
-    case "table":
-      return tableNode(page, unit);
-    default:
-      return withInline(page, "p", unit.lines.join("\n"));
-  }
-}
-
-/** Inside of a list or a quote a heading is only strong words. */
-function nestedHeading(page, unit) {
-  const node = page.createElement("p");
-  node.append(withInline(page, "strong", unit.lines.join(" ")));
-  return node;
-}
-
-function fenceNode(page, unit) {
-  const element = page.createElement("div");
-  element.className = "code";
-  const head = page.createElement("div");
-  head.className = "code-head";
-  const label = page.createElement("span");
-  label.append(page.createTextNode(unit.language || "text"));
-  const copy = page.createElement("button");
-  copy.className = "copy";
-  copy.setAttribute("type", "button");
-  copy.setAttribute("aria-label", "Copy the code");
-  copy.append(page.createTextNode("Copy"));
-  head.append(label, copy);
-  const block = page.createElement("pre");
-  block.setAttribute("tabindex", "0");
-  block.setAttribute("role", "group");
-  block.setAttribute("aria-label", unit.language ? `Code, ${unit.language}` : "Code");
-  const code = page.createElement("code");
-  block.append(code);
-  element.append(head, block);
-  return { element, code };
-}
-
-function tableNode(page, unit) {
-  const frame = page.createElement("div");
-  frame.className = "table";
-  frame.setAttribute("tabindex", "0");
-  frame.setAttribute("role", "group");
-  frame.setAttribute("aria-label", "Table");
-  const table = page.createElement("table");
-  const head = page.createElement("thead");
-  const body = page.createElement("tbody");
-  head.append(rowNode(page, "th", cellsOf(unit.lines[0]), unit.sides));
-  for (const line of unit.lines.slice(1)) body.append(rowNode(page, "td", cellsOf(line), unit.sides));
-  table.append(head, body);
-  frame.append(table);
-  return frame;
-}
-
-function rowNode(page, name, cells, sides) {
-  const row = page.createElement("tr");
-  sides.forEach((side, place) => {
-    const cell = withInline(page, name, cells[place] || "");
-    if (name === "th") cell.setAttribute("scope", "col");
-    if (side) cell.className = side;
-    row.append(cell);
-  });
-  return row;
-}
-
-function withInline(page, name, text) {
-  const node = page.createElement(name);
-  inlineInto(page, node, text);
-  return node;
-}
-
-const NAMES = { em: "em", strong: "strong", del: "del", link: "a", code: "code" };
-
-function inlineInto(page, parent, text) {
-  nodesInto(page, parent, inlineOf(text.trimEnd()));
-}
-
-function nodesInto(page, parent, nodes) {
-  for (const node of nodes) {
-    if (node.kind === "text") {
-      parent.append(page.createTextNode(node.text));
-    } else if (node.kind === "break") {
-      parent.append(page.createElement("br"));
-    } else {
-      const made = page.createElement(NAMES[node.kind]);
-      if (node.kind === "code") made.append(page.createTextNode(node.text));
-      else nodesInto(page, made, node.nodes);
-      if (node.kind === "link") {
-        made.setAttribute("href", node.href);
-        made.setAttribute("rel", "noopener noreferrer");
-        made.setAttribute("target", "_blank");
-      }
-      parent.append(made);
-    }
-  }
+function lineStarts(text) {
+  const starts = [0];
+  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", end + 1)) starts.push(end + 1);
+  if (starts[starts.length - 1] !== text.length) starts.push(text.length);
+  return starts;
 }

@@ -8,10 +8,12 @@
 const DRAFT = "turnbuckle.draft.";
 const LETTER = "turnbuckle.letter.";
 
-/** @typedef {{text: string, key: string, model: string, busy: string, refused?: boolean}} Letter */
+/** @typedef {{text: string, key: string, model: string, busy: string, attached?: string, refused?: boolean,
+ *   files?: {name: string, size: number, part: object}[]}} Letter `attached` says what `files` are, which are missing if a reload lost them */
 
 export class Outbox {
   #kept;
+  #files = new Map(); // what is attached, by the letter's key: too large for a store, so a reload loses it
 
   /** @param {Storage|null} storage @param {(prefix?: string) => string} newName */
   constructor(storage, newName) {
@@ -32,20 +34,25 @@ export class Outbox {
   letter(session) {
     try {
       const letter = JSON.parse(this.#get(LETTER + session) ?? "null");
-      return letter && typeof letter.text === "string" && letter.key ? letter : null;
+      if (!letter || typeof letter.text !== "string" || !letter.key) return null;
+      return { ...letter, files: this.#files.get(letter.key) ?? [] };
     } catch {
       return null;
     }
   }
 
   /** Put a message on its way. The same words under the same conditions keep their key. @returns {Letter} */
-  post(session, text, model, busy) {
+  post(session, text, model, busy, files = []) {
     const before = this.letter(session);
-    const same = before && before.text === text && before.model === model && before.busy === busy;
-    const letter = { text, key: same ? before.key : this.newName("c"), model, busy };
+    const attached = files.map(({ name, size }) => `${name} ${size}`).join();
+    const sameWords = before && before.text === text && before.model === model && before.busy === busy;
+    const same = sameWords && (before.attached ?? "") === attached;
+    const letter = { text, key: same ? before.key : this.newName("c"), model, busy, attached };
+    this.#files.clear();
+    this.#files.set(letter.key, files);
     this.#set(LETTER + session, JSON.stringify(letter));
     this.keepDraft(session, text);
-    return letter;
+    return { ...letter, files };
   }
 
   /** The server has it. */
@@ -57,7 +64,7 @@ export class Outbox {
   /** The server said no. It is not sent again by itself, but under the same key if somebody wants it. */
   refused(session) {
     const letter = this.letter(session);
-    if (letter) this.#set(LETTER + session, JSON.stringify({ ...letter, refused: true }));
+    if (letter) this.#set(LETTER + session, JSON.stringify({ ...letter, files: undefined, refused: true }));
   }
 
   /** It is not to be sent after all; the words stay as a draft. */

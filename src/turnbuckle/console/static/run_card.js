@@ -4,7 +4,6 @@
 // and a page that nobody looks at draws nothing. What changed is asked of the model; nothing else is touched.
 
 import { el, setText } from "./elements.js";
-import { copied } from "./draft_view.js";
 import { ledgerView, usageWords } from "./ledger_view.js";
 import { receiptView } from "./receipt.js";
 import { ENDED, RunModel } from "./run_model.js";
@@ -15,7 +14,7 @@ import { ToolCard } from "./tool_card.js";
 import { STATUS, brokeWords, capital, didWords, span, waitingWords } from "./words.js";
 
 const SOON = 700; // ms after which a run that says nothing is asked where it stands
-const SKEWED = 120; // s; a larger difference of an event's time is its age, and not a wrong clock
+const WATCHED = 120; // s; what is older was read, not watched
 const SILENT = 2; // s of waiting that are worth words in the head
 
 export class RunCard {
@@ -25,14 +24,12 @@ export class RunCard {
     this._session = session;
     this._told = { ended, started };
     this._path = `/v1/runs/${encodeURIComponent(run)}`;
-    this._skew = Infinity;
-    this._beat = null;
     this._follower = null;
     this._line = "connecting";
     this._opened = false;
     this._frame = this._clock = this._looking = 0;
     this._lostAt = null;
-    this._now = () => this._lostAt ?? Date.now() / 1000 - this._offset;
+    this._now = () => this._lostAt ?? api.now();
     this._build(compact);
     this._begin();
   }
@@ -51,7 +48,6 @@ export class RunCard {
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
     this.timeline = compact ? null : new Timeline(this._now);
     this.body = el("div.body");
-    this.body.addEventListener("click", (event) => void this._copy(event));
     this.receipt = el("div.receiptpart");
     this.outcome = el("span.outcome", { hidden: true });
     this.usage = el("span.usage.muted.small");
@@ -75,11 +71,6 @@ export class RunCard {
     this.body.replaceChildren();
     this.said.replaceChildren();
     this._showHead();
-  }
-
-  get _offset() {
-    if (this._beat !== null) return this._beat;
-    return this._skew < SKEWED ? this._skew : 0;
   }
 
   // Following
@@ -119,12 +110,7 @@ export class RunCard {
 
   _take(event) {
     const model = this._model;
-    if (typeof event.at === "number") {
-      const behind = Date.now() / 1000 - event.at;
-      if (event.type === "heartbeat") this._beat = Math.min(this._beat ?? Infinity, behind);
-      else this._skew = Math.min(this._skew, behind);
-      this._fresh = behind - this._offset < SKEWED; // what is older was read, not watched
-    }
+    if (typeof event.at === "number") this._fresh = this._api.now() - event.at < WATCHED;
     const first = model.last === 0;
     model.take(event);
     if (model.stale) {
@@ -215,14 +201,6 @@ export class RunCard {
 
   _answer(approval, body) {
     return this._api.ask("POST", `${this._path}/approvals/${encodeURIComponent(approval.id)}`, body);
-  }
-
-  async _copy(event) {
-    const button = event.target instanceof Element ? event.target.closest("button.copy") : null;
-    if (!button) return;
-    const done = await copied(button.closest(".code").querySelector("code").textContent);
-    setText(button, done ? "Copied" : "Not allowed");
-    setTimeout(() => setText(button, "Copy"), 2000);
   }
 
   _problem(text) {

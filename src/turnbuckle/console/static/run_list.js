@@ -107,7 +107,7 @@ export class RunList {
   }
 
   #draw() {
-    const now = Date.now() / 1000;
+    const now = this.shell.api.now();
     const kept = new Map();
     const items = this.#rows.map((row) => {
       const item = this.#items.get(row.id) ?? made(row);

@@ -178,7 +178,7 @@ export class RunModel {
     const { attempt: number, route, model, why, stream = true } = told;
     const after = this._broke;
     this._broke = null;
-    const attempt = { number, route, model, why, stream, after };
+    const attempt = { number, route, model, why, stream, after, parts: [] };
     if (why !== "compact") this.context = { used: told.expected || 0, window: told.window || null };
     Object.assign(attempt, { usage: null, cost: null, characters: 0, thought: 0, finish: "", failure: null, decided: null });
     this._attempt = attempt;
@@ -210,7 +210,8 @@ export class RunModel {
     const attempt = this._attempt;
     const { decision } = told;
     this.totals.recoveries += decision.type === "give_up" ? 0 : 1;
-    const span = this.#mark("recovery", at, { event: told, from: attempt ? attempt.span : null, next: null });
+    const span = this.#mark("recovery", at, { event: told, from: attempt ? attempt.span : null, next: null, kept: told.gained || 0 });
+    if (decision.draft) span.kept = this.calls.drafts.get(decision.draft)?.characters ?? span.kept;
     this._broke = { event: told, span };
     if (attempt) {
       attempt.decided = told;
@@ -339,7 +340,8 @@ export class RunModel {
       this._waits = told.kind ? told : null;
     },
     call_arriving(told, at) {
-      this.calls.arriving(told, at);
+      const part = this.calls.arriving(told, at);
+      if (this._attempt) this._attempt.parts.push(part);
     },
     call_grown(told, at) {
       const card = this.calls.grown(told);
@@ -349,7 +351,8 @@ export class RunModel {
       this.calls.moved(told);
     },
     draft(told, at) {
-      this.calls.draft(told, at);
+      const { id, characters } = this.calls.draft(told, at);
+      if (this._broke?.event.decision.draft === id) this._broke.span.kept = characters;
     },
     tool_begun(told, at) {
       const tool = this.calls.begun(told, at);

@@ -2,6 +2,8 @@
 // Each has an `element`, `update()` for when its segment has grown, and `close()`.
 
 import { CappedText } from "./capped_text.js";
+import { colour } from "./code_colours.js";
+import { copyButton } from "./copy_button.js";
 import { el, setText } from "./elements.js";
 import { MarkdownView } from "./markdown.js";
 import { many, size } from "./words.js";
@@ -16,8 +18,9 @@ export class TextSegment {
     this._isOpen = isOpen;
     this._shown = 0;
     this._ended = false;
-    this._view = new MarkdownView();
-    this.element = el("div.text", null, this._view.element);
+    this._view = new MarkdownView(document, colour);
+    const copy = copyButton("Copy the answer", () => segment.pieces.join(""));
+    this.element = el("div.text", null, this._view.element, el("div.textfoot", null, copy));
     this.update();
   }
 

@@ -3,6 +3,7 @@
 import { newName } from "./api.js";
 import { confirmed, prompted } from "./dialogs.js";
 import { el } from "./elements.js";
+import { sessionMarkdown } from "./session_markdown.js";
 
 const LONGEST_TITLE = 200; // the server's own limit
 
@@ -16,6 +17,7 @@ export function sessionEntries(shell, session) {
     { text: "Say the last message again", act: act(() => retry(shell, session, path)) },
     { text: "Take back the last message", act: act(() => undo(shell, path)) },
     { text: "Begin a new conversation", act: act(() => anew(shell, path)) },
+    { text: "Export as Markdown", act: act(() => saveMarkdown(shell, session, path)) },
     { text: "Export", act: act(() => save(shell, session, path)) },
     { text: "Delete", danger: true, act: act(() => remove(shell, session, path)) },
   ];
@@ -53,9 +55,19 @@ async function anew(shell, path) {
 }
 
 async function save(shell, session, path) {
-  const blob = await shell.api.download(`${path}/export`);
+  offer(`${session.id}.jsonl`, await shell.api.download(`${path}/export`));
+}
+
+/** What was said and done, as a text that people read. */
+async function saveMarkdown(shell, session, path) {
+  const messages = await shell.api.every(`${path}/messages?limit=100`);
+  const text = sessionMarkdown(session.title || session.id, messages);
+  offer(`${session.id}.md`, new Blob([text], { type: "text/markdown;charset=utf-8" }));
+}
+
+function offer(name, blob) {
   const address = URL.createObjectURL(blob);
-  const link = el("a", { href: address, download: `${session.id}.jsonl`, hidden: true });
+  const link = el("a", { href: address, download: name, hidden: true });
   document.body.append(link);
   link.click();
   link.remove();

@@ -155,7 +155,7 @@ export class SessionList {
   }
 
   #draw() {
-    const now = Date.now() / 1000;
+    const now = this.shell.api.now();
     const kept = new Map();
     const items = this.#shown.map((row) => {
       const item = this.#items.get(row.id) ?? this.#made(row.id);

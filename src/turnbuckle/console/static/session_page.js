@@ -6,9 +6,12 @@
  * again, unless it turns out that something before it has changed.
  */
 
+import { inputOf } from "./attachments.js";
+import { colour } from "./code_colours.js";
 import { Composer } from "./composer.js";
 import { el, icon, setText } from "./elements.js";
 import { grouped, preceded, waiting } from "./lists.js";
+import { markdown } from "./markdown.js";
 import { menuButton } from "./dialogs.js";
 import { storeOf } from "./outbox.js";
 import { RunCard } from "./run_card.js";
@@ -279,7 +282,8 @@ export class SessionPage {
     if (known) return known;
     const said = block.messages.filter((one) => one.text).map((one) => {
       const who = one.role === "user" ? "You" : one.role === "assistant" ? "Answer" : "Tool";
-      return el("li", { "data-role": one.role }, el("strong.small.muted", null, who), el("p.words", null, one.text));
+      const words = one.role === "assistant" ? markdown(one.text, document, colour) : el("p.words", null, one.text);
+      return el("li", { "data-role": one.role }, el("strong.small.muted", null, who), words);
     });
     const part = el("section.shared", { "aria-label": "Shared with the session it was forked from" });
     const about = el("p.small.muted", null, "Shared with the session that this one was forked from");
@@ -329,7 +333,7 @@ export class SessionPage {
   // Saying and stopping
 
   async #send(letter) {
-    const body = { input: letter.text };
+    const body = { input: inputOf(letter.text, letter.files) };
     if (letter.model) body.model = letter.model;
     if (letter.busy) body.busy = letter.busy;
     const line = await this.shell.api.ask("POST", `${this.path}/messages`, body, { "idempotency-key": letter.key });

@@ -30,9 +30,9 @@ export const TASKS = {
 const RECENT = 6;
 
 /** Begin a new session with these words. The session's page sends them, also after a reload, and once. */
-export function beginSession(shell, text, model = "", replace = false) {
+export function beginSession(shell, text, model = "", replace = false, files = []) {
   const session = newName("s_");
-  shell.outbox.post(session, text, model, "");
+  shell.outbox.post(session, text, model, "", files);
   shell.go({ page: "session", id: session }, replace);
 }
 
@@ -53,7 +53,7 @@ export class StartPage {
       store: storeOf("localStorage"),
       send: async (letter) => {
         shell.outbox.stored("");
-        beginSession(shell, letter.text, letter.model);
+        beginSession(shell, letter.text, letter.model, false, letter.files);
       },
     });
     this.element = el(
@@ -96,7 +96,7 @@ export class StartPage {
   #showRecent() {
     const rows = this.shell.watch.sessions.data.slice(0, RECENT);
     this.recentPart.hidden = !rows.length;
-    const now = Date.now() / 1000;
+    const now = this.shell.api.now();
     const kept = new Map([...this.recent.children].map((item) => [item.dataset.session, item]));
     const items = rows.map((row) => {
       const item = kept.get(row.id) ?? recentItem(row);

@@ -64,6 +64,10 @@ function phaseWords(span) {
       phase.kind === "arguments" ? `arguments of ${phase.name}` : phase.kind === "text" ? "text" : "reasoning";
     sums.set(key, (sums.get(key) || 0) + phase.characters);
   }
+  for (const { tool, kept } of span.attempt.parts) {
+    if (kept === null || !sums.delete(`arguments of ${tool.name}`)) continue;
+    sums.set(`${tool.draft.argument} for ${tool.name}`, kept); // a draft is counted in one way everywhere
+  }
   const parts = [...sums].map(([key, characters]) => `${whole(characters)} characters of ${key}`);
   const shown = parts.slice(0, AMOUNT);
   if (parts.length > AMOUNT) shown.push(`${parts.length - AMOUNT} more`);
@@ -79,7 +83,7 @@ function whereIn(attempt) {
 
 function recoveryWords(span) {
   const { event } = span;
-  const kept = event.gained ? `, ${many(event.gained, "character")} kept` : "";
+  const kept = span.kept ? `, ${many(span.kept, "character")} kept` : "";
   const lost = event.lost ? `, ${whole(event.lost)} lost` : "";
   const told = event.failure ? ` (${event.failure.message})` : "";
   return `${capital(brokeWords(event))}${told} → ${didWords(event.decision)}${kept}${lost}.`;
@@ -215,7 +219,7 @@ function recoveryFacts(span) {
       ["Failure", event.failure ? `${spaced(event.failure.kind)}: ${event.failure.message}` : ""],
       ["Status", event.failure && event.failure.status ? String(event.failure.status) : ""],
       ["Tool", event.tool],
-      ["Kept", event.gained ? many(event.gained, "character") : ""],
+      ["Kept", span.kept ? many(span.kept, "character") : ""],
       ["Lost", event.lost ? many(event.lost, "character") : ""],
       ["Told", event.notice],
     ],

@@ -182,11 +182,11 @@ export class ToolCard {
   }
 
   _showNotes() {
-    const { notes, parts, outcome } = this._tool;
+    const { notes, parts, outcome, draft } = this._tool;
     const lines = [...notes];
     if (parts.length > 1)
       lines.unshift(
-        `Its arguments came in ${parts.length} streams: ${parts.map((part) => whole(part.characters)).join(" + ")} characters.`,
+        `Its ${draft ? draft.argument : "arguments"} came in ${parts.length} streams: ${parts.map((part) => whole(part.kept ?? part.characters)).join(" + ")} characters.`,
       );
     if (outcome) {
       if (outcome.killed.length) lines.push(`Processes killed: ${outcome.killed.join(", ")}.`);
