@@ -4,8 +4,10 @@ import pytest
 from support.narrate.sample_runs import ALL, BROKEN, facts_of, run_named, simulated_with_faults, waited
 from support.narrate.surfaces import SURFACES, Rendering, console
 
+from turnbuckle.cli.chat.renderer import ChatRunRenderer
+from turnbuckle.cli.pieces import PieceRenderer
 from turnbuckle.narrate.notices import CRASHED, RESTARTED, STOPPING
-from turnbuckle.turn.facts import RunLeft
+from turnbuckle.turn.facts import RunLeft, decode
 
 LET_GO = "Let go of: the server stops. It is kept, and can be resumed."
 WORDS = [
@@ -122,3 +124,13 @@ def test_the_runs_of_the_table_hold_a_graceful_restart_and_a_crash():
     left = {name for name in ALL if any(isinstance(fact, RunLeft) for fact in facts_of(run_named(name)))}
     assert "left and taken up" in left
     assert "run again after a crash" not in left
+
+
+@pytest.mark.requirement("H13")
+@pytest.mark.parametrize("name", ["draft", "a wrong anchor, then the right one", "anchors that never fit"])
+def test_no_terminal_names_the_tool_that_finishes_a_draft(name):
+    chat, plain = ChatRunRenderer(), PieceRenderer()
+    for item in run_named(name):
+        fact = decode(item.data)
+        shown = [*chat.take(item.seq, fact), *chat.live(), *plain.take(fact)]
+        assert "finish_call" not in repr(shown)

@@ -20,6 +20,10 @@ from turnbuckle.session.commands import HELP
         ("/model", Command("model")),
         ("/model small", Command("model", "small")),
         ("/cost", Command("cost")),
+        ("/tools", Command("tools")),
+        ("/compact", Command("compact")),
+        ("/compact keep the names", Command("compact", "keep the names")),
+        ("!ls", ChatMessage("!ls")),
         ("/interrupt", Command("interrupt")),
         ("/etc/hosts", ChatMessage("/etc/hosts")),
         ("/^a+$/ matches what?", ChatMessage("/^a+$/ matches what?")),
@@ -45,6 +49,23 @@ def test_a_line_is_a_command_or_a_message(text, meant):
 
 @pytest.mark.requirement("H2")
 @pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("!git status", Command("!", "git status")),
+        ("! git log -1", Command("!", "git log -1")),
+        ("!!important: read this", ChatMessage("!important: read this")),
+        ("!ls\nand more", ChatMessage("!ls\nand more")),
+        ("/share", Command("share")),
+        ("/share why is that?", Command("share", "why is that?")),
+        ("!", Wrong("! needs a command of yours behind it: !git status")),
+    ],
+)
+def test_at_a_terminal_one_line_behind_an_exclamation_mark_is_a_command_of_the_users_own(text, meant):
+    assert parse(text, own_commands=True) == meant
+
+
+@pytest.mark.requirement("H2")
+@pytest.mark.parametrize(
     "text, words",
     [
         ("/statsu", "did you mean /status?"),
@@ -58,6 +79,7 @@ def test_a_line_is_a_command_or_a_message(text, meant):
         ("/busy sometimes", "queue, steer, interrupt, refuse"),
         ("/reasoning maybe", "on or off"),
         ("/drafts show", "show ID"),
+        ("/share", "is for a terminal"),
         ("/drafts burn r1:d1", "show ID"),
     ],
 )

@@ -60,6 +60,7 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
                 "/ledger",
                 "/model",
                 "/cost",
+                "/tools",
                 "/context",
                 "/drafts",
                 "/undo",
@@ -68,9 +69,11 @@ def test_a_chat_needs_no_server_no_key_and_no_network(tmp_path):
             ):
                 talk.entered(line)
             await talk.settled()
-            runs, sessions, status, ledger, model, cost, context, drafts, *undone = front.replies[-11:]
+            runs, sessions, status, ledger, model, cost, tools, context, drafts, *undone = front.replies[-12:]
             assert runs.count("completed") == 2
-            assert sessions.startswith("* work")
+            assert sessions.splitlines()[1].startswith("* work")
+            assert "write_file  " in tools
+            assert "finish_call" not in tools
             assert status.startswith("Nothing runs.")
             assert ledger == "nothing was wasted"
             assert model.splitlines()[0] == "  rehearsal  rehearsal"

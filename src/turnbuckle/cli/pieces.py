@@ -19,7 +19,7 @@ from turnbuckle.turn.facts import Fact
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import Spent, spent_text
-from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome
+from turnbuckle.vocab.tooling import ToolOutcome
 
 Tone = Literal["tool", "notice", "quiet", "bad"]
 
@@ -45,6 +45,11 @@ class Line(Struct, frozen=True):
 
 
 Piece = Words | Break | Line
+
+
+# How a call that was cut is finished is a matter between the model and us: its tool is not named.
+_JOINED = "✓ more of a call that was cut was joined"
+_NOT_JOINED = "✗ the rest of a call did not fit what is kept, and was not joined"
 
 
 class PieceRenderer:
@@ -73,6 +78,8 @@ class PieceRenderer:
                 return [Break()]
             case ToolBegun(_, tool, _, label):
                 return [Break(), Line(f"→ {tool} {label}".rstrip(), "tool")]
+            case ToolEnded(_, "finish_call", outcome):
+                return [Break(), Line(_JOINED if outcome.ok else _NOT_JOINED)]
             case ToolEnded(_, tool, outcome):
                 return [Break(), _result_line(tool, outcome)]
             case Notice(text, "left" | "restarted" | "crashed"):
@@ -116,5 +123,4 @@ def _result_line(name: str, outcome: ToolOutcome) -> Line:
         case "unknown":
             return Line(f"? {name} was started, how it ended is not known{detail}", "bad")
         case "never_started":
-            tone: Tone = "quiet" if name == FINISH_CALL else "bad"
-            return Line(f"✗ {name} did not run{detail}", tone)
+            return Line(f"✗ {name} did not run{detail}", "bad")

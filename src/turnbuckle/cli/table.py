@@ -20,6 +20,13 @@ def echo_table(headers: Sequence[str], rows: Sequence[Sequence[str]], notes: Seq
         echo(*table_lines(headers, rows, notes, room))
 
 
+def titled_lines(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a list with its header, of any width; nothing if it is empty."""
+    return table_lines(headers, rows, notes, 1 << 20) if rows else []
+
+
 def table_lines(
     headers: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str], room: int | None
 ) -> list[str]:

@@ -17,6 +17,7 @@ from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.service.owners import public_session
 from turnbuckle.service.spending import SpendingService
+from turnbuckle.service.tool_list import tools_text
 from turnbuckle.session.commands import (
     Command,
     help_text,
@@ -77,6 +78,9 @@ class Commands:
                 return CommandReply(help_text())
             case "sessions":
                 return CommandReply(await self._listed(new.user))
+            case "tools":
+                policy = self._sessions.runs.policy
+                return CommandReply(tools_text(policy.tools, policy.consent))
             case "cost":
                 return CommandReply(await self._spending.words(session, new.user))
             case _:

@@ -22,6 +22,7 @@ Command = Literal[
     "undo compaction",
     "status",
     "cost",
+    "tools",
     "sessions",
     "help",
 ]
@@ -38,6 +39,7 @@ HELP: dict[Command, str] = {
     "undo compaction": "tell the model all of it again",
     "status": "what runs, what waits, and how full the model's window is",
     "cost": "tokens and money of the last run, this session and today",
+    "tools": "what the agent may use, and what of it asks first",
     "sessions": "list the sessions",
     "help": "this list",
 }

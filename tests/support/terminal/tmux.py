@@ -23,8 +23,9 @@ MISSING = "tmux is not there: scripts/set-up-clients gets it, or sudo apt-get in
 class Terminal:
     """One terminal with one program in it."""
 
-    def __init__(self, folder: Path, record: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, record: Path, columns: int = COLUMNS, **environment: str) -> None:
         self.folder = folder
+        self.columns = columns
         self._name = f"turnbuckle-{uuid.uuid4().hex[:12]}"
         self._raw = record / f"{self._name}.raw"
         self._code = record / f"{self._name}.code"
@@ -51,7 +52,7 @@ class Terminal:
         self._tmux(
             *("-u", "-f", "/dev/null", "start-server", ";", "set-option", "-g", "status", "off", ";"),
             *("set-option", "-g", "history-limit", "20000", ";"),
-            *("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", str(self.folder), script),
+            *("new-session", "-d", "-x", str(self.columns), "-y", str(ROWS), "-c", str(self.folder), script),
         )
         self._tmux("pipe-pane", f"exec cat >{shlex.quote(str(self._raw))}")
         until(self._raw.exists)
@@ -139,8 +140,8 @@ def terminal(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made: list[Terminal] = []
     record = tmp_path_factory.mktemp("terminal")
 
-    def open_one(folder: Path = tmp_path, **environment: str) -> Terminal:
-        made.append(Terminal(folder, record, **environment))
+    def open_one(folder: Path = tmp_path, columns: int = COLUMNS, **environment: str) -> Terminal:
+        made.append(Terminal(folder, record, columns, **environment))
         return made[-1]
 
     yield open_one

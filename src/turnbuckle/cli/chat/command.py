@@ -16,7 +16,9 @@ from msgspec import Struct
 from turnbuckle.app import new_name, open_app, process_environment
 from turnbuckle.cli.backend import BackendRefused, Lost, SessionBackend
 from turnbuckle.cli.chat.controller import ChatController
+from turnbuckle.cli.chat.own_commands import OwnCommands, UsersMachine
 from turnbuckle.cli.chat.plain import PlainFront
+from turnbuckle.cli.chat.workspace_files import WorkspaceFiles
 from turnbuckle.cli.config import fail, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, OK, USAGE_ERROR
@@ -26,10 +28,12 @@ from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.screen import Screen
-from turnbuckle.config import Loaded
+from turnbuckle.config import Loaded, secrets_of
 from turnbuckle.errors import BadSessionName, ConfigError
 from turnbuckle.journal.port import InUse
 from turnbuckle.service.owners import LOCAL, session_id
+from turnbuckle.turn.consent import written
+from turnbuckle.vocab.redaction import redactor_of, without_credentials
 
 if TYPE_CHECKING:
     from turnbuckle.cli.chat.terminal import TerminalFront
@@ -189,11 +193,19 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
     from turnbuckle.cli.chat.history import ChatHistory
     from turnbuckle.cli.chat.terminal import TerminalFront
 
-    front = TerminalFront(place, ChatHistory(Path(loaded.settings.folder)), color=wish.color)
-    environment = process_environment(asyncio.sleep)
-    talk = ChatController(
-        place, session, front, environment=environment, reasoning=wish.reasoning, route=wish.route
+    machine = _machine_of(loaded, wish)
+    front = TerminalFront(
+        place, ChatHistory(Path(loaded.settings.folder)), color=wish.color, files=machine.files
     )
+    talk = ChatController(
+        place,
+        session,
+        front,
+        environment=process_environment(asyncio.sleep),
+        reasoning=wish.reasoning,
+        route=wish.route,
+    )
+    talk.machine = machine
     front.attach(talk)
     with patch_stdout(raw=True):  # what is logged stands above the line, too
         left = await _until_left(talk, front, quietly=False)
@@ -201,6 +213,22 @@ async def _on_screen(loaded: Loaded, place: SessionBackend, session: str, wish: 
         _leave_at_once(talk, place)
     _farewell(talk, place)
     return OK
+
+
+def _files_of(loaded: Loaded, wish: Wish) -> WorkspaceFiles | None:
+    """Those of the workspace; None where that is a server's, which may be on another machine."""
+    settings = loaded.settings
+    if wish.server:
+        return None
+    return WorkspaceFiles(Path(settings.workspace), Path(settings.folder), written(settings.tools.approval))
+
+
+def _machine_of(loaded: Loaded, wish: Wish) -> UsersMachine:
+    """Commands run where the model's do, or in this folder, if that is a server's business."""
+    secrets = secrets_of(loaded.settings, os.environ).values
+    folder = Path.cwd() if wish.server else Path(loaded.settings.workspace)
+    commands = OwnCommands(folder, lambda text: without_credentials(redactor_of(secrets).text(text)))
+    return UsersMachine(commands, _files_of(loaded, wish))
 
 
 async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: Wish, attended: bool) -> int:
@@ -216,6 +244,7 @@ async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: W
         patience=patience,
         route=wish.route,
     )
+    talk.machine = _machine_of(loaded, wish) if attended else None
     front.attach(talk)
     left = await _until_left(talk, front, quietly=not attended)
     if left == "leave":

@@ -28,6 +28,8 @@ Own = Literal[
     "queue",
     "steer",
     "args",
+    "share",
+    "!",
 ]
 Word = SessionWord | Own
 MODES = ("queue", "steer", "interrupt", "refuse")
@@ -47,6 +49,7 @@ _ABOUT: dict[Word, tuple[str, str]] = {
     "steer": ("TEXT", "say it into the run"),
     "interrupt": ("[TEXT]", "end the run and keep the conversation, as Ctrl-C and Esc do; then say the text"),
     "args": ("", "show the full arguments of the call awaiting approval"),
+    "share": ("[WORDS]", "send what your last !COMMAND printed, with words of yours"),
     "quit": ("", "leave; Ctrl-D does the same"),
 }
 _LETTERS = re.compile(r"[A-Za-z-]+")
@@ -75,8 +78,14 @@ class Wrong(Struct, frozen=True):
     why: str
 
 
-def parse(text: str) -> Command | ChatMessage | Wrong:
-    """What a line is."""
+def parse(text: str, *, own_commands: bool = False) -> Command | ChatMessage | Wrong:
+    """What a line is. With `own_commands`, one line behind a `!` is a command of the user's own; `!!` sends
+    it as it is, with one `!`."""
+    if own_commands and text.startswith("!") and "\n" not in text:
+        if text.startswith("!!"):
+            return ChatMessage(text[1:])
+        own = text[1:].strip()
+        return Command("!", own) if own else Wrong("! needs a command of yours behind it: !git status")
     if not text.startswith("/"):
         return ChatMessage(text)
     if text.startswith("//"):  # the session itself would take a command for one
@@ -85,6 +94,8 @@ def parse(text: str) -> Command | ChatMessage | Wrong:
     word, rest = first.lower(), rest.strip()
     if word == "exit":
         word = "quit"
+    if word == "share" and not own_commands:
+        return Wrong("/share is for a terminal: there !COMMAND runs a command of yours")
     if word not in _ABOUT:
         return _unknown(text, first)
     if word == "undo" and rest.lower() == "compaction":
@@ -134,6 +145,8 @@ def help_text() -> str:
         [
             *lines,
             "",
+            "!COMMAND runs a command of your own, with your rights. The model sees it only by /share.",
+            "@FILE names a file of the workspace: the model gets its path, and reads it when it needs it.",
             keys,
             "Ctrl-C or Esc ends what runs and keeps the conversation. Ctrl-C again forces it. Ctrl-D leaves.",
         ]

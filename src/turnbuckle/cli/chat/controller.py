@@ -3,20 +3,22 @@
 Three things go on at once. Runs are followed one after the other, as they begin in the session, whoever began
 them. What was typed is carried out in its order; a message whose connection was lost is sent again under the
 same key. And a question that a run asks waits for its answer. All of them share one way of coming back after
-a lost connection: tried again with growing pauses, told once.
+a lost connection (`reconnect`).
 
 A message stands in the live part of the screen from the moment it is typed until its run says that it begins,
 so it is shown once, in its place. A line that was begun before a question appeared is not an answer to it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal, TypeVar
+from collections.abc import Awaitable
+from typing import Literal
 
 from turnbuckle.cli.approvals import arguments_text, question_text, read_answer
-from turnbuckle.cli.backend import BackendRefused, Lost, Merged, Numbered, SessionBackend
+from turnbuckle.cli.backend import Lost, Merged, Numbered, SessionBackend
 from turnbuckle.cli.chat.commands import ChatMessage, Command, Wrong, parse
-from turnbuckle.cli.chat.look_ups import carried_out, change_text, route_named, routes_text
+from turnbuckle.cli.chat.look_ups import LISTS, carried_out, change_text, route_named, routes_text
+from turnbuckle.cli.chat.own_commands import OwnCommands, UsersMachine, shown
+from turnbuckle.cli.chat.reconnect import Reconnect
 from turnbuckle.cli.chat.renderer import MOST_SAID, ChatPiece, ChatRunRenderer, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import ChatView, View
 from turnbuckle.cli.exits import FAILED, OK, UNFINISHED, USAGE_ERROR, exit_code
@@ -28,13 +30,10 @@ from turnbuckle.journal.port import JournalError
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.service.runs import Decision
 from turnbuckle.session.facts import Busy
+from turnbuckle.tools.spec import ToolError
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, RunEnded
-from turnbuckle.turn.labels import shortened
 
-T = TypeVar("T")
 Entered = Literal["refused", "taken", "answer", "quit"]
-FIRST_PAUSE, LAST_PAUSE = 0.2, 5.0
-"""Seconds before a lost connection is tried again: the first time, and when nothing helps."""
 FORCE_AFTER = 1.0
 """Seconds after which an interrupt that has not ended the run is said to need force."""
 FORCE = "still running: Ctrl-C again, or /stop, ends it by force; the next message starts fresh then"
@@ -70,7 +69,8 @@ class ChatController:
         self._front = front
         self._reasoning = reasoning
         self._attended = attended
-        self._patience = patience
+        self.machine: UsersMachine | None = None
+        """That of a person who types; a pipe has none."""
         self._sleep = environment.sleep
         self._wall = environment.wall
         self._new_name = environment.new_name
@@ -80,9 +80,7 @@ class ChatController:
         self._over: set[str] = set()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._lost = False
-        self._connections = 0
-        self._coming_back = asyncio.Lock()
+        self._connection = Reconnect(place, front, environment.sleep, patience)
         self._tasks: set[asyncio.Future[None]] = set()
         self._following: asyncio.Future[None] | None = None
         self._working: asyncio.Future[None] | None = None
@@ -166,6 +164,10 @@ class ChatController:
     def _next(self) -> str:
         return f"{self._run}:{next(iter(self._asked))}" if self._asked else ""
 
+    @property
+    def _own(self) -> OwnCommands | None:
+        return None if self.machine is None else self.machine.commands
+
     def view(self) -> View:
         running = bool(self._run)
         words = ""
@@ -175,7 +177,8 @@ class ChatController:
                 words = waiting_words(self._renderer.waiting, now)
         live = tuple(self._renderer.live()) if running else ()
         meter = self._renderer.meter.words
-        return View(running, live, words, tuple(self._pending.values()), self.question, self._lost, meter)
+        queued, own = tuple(self._pending.values()), self._own.running if self._own is not None else ""
+        return View(running, live, words, queued, self.question, self._connection.lost, meter, own)
 
     def entered(self, text: str, about: str = "") -> Entered:
         """Take a line. `about` is what was `asking` when the line was begun. `refused`: it cannot be
@@ -183,7 +186,7 @@ class ChatController:
         said = text.strip()
         if not said:
             return "taken"
-        line, question = parse(said), self.question
+        line, question = parse(said, own_commands=self._own is not None), self.question
         if question is not None and about == self.asking and isinstance(line, ChatMessage):
             return self._answered(question, said)
         if (
@@ -210,7 +213,10 @@ class ChatController:
 
     def interrupt(self) -> Literal["stopping", "leave", "idle"]:
         """Somebody wants it to stop: the run, which keeps the conversation; again, once force was offered,
-        and it is forced; and again, everything. Pressed twice in a hurry it is one interrupt."""
+        and it is forced; and again, everything. Pressed twice in a hurry it is one interrupt. A command of
+        the user's own comes first."""
+        if self._own is not None and self._own.stop():
+            return "stopping"
         if not self._run:
             return "idle"
         match self._stopping:
@@ -252,7 +258,7 @@ class ChatController:
             line = await self._typed.get()
             try:
                 await self._carry_out(line)
-            except (TurnbuckleError, JournalError) as error:
+            except (TurnbuckleError, JournalError, ToolError) as error:
                 self.code = FAILED
                 await self._front.show([CommandOutput(str(error), "bad")])
             finally:
@@ -285,9 +291,13 @@ class ChatController:
             case Command("model", name):
                 self.route = await route_named(self._place, name)
                 await self._tell(f"the agent runs on {self.route} from the next message on")
+            case Command("!", command) if self._own is not None:
+                await self._tell(shown(await self._own.run(command)))
+            case Command("share", words) if self._own is not None:
+                await self._send(self._own.message(words), self.busy)
             case Command("compact", rest):
                 await self._send(f"/compact {rest}".rstrip(), None)  # a run of its own
-            case Command("context" | "cost" as word):
+            case Command("context" | "cost" | "tools" as word):
                 await self._tell(await self._place.told(self.session, f"/{word}"))
             case Command("stop" | "new" | "reset" | "undo" | "retry" as verb):
                 done = await self._place.change(self.session, verb)
@@ -299,19 +309,22 @@ class ChatController:
                 else:
                     await self._tell(change_text(done))
             case Command():
-                await self._tell(
-                    await carried_out(line, self._place, self.session, self._run or self._last_run)
-                )
+                told = await carried_out(line, self._place, self.session, self._run or self._last_run)
+                await self._front.show([CommandOutput(told, rows=line.word in LISTS)])
 
     async def _tell(self, text: str) -> None:
         await self._front.show([CommandOutput(text)])
 
     async def _send(self, text: str, busy: Busy | None) -> None:
+        if self.machine is not None and self.machine.files is not None and "@" in text:
+            text = await asyncio.to_thread(self.machine.files.named, text)
         key, route = self._new_name("k"), self.route
         self._pending[key] = text
         self._front.refresh()
         try:
-            taken = await self._steadily(lambda: self._place.say(self.session, text, busy, key, route))
+            taken = await self._connection.steadily(
+                lambda: self._place.say(self.session, text, busy, key, route)
+            )
         except BaseException:
             self._pending.pop(key, None)
             raise
@@ -367,7 +380,7 @@ class ChatController:
 
     async def _answer(self, run: str, approval: str, decision: Decision, text: str) -> None:
         try:
-            if not await self._steadily(lambda: self._place.answer(run, approval, decision, text)):
+            if not await self._connection.steadily(lambda: self._place.answer(run, approval, decision, text)):
                 await self._front.show([CommandOutput("nobody waits for this answer any more", "notice")])
         except (TurnbuckleError, JournalError) as error:
             await self._front.show([CommandOutput(f"the answer was not taken: {error}", "bad")])
@@ -391,7 +404,7 @@ class ChatController:
     async def _follow_all(self) -> None:
         try:
             while True:
-                run = await self._steadily(lambda: self._place.next_run(self.session, self._seen))
+                run = await self._connection.steadily(lambda: self._place.next_run(self.session, self._seen))
                 self._seen.add(run)
                 await self._follow(run)
         except (TurnbuckleError, JournalError) as error:
@@ -407,7 +420,7 @@ class ChatController:
         self._renderer, self._skew = ChatRunRenderer(self._reasoning), self._wall()
         tries = 0
         while True:
-            count = self._connections
+            count = self._connection.count
             try:
                 async for facts in self._place.follow(run, self._renderer.after):
                     tries = 0
@@ -416,7 +429,7 @@ class ChatController:
             except Merged:
                 self._renderer = self._renderer.again(self._reasoning)
             except Lost as error:
-                await self._come_back(error, count, tries)
+                await self._connection.come_back(error, count, tries)
                 tries += 1
             except TurnbuckleError as error:
                 self.code = UNFINISHED
@@ -454,46 +467,6 @@ class ChatController:
         found = next((key for key, waiting in self._pending.items() if waiting[:MOST_SAID] == text), None)
         if found is not None:
             del self._pending[found]
-
-    # Coming back
-
-    async def _steadily(self, act: Callable[[], Awaitable[T]]) -> T:
-        tries = 0
-        while True:
-            count = self._connections
-            try:
-                return await act()
-            except Lost as error:
-                await self._come_back(error, count, tries)
-                tries += 1
-
-    async def _come_back(self, error: Lost, count: int, tries: int) -> None:
-        """Wait until the place answers again. `count` is how often we had come back before this was lost, and
-        `tries` how often it was lost since anything came. Raises Refused, and Lost when patience is at its
-        end."""
-        async with self._coming_back:
-            if self._connections != count:
-                return
-            self._lost = True
-            if not tries:
-                await self._front.show(
-                    [CommandOutput(f"connection lost, trying again ({shortened(str(error))})", "notice")]
-                )
-            pause, waited = min(FIRST_PAUSE * 2 ** min(tries, 10), LAST_PAUSE), 0.0
-            while True:
-                await self._sleep(pause)
-                waited += pause
-                try:
-                    await self._place.latest()
-                    break
-                except Lost:
-                    if self._patience is not None and waited >= self._patience:
-                        raise BackendRefused(f"no connection for {waited:.0f} s: {error}") from None
-                    pause = min(pause * 2, LAST_PAUSE)
-            self._connections += 1
-            self._lost = False
-            if not tries:
-                await self._front.show([CommandOutput("connected again")])
 
 
 def _short(answer: str) -> str:

@@ -10,12 +10,15 @@ from turnbuckle.cli.backend import BackendRefused, SessionBackend
 from turnbuckle.cli.chat.commands import Command, help_text
 from turnbuckle.cli.follow import waste_lines
 from turnbuckle.cli.pieces import Line
+from turnbuckle.cli.table import titled_lines
 from turnbuckle.service.catalog import ON_ROUTE
 from turnbuckle.service.sessions import SessionChange
 from turnbuckle.session.commands import stopped_text
 from turnbuckle.turn.labels import shortened
 
-_TITLE = 44  # characters of a title in a list: an id, a time and a status stand beside it in 80 columns
+LISTS = frozenset({"sessions", "runs"})
+"""Commands whose answer is a list: each line of it is one row of the terminal, whatever its width."""
+_TITLE = 200  # characters of a title in a list, where there is room for them
 
 
 async def carried_out(command: Command, place: SessionBackend, session: str, run: str) -> str:
@@ -77,23 +80,23 @@ async def route_named(place: SessionBackend, name: str) -> str:
 
 async def _sessions(place: SessionBackend, words: str, here: str) -> str:
     found = await place.sessions(words)
-    wide = max((len(one.name) for one in found), default=0)
-    lines = []
-    for one in found:
-        sign = "*" if one.name == here else " "
-        state = "  running" if one.running else ""
-        lines.append(
-            f"{sign} {one.name:<{wide}}  {_when(one.updated)}  {shortened(one.title, _TITLE)}{state}"
+    rows = [
+        (
+            f"{'*' if one.name == here else ' '} {one.name}",
+            _when(one.updated),
+            "running" if one.running else "",
+            shortened(one.title, _TITLE),
         )
-        if one.snippet:
-            lines.append(f"    {shortened(one.snippet, 70)}")
-    return "\n".join(line.rstrip() for line in lines) or "no sessions"
+        for one in found
+    ]
+    snippets = [shortened(one.snippet, _TITLE) for one in found]
+    return "\n".join(titled_lines(("  session", "last used", "", "title"), rows, snippets)) or "no sessions"
 
 
 async def _runs(place: SessionBackend, session: str) -> str:
     found = await place.runs(session)
-    lines = [f"{one.id}  {one.status:<10} {shortened(one.title, _TITLE)}".rstrip() for one in found]
-    return "\n".join(lines) or "no runs yet"
+    rows = [(one.id, one.status, shortened(one.title, _TITLE)) for one in found]
+    return "\n".join(titled_lines(("run", "status", "task"), rows)) or "no runs yet"
 
 
 async def _drafts(place: SessionBackend, session: str, words: list[str]) -> str:

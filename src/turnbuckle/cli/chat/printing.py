@@ -19,6 +19,7 @@ from rich.theme import Theme
 from turnbuckle.cli.chat.blocks import Block, BlockSplitter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.pieces import Break, Line, Tone, Words
+from turnbuckle.cli.table import fitted
 from turnbuckle.vocab.visible import visible_line, visible_text
 
 Kind = Literal["", "you", "text", "item", "code", "thought", "line", "reply"]
@@ -123,8 +124,11 @@ class Typesetter:
             case UserWords(text):
                 self._flush()
                 self._said(visible_text(text))
-            case CommandOutput(text, tone):
-                self._put("reply", self._printed(RichText(visible_text(text), _STYLES[tone])))
+            case CommandOutput(text, tone, rows):
+                shown = visible_text(text)
+                if rows:
+                    shown = "\n".join(fitted(line, self._width) for line in shown.split("\n"))
+                self._put("reply", self._printed(RichText(shown, _STYLES[tone])))
 
     def _visible(self, text: str) -> str:
         before, self._before = self._before, text[-1:] or self._before

@@ -55,10 +55,11 @@ class UserWords(Struct, frozen=True):
 
 
 class CommandOutput(Struct, frozen=True):
-    """What the chat itself has to say to a command."""
+    """What the chat itself has to say to a command. `rows`: each line is cut to one row of the terminal."""
 
     text: str
     tone: Tone = "quiet"
+    rows: bool = False
 
 
 ChatPiece = Piece | UserWords | CommandOutput

@@ -7,33 +7,30 @@ often in a second, however fast a model talks.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator
 from typing import Any, Literal
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_completions, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
 from turnbuckle.cli.backend import SessionBackend
-from turnbuckle.cli.chat.commands import MODES, WORDS, about
+from turnbuckle.cli.chat.completion import ChatCompleter
 from turnbuckle.cli.chat.controller import ChatController
+from turnbuckle.cli.chat.pastes import CHANGED, FoldedPastes
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
-from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput
+from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import View
+from turnbuckle.cli.chat.workspace_files import WorkspaceFiles
 from turnbuckle.cli.pieces import Tone
-from turnbuckle.errors import TurnbuckleError
-from turnbuckle.journal.port import JournalError
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.visible import visible_line
 
@@ -53,7 +50,6 @@ _TONES: dict[Tone, str] = {
 }
 _COLORS = {"tool": "ansicyan", "notice": "ansiyellow", "bad": "ansired"}
 _PLAIN = {"quiet": "", "prompt": "bold", "auto-suggestion": ""}
-_CHOICES = {"/busy": MODES, "/reasoning": ("on", "off"), "/drafts": ("show", "save")}
 
 
 class TerminalFront:
@@ -65,6 +61,7 @@ class TerminalFront:
         history: History,
         *,
         color: bool,
+        files: WorkspaceFiles | None = None,
         input: Input | None = None,
         output: Output | None = None,
     ) -> None:
@@ -77,13 +74,15 @@ class TerminalFront:
         self._was_begun = False
         self._asked_to_leave = False
         self._talk: ChatController | None = None
+        self._pastes = FoldedPastes()
+        self._completer = ChatCompleter(place, files)
         style = Style.from_dict({**_PLAIN, **({"quiet": "ansibrightblack", **_COLORS} if color else {})})
         self._session: PromptSession[str] = PromptSession(
             self._message,
             multiline=True,
             history=history,
-            completer=_Words(place),
-            complete_while_typing=Condition(self._is_command),
+            completer=self._completer,
+            complete_while_typing=Condition(self._completes),
             search_ignore_case=True,
             enable_suspend=True,
             erase_when_done=True,
@@ -105,7 +104,7 @@ class TerminalFront:
     # Showing
 
     async def show(self, pieces: list[ChatPiece]) -> None:
-        text = self._setter.take(pieces, self._columns)
+        text = self._setter.take([self._as_typed(piece) for piece in pieces], self._columns)
         if text:
             self._unprinted.append(text)
             self._unprinted_size += len(text)
@@ -113,6 +112,11 @@ class TerminalFront:
         if self._unprinted_size > _MOST_UNPRINTED:
             await self._print()
         self.refresh()
+
+    def _as_typed(self, piece: ChatPiece) -> ChatPiece:
+        if not isinstance(piece, UserWords):
+            return piece
+        return UserWords(self._pastes.folded(piece.text), piece.run, piece.into)
 
     def refresh(self) -> None:
         self._session.app.invalidate()
@@ -144,7 +148,7 @@ class TerminalFront:
         while True:
             await asyncio.sleep(TICK)
             view = self._view
-            if view.running or view.lost or view.queued:
+            if view.running or view.lost or view.queued or view.own:
                 self.refresh()
 
     # The live part
@@ -172,7 +176,9 @@ class TerminalFront:
         said = [*self._setter.held, *view.lines]
         lines += [(_TONES[line.tone], _cut(line.text, width)) for line in said]
         for words in view.queued[:_QUEUED]:
-            lines.append(("class:quiet", _cut(f"waits: {shortened(words, width)}", width)))
+            lines.append(
+                ("class:quiet", _cut(f"waits: {shortened(self._pastes.folded(words), width)}", width))
+            )
         if len(view.queued) > _QUEUED:
             lines.append(("class:quiet", f"and {len(view.queued) - _QUEUED} more wait"))
         if status := _status(view):
@@ -181,9 +187,8 @@ class TerminalFront:
 
     # Typing
 
-    def _is_command(self) -> bool:
-        text = self._session.default_buffer.text
-        return text.startswith("/") and "\n" not in text
+    def _completes(self) -> bool:
+        return self._completer.completes(self._session.default_buffer.document.text_before_cursor)
 
     def _changed(self, _: Any) -> None:
         """A line belongs to the question that stood there when it was begun."""
@@ -211,15 +216,30 @@ class TerminalFront:
         def _(event: KeyPressEvent) -> None:
             self._interrupt(event)
 
-        @keys.add("escape", filter=typing & ~has_completions & Condition(lambda: self._view.running))
+        @keys.add("escape", filter=typing & ~has_completions & Condition(self._is_busy))
         def _(event: KeyPressEvent) -> None:
             self._escape()
+
+        @keys.add(Keys.BracketedPaste, filter=typing)
+        def _(event: KeyPressEvent) -> None:
+            pasted = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            event.current_buffer.insert_text(self._pastes.fold(pasted))
+
+        @keys.add("backspace", filter=typing & Condition(lambda: bool(self._folded_before())))
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.delete_before_cursor(len(self._folded_before()))
 
         @keys.add("c-d", filter=typing & empty)
         def _(event: KeyPressEvent) -> None:
             event.app.exit(result="quit")
 
         return keys
+
+    def _folded_before(self) -> str:
+        return self._pastes.sign_before(self._session.default_buffer.document.text_before_cursor)
+
+    def _is_busy(self) -> bool:
+        return self._view.running or bool(self._view.own)
 
     def _enter(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
@@ -230,14 +250,18 @@ class TerminalFront:
             return
         if self._talk is None:
             return
-        match self._talk.entered(buffer.text, self._about):
+        whole = self._pastes.unfolded(buffer.text)
+        if whole is None:
+            self._say(CHANGED)
+            return
+        match self._talk.entered(whole, self._about):
             case "refused":
                 return
             case "quit":
                 event.app.exit(result="quit")
                 return
-            case "taken" if buffer.text.strip():
-                buffer.append_to_history()
+            case "taken" if whole.strip():
+                buffer.history.append_string(whole)
             case _:
                 pass
         self._clear()
@@ -258,13 +282,13 @@ class TerminalFront:
                 event.app.exit(result="quit")
             case "idle":
                 self._asked_to_leave = True
-                said = self._setter.take(
-                    [CommandOutput("Ctrl-C again leaves, and so does Ctrl-D")], self._columns
-                )
-                self._unprinted.append(said)
-                self._wake.set()
+                self._say("Ctrl-C again leaves, and so does Ctrl-D")
             case _:
                 pass
+
+    def _say(self, words: str) -> None:
+        self._unprinted.append(self._setter.take([CommandOutput(words, "notice")], self._columns))
+        self._wake.set()
 
     def _escape(self) -> None:
         """Interrupts once; it neither forces nor leaves, since it is pressed without a thought."""
@@ -286,42 +310,6 @@ class TerminalFront:
         return "leave" if left == "leave" else "quit"
 
 
-class _Words(Completer):
-    """Commands, and what they take."""
-
-    def __init__(self, place: SessionBackend) -> None:
-        self._place = place
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Any:
-        text = document.text_before_cursor
-        if not text.startswith("/") or "\n" in text:
-            return
-        word, space, rest = text.partition(" ")
-        if not space:
-            for known in WORDS:
-                if known.startswith(word):
-                    yield Completion(known, -len(word), display_meta=about(known))
-        elif " " not in rest:
-            for choice in _CHOICES.get(word, ()):
-                if choice.startswith(rest):
-                    yield Completion(choice, -len(rest))
-
-    async def get_completions_async(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> AsyncGenerator[Completion]:
-        word, space, rest = document.text_before_cursor.partition(" ")
-        if word == "/session" and space:
-            with contextlib.suppress(TurnbuckleError, JournalError):  # no names, then
-                for one in await self._place.sessions(""):
-                    if rest in one.name:
-                        yield Completion(
-                            one.name, -len(rest), display_meta=visible_line(shortened(one.title, 40))
-                        )
-            return
-        for completion in self.get_completions(document, complete_event):
-            yield completion
-
-
 def _prompt(view: View) -> str:
     if view.question is None:
         return PROMPT
@@ -331,6 +319,8 @@ def _prompt(view: View) -> str:
 def _status(view: View) -> str:
     if view.lost:
         return "connection lost, trying again"
+    if view.own:
+        return f"! {view.own} · Ctrl-C ends it"
     if view.running and view.question is None:
         meter = f"{view.meter} · " if view.meter else ""
         return f"{meter}{view.waiting or 'working'} · Esc interrupts"

@@ -23,7 +23,7 @@ class ChatView(Protocol):
 
 class View(Struct, frozen=True):
     """What is under way. `queued` are messages that no run has taken up yet. `meter` is the route, how full
-    the context is and the cost of the run, or of the last one."""
+    the context is and the cost of the run, or of the last one. `own` is the user's own command that runs."""
 
     running: bool
     lines: tuple[Line, ...] = ()
@@ -32,3 +32,4 @@ class View(Struct, frozen=True):
     question: ApprovalAsked | None = None
     lost: bool = False
     meter: str = ""
+    own: str = ""
