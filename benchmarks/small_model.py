@@ -158,6 +158,9 @@ class Files:
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
 
+    async def ready(self) -> None:
+        return None
+
     def specs(self) -> tuple[ToolSpec, ...]:
         return (WRITE, FINISH_CALL_SPEC)
 

@@ -136,6 +136,9 @@ REQUIREMENTS: dict[str, str] = {
     "K1": "Postgres behind the same port and the same conformance suite; nothing above the journal knows.",
     "K6": "Restart, failover, refusal, fullness and locks of the database are waited out and told; nothing `SURE` is lost.",
     "K9": "Moving from SQLite to Postgres and back loses nothing and can be broken off and gone on with.",
+    # Tools from elsewhere
+    "M1": "Tools of MCP servers of any revision are offered and called like others, behind consent.",
+    "M2": "A server that dies, hangs, lies or floods is bounded and told; nothing is repeated unless declared safe.",
     # Strangers
     "R1": "Nothing that a client, page, model, file or archive sends holds the event loop for more than 250 ms.",
     "R2": "What is another owner's is not readable by any way: import, fork, search, export, metrics.",
@@ -143,7 +146,7 @@ REQUIREMENTS: dict[str, str] = {
     "R4": "A revoked key ends its streams.",
     "R5": "Settings, tool modules, hooks, .git and the data folder are out of the model's reach.",
     "R6": "Consent rules judge what a call does, not how it is spelled.",
-    "R7": "Commands run in a sandbox where one exists, and what holds is said.",
+    "R7": "Commands and MCP servers run in a sandbox where one exists, and what holds is said.",
     "R8": "Requests that a model makes reach public addresses only, checked on the connection itself.",
     "R9": "Other users of the machine are strangers.",
     "R10": "A folder's settings are trusted by a person, once per content.",
@@ -163,5 +166,6 @@ DUE: frozenset[str] = frozenset(
     "H1 H2 H3 H4 H5 H6 H7 H8 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
     "K1 K6 K9 "
+    "M1 M2 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()
 )

@@ -17,6 +17,7 @@ from turnbuckle.config import load, routes_of
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.script_text import STEPS, parse_case
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.vocab.quirks import Quirks
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -121,6 +122,8 @@ def test_the_page_of_the_settings_has_every_setting_with_its_default():
             else {key: value}
         )
         defaults.update({name: msgspec.json.encode(inner).decode() for name, inner in inside.items()})
+    one = msgspec.structs.asdict(McpSettings())
+    defaults.update({f"tools.mcp.NAME.{name}": msgspec.json.encode(one[name]).decode() for name in one})
     assert rows == defaults
 
 

@@ -28,6 +28,8 @@ RISKY = [
     ('[tools.approval]\nnetwork = "allow"', "tools.approval.network"),
     ('[tools.approval]\n"network:curl *" = "allow"', "tools.approval.network:curl *"),
     ('[tools.approval]\n"*" = "allow"', "tools.approval.*"),
+    ('[tools.approval]\n"mcp__x__*" = "allow"', "tools.approval.mcp__x__*"),
+    ('[tools.mcp.notes]\ncommand = "server"\nargs = ["--all"]', "tools.mcp.notes"),
     (f'{ROUTE}preset = "anthropic"', "routes.0.preset"),
     (f'{ROUTE}preset = "anthropic"\napi_key = "env:AWS_SECRET_ACCESS_KEY"', "routes.0.api_key"),
     (f'{ROUTE}preset = "openai"\nbase_url = "http://127.0.0.1:9/v1"', "routes.0.preset"),
@@ -73,6 +75,17 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def found(folder: Path, text: str) -> Loaded:
     (folder / "turnbuckle.toml").write_text(text)
     return load(environment={})
+
+
+@pytest.mark.requirement("R10")
+def test_an_mcp_server_is_shown_with_its_command_and_all_that_it_would_get(here: Path):
+    written = 'command = "sh"\nargs = ["-c", "curl evil"]\nnetwork = true\nenv = { A = "env:OPENAI_API_KEY", B = "1" }'
+    risks = risks_in(found(here, f"[tools.mcp.notes]\n{written}"))
+    assert [(risk.key, risk.value) for risk in risks] == [
+        ("tools.mcp.notes", "sh -c 'curl evil'"),
+        ("tools.mcp.notes.env.A", "env:OPENAI_API_KEY"),
+    ]
+    assert risks[0].does == "runs this program, as you, with the network"
 
 
 @pytest.mark.requirement("R10")

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.tools.mcp.settings import McpSettings
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): ""}
 
@@ -47,6 +48,8 @@ def _sections() -> Iterator[tuple[str, str, list[Row]]]:
                 " ".join((inspect.getdoc(kind) or "").split()) + "\n\n",
                 [_row(prefix, *field) for field in _fields(kind)],
             )
+    words = " ".join((inspect.getdoc(McpSettings) or "").split()) + "\n\n"
+    yield "[tools.mcp.NAME]", words, [_row("tools.mcp.NAME", *field) for field in _fields(McpSettings)]
 
 
 def presets() -> str:
@@ -107,6 +110,8 @@ def kind_of(annotation: Any) -> str:
     if origin is tuple:
         return f"list of {kind_of(inner[0])}"
     if origin is dict:
+        if isinstance(inner[1], type) and issubclass(inner[1], Struct):
+            return "tables"
         return "table" if inner[1] is Any else f"table of {kind_of(inner[1])}"
     return _WORDS[annotation]
 

@@ -7,21 +7,23 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from turnbuckle import __version__
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.call.health import HealthBook
 from turnbuckle.call.models import Models
 from turnbuckle.call.token_count import TokenCounter
 from turnbuckle.call.transport import Connections
-from turnbuckle.config import Loaded, rehearses, route_name, routes_of, secrets_of
+from turnbuckle.config import Loaded, rehearses, route_name, routes_of, server_variables_of
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database
 from turnbuckle.journal.opening import (
@@ -54,10 +56,12 @@ from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.service.limits import Slots
 from turnbuckle.service.services import Services, make_services
 from turnbuckle.session.reset import ResetRule
-from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.settings import RouteSettings, Settings, secrets_of
 from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.mcp.listing import PREFIX, prefix_of
+from turnbuckle.tools.mcp.servers import McpPlace, McpServers, check_servers
 from turnbuckle.tools.modules import files_of, registry_of
 from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
@@ -70,6 +74,7 @@ from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFact
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.prices import FREE
+from turnbuckle.vocab.redaction import without_secrets
 
 REHEARSAL_PACE = 0.003
 
@@ -106,8 +111,13 @@ async def open_app(
     sandbox = sandbox_of(loaded, environment)
     told = sandbox.holds.told(settings.tools.network)
     dispatcher = Dispatcher(registry_of(settings.tools.enable, settings.tools.modules, tools, told=told))
-    policy = replace(policy_of(settings, environment, _facts_in(sandbox, dispatcher)), attended=attended)
     clock = SystemClock()
+    servers = servers_of(loaded, environment, sandbox)
+    policy = replace(
+        policy_of(settings, environment, _facts_in(sandbox, dispatcher)),
+        attended=attended,
+        foreign=servers.prefixes,
+    )
     require_data(loaded)
     store = journal_given
     if store is None:
@@ -116,7 +126,7 @@ async def open_app(
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
 
     def toolbox(run: RunId) -> Tools:
-        made = Toolbox(dispatcher, contexts.of(run))
+        made = Toolbox(dispatcher, contexts.of(run), servers=servers)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -139,6 +149,7 @@ async def open_app(
             runs.conversations.forgets.append(connections.bodies.forget)
             yield App(settings, journal, runs, sandbox.holds, TokenCounter(routes, connections))
     finally:
+        await servers.close()
         await journal.close()
 
 
@@ -191,8 +202,33 @@ class _ToolContexts:
 
 def own_files(loaded: Loaded) -> list[str]:
     """Where the settings and own tools lie, once these are loaded."""
-    named = (*filter(None, [loaded.file]), *files_of(loaded.settings.tools.modules))
+    settings = loaded.settings
+    named = (*filter(None, [loaded.file]), *files_of(settings.tools.modules), *_server_files(settings))
     return [os.path.realpath(file) for file in named]
+
+
+def _server_files(settings: Settings) -> Iterator[str]:
+    """The programs of MCP servers: who could change them would be run at the next start."""
+    for server in settings.tools.mcp.values():
+        for word in (server.command, *server.args):
+            path = os.path.join(server.cwd or settings.workspace, word)
+            if os.path.isfile(path):
+                yield path
+
+
+def servers_of(loaded: Loaded, environment: Mapping[str, str], sandbox: Sandbox | None = None) -> McpServers:
+    """The MCP servers of the settings. None of them is started by this. Raises ConfigError."""
+    settings = loaded.settings
+    check_servers(settings.tools.mcp)
+    secret = secrets_of(settings, environment)
+    place = McpPlace(
+        Path(settings.workspace),
+        without_secrets(environment, secret.variables, secret.values),
+        server_variables_of(settings, environment),
+        sandbox_of(loaded, environment) if sandbox is None else sandbox,
+        __version__,
+    )
+    return McpServers(settings.tools.mcp, place, SystemClock())
 
 
 def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> Sandbox:
@@ -200,7 +236,7 @@ def sandbox_of(loaded: Loaded, environment: Mapping[str, str] | None = None) -> 
     environment = os.environ if environment is None else environment
     settings = loaded.settings
     wanted = settings.tools
-    if "shell" not in wanted.enable:
+    if "shell" not in wanted.enable and not wanted.mcp:
         return NoSandbox("the shell is turned off")
     if wanted.sandbox == "off":
         return NoSandbox('tools.sandbox = "off"')
@@ -377,10 +413,15 @@ def consent_of(settings: Settings, own: Iterable[str] = ()) -> tuple[ConsentRule
     built_in = [tool for family in FAMILIES.values() for tool in family]
     named = (*(tool.name for tool in built_in), *(tool.widens for tool in built_in if tool.widens), *own)
     known = list(dict.fromkeys(named))
+    servers = [prefix_of(name) for name in settings.tools.mcp]
     for rule in rules:
-        if rule.tool not in (*known, "*"):
+        is_server = any(rule.tool.startswith(prefix) for prefix in servers)
+        named_all = servers and rule.tool == f"{PREFIX}*"
+        fits = any(fnmatchcase(name, rule.tool) for name in known)
+        if not (is_server or named_all or fits or rule.tool == "*"):
             near = difflib.get_close_matches(rule.tool, known, 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(known)}"
+            every = (*known, *(f"{prefix}*" for prefix in servers))
+            hint = f"did you mean {near[0]}?" if near else f"the tools are {', '.join(every)}"
             raise ConfigError(f"tools.approval: there is no tool {rule.tool!r}; {hint}")
     return rules
 

@@ -21,25 +21,18 @@ import msgspec
 from msgspec import Struct
 
 from turnbuckle.call.limits import StallSettings
-from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
 from turnbuckle.errors import ConfigError
-from turnbuckle.journal.address import is_database, password_of, read_address, shown
+from turnbuckle.journal.address import is_database, read_address, shown
+from turnbuckle.settings import ENV as _ENV
 from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.vocab.prices import Price
 from turnbuckle.vocab.quirks import Quirks
-from turnbuckle.vocab.redaction import (
-    is_secret_name,
-    secrets_in,
-    secrets_in_headers,
-    secrets_in_url,
-    without_secrets_in_url,
-)
+from turnbuckle.vocab.redaction import without_credentials, without_secrets_in_url
 
 FILE = "turnbuckle.toml"
 PREFIX = "TURNBUCKLE_"
 REHEARSAL = "rehearsal"
-_ENV = "env:"
 
 Where = tuple[str | int, ...]
 
@@ -156,44 +149,18 @@ def api_keys_of(settings: Settings, environment: Mapping[str, str]) -> tuple[str
     return tuple(found)
 
 
-class Secrets(Struct, frozen=True):
-    """What must not leave: values, and the names of variables that hold one."""
-
-    values: frozenset[str] = frozenset()
-    variables: frozenset[str] = frozenset()
-
-
-def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
-    """All secrets that the settings and the environment hold, for logs, tools, errors and prints alike."""
-    written = [value for value in _texts(msgspec.to_builtins(settings)) if value.startswith(_ENV)]
-    presets = [PRESETS[route.preset].key for route in settings.routes if route.preset in PRESETS]
-    variables = {*presets, *(value.removeprefix(_ENV) for value in written)} - {""}
-    values = {environment[name].strip() for name in variables if environment.get(name)}
-    values |= secrets_in(environment) | {key for key in settings.server.api_keys if not key.startswith(_ENV)}
-    values.add(password_of(settings.data))
-    for route in settings.routes:
-        bare = {name: text for name, text in route.headers.items() if not text.startswith(_ENV)}
-        key = route.api_key or ""
-        values |= (
-            secrets_in_headers(bare) | secrets_in_url(route.base_url) | {"" if key.startswith(_ENV) else key}
-        )
-        values |= {text for name, text in _named_texts(route.extra) if is_secret_name(name)}
-    return Secrets(frozenset(values - {""}), frozenset(variables))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    return (text for _, text in _named_texts(value))
-
-
-def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _named_texts(inner, str(key))
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _named_texts(inner, name)
+def server_variables_of(settings: Settings, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The variables of each MCP server, looked up. Raises ConfigError."""
+    try:
+        return {
+            name: {
+                key: looked_up(text, environment, f"tools.mcp.{name}.env.{key}")
+                for key, text in server.env.items()
+            }
+            for name, server in settings.tools.mcp.items()
+        }
+    except RouteError as error:
+        raise ConfigError(str(error)) from None
 
 
 def rehearses(route: RouteSettings) -> bool:
@@ -333,6 +300,9 @@ def _check(given: Any, kind: Any, where: Where, place: Any) -> None:
         if isinstance(given, list) and inner and _fields_of(inner[0]) is not None:
             for number, item in enumerate(given):
                 _check(item, inner[0], (*where, number), place)
+        if isinstance(given, dict) and len(inner) == 2 and _fields_of(inner[1]) is not None:
+            for name, item in given.items():
+                _check(item, inner[1], (*where, name), place)
         return
     if not isinstance(given, dict):
         return
@@ -380,12 +350,27 @@ def _converted(given: dict[str, Any], sources: dict[Where, str]) -> Settings:
     except msgspec.ValidationError as error:
         words, _, at = str(error).partition(" - at ")
         key = at.strip("`").removeprefix("$.").replace("[", ".").replace("]", "")
-        where = _where(key) if key and "..." not in key else ()
+        where = _where(key) if key and "..." not in key else _faulty(key, given)
+        key = _dotted(where) if where else key
         source = next(
             (sources[where[:size]] for size in range(len(where), 0, -1) if where[:size] in sources), ""
         )
         told = _plainly(words, _type_at(where))
         raise ConfigError(f"{key or 'settings'}: {told}{f' ({source})' if source else ''}") from None
+
+
+def _faulty(key: str, given: dict[str, Any]) -> Where:
+    """Where a key is that was told without the name of its table, as in `tools.mcp[...].url`."""
+    before, _, after = key.partition(".....")
+    where, tables = _where(before), given
+    for step in where:
+        tables = tables[step]  # type: ignore[index]
+    for name, table in tables.items():
+        try:
+            msgspec.convert(table, _type_at((*where, name)))
+        except msgspec.ValidationError:
+            return (*where, name, *_where(after))
+    return ()
 
 
 def _plainly(words: str, kind: Any) -> str:
@@ -418,6 +403,16 @@ def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, st
         absolute(entry, "tools", "modules") if entry.endswith(".py") or "/" in entry else entry
         for entry in settings.tools.modules
     )
+    servers = {
+        name: msgspec.structs.replace(
+            server,
+            command=absolute(server.command, "tools", "mcp", name, "command")
+            if "/" in server.command
+            else server.command,
+            cwd=absolute(server.cwd, "tools", "mcp", name, "cwd") if server.cwd else "",
+        )
+        for name, server in settings.tools.mcp.items()
+    }
     return msgspec.structs.replace(
         settings,
         workspace=absolute(settings.workspace, "workspace"),
@@ -425,7 +420,7 @@ def _with_absolute_paths(settings: Settings, home: Path, sources: dict[Where, st
         if is_database(settings.data)
         else absolute(settings.data, "data"),
         files=absolute(settings.files, "files"),
-        tools=msgspec.structs.replace(settings.tools, modules=modules),
+        tools=msgspec.structs.replace(settings.tools, modules=modules, mcp=servers),
     )
 
 
@@ -447,6 +442,9 @@ def _leaves(value: Any, where: Where = ()) -> Iterator[tuple[Where, Any]]:
     elif isinstance(value, tuple) and value and isinstance(value[0], Struct):
         for number, item in enumerate(value):
             yield from _leaves(item, (*where, number))
+    elif isinstance(value, dict) and value and isinstance(next(iter(value.values())), Struct):
+        for name, item in value.items():
+            yield from _leaves(item, (*where, name))
     else:
         yield where, value
 
@@ -462,7 +460,9 @@ def _shown(where: Where, value: Any) -> str:
         return msgspec.json.encode(without_secrets_in_url(value)).decode()
     if where[-1] == "extra":
         return ", ".join(f"{name}: (hidden)" for name in value) or "none"
-    if where[-1] == "headers":
+    if where[-1] == "args":
+        return without_credentials(msgspec.json.encode(value).decode())
+    if where[-1] in ("headers", "env"):
         return ", ".join(f"{name}: {_without_secret(text)}" for name, text in value.items()) or "none"
     return msgspec.json.encode(value).decode()
 

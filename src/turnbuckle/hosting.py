@@ -15,7 +15,7 @@ from pathlib import Path
 
 from turnbuckle import __version__
 from turnbuckle.app import App, open_app, retention_of, services_of
-from turnbuckle.config import Loaded, api_keys_of, rehearses, secrets_of
+from turnbuckle.config import Loaded, api_keys_of, rehearses
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
@@ -57,6 +57,7 @@ from turnbuckle.server.streaming.heartbeat import Heartbeat
 from turnbuckle.server.streaming.run_readers import RunReaders
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates, Slots
+from turnbuckle.settings import secrets_of
 from turnbuckle.vocab.redaction import redactor_of
 
 SWEEP_EVERY = 3600.0

@@ -5,23 +5,35 @@ Every field has one sentence that says what it is; `docs/configuration.md` is ma
 reference`, so a setting without a sentence is a setting that nobody can look up.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from turnbuckle.call.limits import StallSettings
-from turnbuckle.journal.address import is_database
+from turnbuckle.call.presets import PRESETS
+from turnbuckle.journal.address import is_database, password_of
 from turnbuckle.server.settings import ServerSettings
 from turnbuckle.session.reset import Surface
+from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.tools.sandbox.port import SandboxSetting
 from turnbuckle.turn.consent import Rule
 from turnbuckle.vocab.ids import ProtocolName
-from turnbuckle.vocab.redaction import without_secrets_in_url
+from turnbuckle.vocab.redaction import (
+    is_secret_name,
+    secrets_in,
+    secrets_in_headers,
+    secrets_in_url,
+    without_secrets_in_url,
+)
 
 RouteProtocol = ProtocolName | Literal["rehearsal"]
 Family = Literal["files", "shell", "web", "ask", "recall"]
 Count = Annotated[int, Meta(ge=1)]
 Money = Annotated[float, Meta(gt=0)]
+ENV = "env:"
+"""How a value is written that the environment holds."""
 
 
 class RouteSettings(Struct, frozen=True, omit_defaults=True):
@@ -241,6 +253,10 @@ class ToolSettings(Struct, frozen=True):
         "ask",
         "recall",
     )
+    mcp: Annotated[
+        dict[str, McpSettings],
+        Meta(description="Tables of [MCP servers](tools.md#mcp-servers), by their names."),
+    ] = {}
     approval: Annotated[
         dict[str, Rule],
         Meta(description=("Rules by tool and pattern: allow, ask or deny, see [below](#consent).")),
@@ -349,3 +365,47 @@ class Settings(Struct, frozen=True):
     def folder(self) -> str:
         """Where files lie on this machine, whatever the journal is kept in."""
         return self.files if is_database(self.data) else self.data
+
+
+class Secrets(Struct, frozen=True):
+    """What must not leave: values, and the names of variables that hold one."""
+
+    values: frozenset[str] = frozenset()
+    variables: frozenset[str] = frozenset()
+
+
+def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
+    """All secrets that the settings and the environment hold, for logs, tools, errors and prints alike."""
+    written = [value for value in _texts(msgspec.to_builtins(settings)) if value.startswith(ENV)]
+    presets = [PRESETS[route.preset].key for route in settings.routes if route.preset in PRESETS]
+    variables = {*presets, *(value.removeprefix(ENV) for value in written)} - {""}
+    values = {environment[name].strip() for name in variables if environment.get(name)}
+    values |= secrets_in(environment) | {key for key in settings.server.api_keys if not key.startswith(ENV)}
+    values.add(password_of(settings.data))
+    for route in settings.routes:
+        bare = {name: text for name, text in route.headers.items() if not text.startswith(ENV)}
+        key = route.api_key or ""
+        values |= (
+            secrets_in_headers(bare) | secrets_in_url(route.base_url) | {"" if key.startswith(ENV) else key}
+        )
+        values |= {text for name, text in _named_texts(route.extra) if is_secret_name(name)}
+    for server in settings.tools.mcp.values():
+        values |= {
+            text for name, text in server.env.items() if is_secret_name(name) and not text.startswith(ENV)
+        }
+    return Secrets(frozenset(values - {""}), frozenset(variables))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    return (text for _, text in _named_texts(value))
+
+
+def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _named_texts(inner, str(key))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _named_texts(inner, name)

@@ -19,6 +19,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import shlex
 import stat
 import tempfile
 import time
@@ -35,7 +36,10 @@ from turnbuckle.config import Loaded, Where, rehearses
 from turnbuckle.errors import ConfigError, NotTrusted
 from turnbuckle.journal.address import is_database
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.tools.mcp.listing import PREFIX
+from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.turn.consent import written
+from turnbuckle.vocab.redaction import without_credentials
 
 HARMLESS = frozenset(
     {
@@ -91,11 +95,14 @@ def risks_in(loaded: Loaded) -> tuple[Risk, ...]:
     values = {value.key: value.value for value in loaded.explain()}
     found: list[Risk] = []
     for where in written:
-        if where[0] == "routes":
+        if where[0] == "routes" or where[:2] == ("tools", "mcp"):
             continue
         if does := _does(where, loaded.settings, Path(loaded.file).parent):
             key = ".".join(map(str, where))
             found.append(Risk(key, values.get(key) or _value_above(values, key), does))
+    named = {str(where[2]) for where in written if where[:2] == ("tools", "mcp") and len(where) > 2}
+    for name in sorted(named & set(loaded.settings.tools.mcp)):
+        found += _of_server(name, loaded.settings.tools.mcp[name])
     numbers = sorted({where[1] for where in written if where[0] == "routes" and len(where) > 1}, key=str)
     for number in numbers:
         own = {where[2] for where in written if where[:2] == ("routes", number) and len(where) > 2}
@@ -104,6 +111,19 @@ def risks_in(loaded: Loaded) -> tuple[Risk, ...]:
                 f"routes.{number}", loaded.settings.routes[number], {str(name) for name in own}, values
             )
     return tuple(found)
+
+
+def _of_server(name: str, server: McpSettings) -> Iterator[Risk]:
+    """An MCP server: a program that would run, or an address that would be asked, and what it would be
+    given."""
+    key = f"tools.mcp.{name}"
+    words = without_credentials(shlex.join((server.command, *server.args)))
+    where = f", in {server.cwd}" if server.cwd else ""
+    network = ", with the network" if server.network else ""
+    yield Risk(key, words, f"runs this program, as you{where}{network}")
+    for variable, text in server.env.items():
+        if text.startswith(_ENV):
+            yield Risk(f"{key}.env.{variable}", text, "gives this variable to that program")
 
 
 def _value_above(values: Mapping[str, str], key: str) -> str:
@@ -134,7 +154,9 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
         case "tools.modules":
             return "runs this code, as you" if settings.tools.modules else ""
         case "tools.approval":
-            return "gives commands the network" if _allows_network(settings) else ""
+            if _allows_network(settings):
+                return "gives commands the network"
+            return "lets MCP servers be used without a question" if _allows_servers(settings) else ""
         case "tools.network":
             return "gives commands the network" if settings.tools.network else ""
         case "tools.private_addresses":
@@ -148,6 +170,11 @@ def _does(where: Where, settings: Settings, home: Path) -> str:
 def _allows_network(settings: Settings) -> bool:
     rules = written(settings.tools.approval)
     return any(rule.rule == "allow" and rule.tool in ("network", "*") for rule in rules)
+
+
+def _allows_servers(settings: Settings) -> bool:
+    rules = written(settings.tools.approval)
+    return any(rule.rule == "allow" and rule.tool.startswith(PREFIX) for rule in rules)
 
 
 def _of_route(key: str, route: RouteSettings, own: set[str], values: Mapping[str, str]) -> list[Risk]:

@@ -92,6 +92,9 @@ class Tools:
         self.acts = acts
         self.ran = []
 
+    async def ready(self):
+        return None
+
     def specs(self):
         return ()
 

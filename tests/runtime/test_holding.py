@@ -135,6 +135,9 @@ class Counting:
     def __init__(self):
         self.ran = 0
 
+    async def ready(self):
+        return None
+
     def specs(self):
         return ()
 

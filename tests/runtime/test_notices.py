@@ -26,6 +26,9 @@ HERE = SessionId("s")
 
 
 class NoTools:
+    async def ready(self):
+        return None
+
     def specs(self):
         return ()
 

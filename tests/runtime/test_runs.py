@@ -27,6 +27,9 @@ POLICY = Policy((RouteFacts(RouteName("r"), "openai_chat", "m"),))
 
 
 class NoTools:
+    async def ready(self) -> None:
+        return None
+
     def specs(self) -> tuple[ToolSpec, ...]:
         return ()
 

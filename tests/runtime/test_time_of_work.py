@@ -85,6 +85,9 @@ class World:
     def note(self, route, events):
         pass
 
+    async def ready(self):
+        return None
+
     def specs(self):
         return ()
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from support.tools.toolbox import Toolbox
 
 from turnbuckle.app import open_app
-from turnbuckle.config import load, routes_of, secrets_of
+from turnbuckle.config import load, routes_of
 from turnbuckle.errors import ConfigError
+from turnbuckle.settings import secrets_of
 from turnbuckle.tools.spec import ToolContext
 from turnbuckle.trust import refusal, risks_in
 from turnbuckle.vocab.redaction import Redaction, Redactor

@@ -34,6 +34,25 @@ def test_a_rule_of_a_tool_holds_for_all_its_calls_and_for_no_other_tool(rule):
     assert of_path({"*": rule}, "a.txt") == rule
 
 
+@pytest.mark.requirement("D8", "M1")
+@pytest.mark.parametrize(
+    "approval, rule",
+    [
+        ({}, "ask"),
+        ({"mcp__notes__*": "allow"}, "allow"),
+        ({"mcp__*": "allow"}, "allow"),
+        ({"mcp__other__*": "allow"}, "ask"),
+        ({"mcp__notes__echo": "allow", "mcp__*": "deny"}, "allow"),
+        ({"mcp__notes__echo": "deny", "mcp__notes__*": "allow"}, "deny"),
+        ({"mcp__notes__*": "deny", "mcp__*": "allow", "*": "allow"}, "deny"),
+        ({"*": "allow"}, "allow"),
+        ({"mcp__notes": "allow"}, "ask"),
+    ],
+)
+def test_a_star_in_a_name_stands_for_all_tools_of_a_server_and_the_narrower_name_decides(approval, rule):
+    assert rule_for(written(approval), "mcp__notes__echo", {}, "", otherwise="ask") == rule
+
+
 @pytest.mark.requirement("D8")
 def test_keys_are_read_as_a_tool_and_a_pattern():
     rules = written(

@@ -22,7 +22,14 @@ from turnbuckle.runtime.request_tools import free_text_names
 from turnbuckle.runtime.room import RequestSize, RoomKeeper, summary_request
 from turnbuckle.runtime.sending import Sending
 from turnbuckle.runtime.stream_filter import StreamFilter
-from turnbuckle.runtime.tool_work import BEFORE_IT, Either, Teller, outcome_of, store_left
+from turnbuckle.runtime.tool_work import (
+    BEFORE_IT,
+    Either,
+    Teller,
+    outcome_of,
+    ready_unless_stopped,
+    store_left,
+)
 from turnbuckle.runtime.windows import WindowBook
 from turnbuckle.turn import approvals as asking
 from turnbuckle.turn import budget, compacting, ladder, machine
@@ -305,6 +312,8 @@ class Driver:
             await self._wait_unless_stopped(ask.after)
         if await self._stop_is_noted():
             return
+        if self._policy.foreign:
+            await ready_unless_stopped(self._tools, self.stop)
         route = self._policy.route(self._usable(ask.route))
         size = await self._room.size(self.turn, self._policy, route, ask, self._tools.specs())
         if isinstance(size.first, Folding):

@@ -112,6 +112,9 @@ class FaultyTools:
         self._tools = tools
         self._fault = fault
 
+    async def ready(self) -> None:
+        await self._tools.ready()
+
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._tools.specs()
 

@@ -36,6 +36,10 @@ class Model(Protocol):
 class Tools(Protocol):
     """The tools of a run."""
 
+    async def ready(self) -> None:
+        """Wait until it is known what there is, for a bounded time. From then on it stays the same."""
+        ...
+
     def specs(self) -> tuple[ToolSpec, ...]:
         """What the model is offered, always in the same order."""
         ...

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from turnbuckle.reply.verdict import SoundCall
 from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.mcp.servers import McpServers
 from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext
 from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.clock import StopSignal
@@ -23,15 +24,27 @@ class Toolbox:
         dispatcher: Dispatcher,
         context: ToolContext,
         decide: Callable[[RunnableCall], Awaitable[Denied | None]] | None = None,
+        servers: McpServers | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._context = context
         self._decide = decide
+        self._servers = servers
+
+    async def ready(self) -> None:
+        if self._servers is not None:
+            registry = await self._servers.registry(self._dispatcher.registry)
+            self._dispatcher, self._servers = Dispatcher(registry), None
+
+    async def _ready_for(self, name: str) -> None:
+        if self._servers is not None and name.startswith(self._servers.prefixes):
+            await self.ready()
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return self._dispatcher.registry.specs
 
     async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
+        await self._ready_for(name)
         call = SoundCall(call_id, name, arguments)
         faults = self._dispatcher.faults(call)
         if faults is not None:
@@ -57,6 +70,7 @@ class Toolbox:
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         """A tool that has a probe is asked, also if it might run again: what is done already need not be done
         twice, and what somebody changed since must not be undone."""
+        await self._ready_for(name)
         tool = self._dispatcher.registry.get(name)
         if tool is None:
             return "unknown"

@@ -10,6 +10,8 @@ kills, and reports on a pipe what it did:
     {"pid": 41}                                                    the command runs
     {"status": 0, "why": "ended", "killed": [], "survivors": []}   and everything is over
 
+Its own input says when to end, so a command that is to be talked to reads from another pipe, by its number.
+
 With a plan (`sandbox/plan.py`) the command starts in its sandbox, and the guard stays outside. It also looks
 at the bounds that hold for a whole family of processes, and ends one that breaks them. In bubblewrap the
 whole place is gone when its first processes are, so these are left alone until everything else is over, see
@@ -54,6 +56,8 @@ class Guard:
         self.report_to = report
         self.grace = grace
         self.plan = plan
+        self.input = -1
+        """What the command reads, if it reads anything."""
         self.child = 0
         self.status: int | None = None
         self.limit = ""
@@ -97,6 +101,8 @@ class Guard:
                 go_first()
             if self.place is not None:
                 self.place.started()
+            if self.input >= 0:
+                os.close(self.input)  # so that the command sees the end of it
             return child
         try:
             os.setsid()
@@ -105,8 +111,9 @@ class Guard:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGPIPE, *IGNORED):
                 signal.signal(number, signal.SIG_DFL)
-            nothing = os.open(os.devnull, os.O_RDONLY)
-            os.dup2(nothing, 0)
+            given = self.input if self.input >= 0 else os.open(os.devnull, os.O_RDONLY)
+            os.dup2(given, 0)
+            os.close(given)
             if self.plan is None:
                 os.execvp(argv[0], argv)
             else:
@@ -355,9 +362,11 @@ def let_go() -> None:
 
 def main() -> None:
     """Arguments: the parent, the pipe to report on, the open folder to run in, the grace time, the open plan,
-    and the command."""
-    parent, report, folder, grace, plan = sys.argv[1:6]
+    what the command reads, and the command."""
+    parent, report, folder, grace, plan, given = sys.argv[1:7]
     os.set_inheritable(int(report), False)
     os.fchdir(int(folder))
     os.close(int(folder))
-    Guard(int(parent), int(report), float(grace), plan_from(plan)).run(sys.argv[6:])
+    guard = Guard(int(parent), int(report), float(grace), plan_from(plan))
+    guard.input = -1 if given == "-" else int(given)
+    guard.run(sys.argv[7:])

@@ -4,6 +4,8 @@ Two pipes come back: output and report. The report ends the wait, not the output
 not be killed may hold the output open forever. When the wait is cancelled, the guard's input is closed,
 which makes it kill everything, and its report is still waited for: so `run_command` returns instead of
 raising, and tells what was killed.
+
+A program that is talked to (`complained` is given) has an input, and its errors come apart from its output.
 """
 
 import asyncio
@@ -70,7 +72,7 @@ async def run_command(
 ) -> CommandEnd:
     """Run `argv` in an open folder, in a sandbox if there is a plan for one. `heard` gets the output as it
     comes; its errors and its plain output are one."""
-    running = _Running(argv, folder, environment, heard, plan, grace)
+    running = GuardedProcess(argv, folder, environment, heard, plan=plan, grace=grace)
     stopped = False
     try:
         try:
@@ -94,46 +96,96 @@ async def _within(clock: Clock, seconds: float, event: asyncio.Event) -> None:
         await asyncio.gather(*waits, return_exceptions=True)
 
 
-class _Running:
+class GuardedProcess:
+    """A program under its guard. `over` is set when everything that came from it has ended."""
+
     def __init__(
         self,
         argv: Sequence[str],
         folder: int,
         environment: Mapping[str, str],
         heard: Callable[[bytes], None],
-        plan: SandboxPlan | None,
-        grace: float,
+        *,
+        complained: Callable[[bytes], None] | None = None,
+        plan: SandboxPlan | None = None,
+        grace: float = GRACE,
     ) -> None:
+        """Raises ToolError if it cannot be started."""
         self._loop = asyncio.get_running_loop()
-        self._heard = heard
         self._said = bytearray()
+        self._input = -1
+        self._unsent = bytearray()
         self.over = asyncio.Event()
         with contextlib.ExitStack() as mine:
             control, self._control = _pipe(mine)
             self._output, output = _pipe(mine)
             self._report, report = _pipe(mine)
             planned = open_plan(plan, mine)
+            given: tuple[int, ...] = ()
+            errors, self._errors = output, -1
+            if complained is not None:
+                taken, self._input = _pipe(mine)
+                self._errors, errors = _pipe(mine)
+                given = (taken,)
             launch = [sys.executable, "-I", "-S", "-c", _GUARD, str(_ROOT)]
-            launch += [str(os.getpid()), str(report), str(folder), str(grace), plan_word(planned)]
+            launch += [str(os.getpid()), str(report), str(folder), str(grace)]
+            launch += [plan_word(planned), plan_word(given)]
             try:
                 self._process = subprocess.Popen(
                     [*launch, *argv],
                     stdin=control,
                     stdout=output,
-                    stderr=output,
-                    pass_fds=(report, folder, *planned),
+                    stderr=errors,
+                    pass_fds=(report, folder, *planned, *given),
                     env=dict(environment),
                     start_new_session=True,
                 )
             except (OSError, ValueError) as error:
                 raise ToolError(f"the command could not be started: {error}") from error
-            for end in (control, output, report, *planned):
+            for end in {control, output, errors, report, *planned, *given}:
                 os.close(end)
             mine.pop_all()
-        for end in (self._output, self._report):
+        self._heard = {self._output: heard}
+        if complained is not None:
+            self._heard[self._errors] = complained
+        for end in (*self._heard, self._report, *([] if self._input < 0 else [self._input])):
             os.set_blocking(end, False)
-        self._loop.add_reader(self._output, self._read_output)
+        for end in self._heard:
+            self._loop.add_reader(end, self._read, end)
         self._loop.add_reader(self._report, self._read_report)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that were given to `write` and are not with the program yet."""
+        return len(self._unsent)
+
+    def write(self, data: bytes) -> None:
+        """Give the program something to read. What it does not take at once waits here."""
+        waits = bool(self._unsent)
+        self._unsent += data
+        if not waits:
+            self._flush()
+
+    def close_input(self) -> None:
+        """The program sees the end of what it reads."""
+        if self._input >= 0:
+            self._loop.remove_writer(self._input)
+            os.close(self._input)
+            self._input = -1
+
+    def _flush(self) -> None:
+        if self._input < 0:
+            return
+        try:
+            while self._unsent:
+                del self._unsent[: os.write(self._input, self._unsent[:READ])]
+        except BlockingIOError:
+            self._loop.add_writer(self._input, self._flush)
+            return
+        except OSError:
+            self.close_input()  # it reads no more, and says so by its end
+            return
+        self._loop.remove_writer(self._input)
 
     def ask_to_stop(self) -> None:
         if self._control >= 0:
@@ -149,7 +201,8 @@ class _Running:
         if not last.why:
             self._kill_by_hand(last.pid)
         await in_thread(self._process.wait)
-        self._drain()
+        for end in self._heard:
+            self._drain(end)
         if not last.why:
             left = f"whatever process group {last.pid} left behind" if last.pid else "the command"
             return CommandEnd(None, stopped, ("the guard of the command",), (left,))
@@ -157,7 +210,8 @@ class _Running:
 
     def close(self) -> None:
         self.ask_to_stop()
-        for end in (self._output, self._report):
+        self.close_input()
+        for end in (*self._heard, self._report):
             self._loop.remove_reader(end)
             os.close(end)
 
@@ -167,21 +221,21 @@ class _Running:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, signal.SIGKILL)
 
-    def _read_output(self) -> bool:
+    def _read(self, end: int) -> bool:
         try:
-            data = os.read(self._output, READ)
+            data = os.read(end, READ)
         except BlockingIOError:
             return False
         if data:
-            self._heard(data)
+            self._heard[end](data)
         else:
-            self._loop.remove_reader(self._output)
+            self._loop.remove_reader(end)
         return bool(data)
 
-    def _drain(self) -> None:
+    def _drain(self, end: int) -> None:
         """What is in the pipe at the end; a process that still writes is not listened to forever."""
         for _ in range(LAST_READS):
-            if not self._read_output():
+            if not self._read(end):
                 return
 
     def _read_report(self) -> None:
@@ -208,7 +262,7 @@ def open_plan(plan: SandboxPlan | None, owner: contextlib.ExitStack) -> tuple[in
 
 
 def plan_word(opened: tuple[int, ...]) -> str:
-    """How a guard is told of its plan."""
+    """How a guard is told of an open file, such as its plan."""
     return str(opened[0]) if opened else "-"
 
 

@@ -66,6 +66,11 @@ class Registry:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
+    def extended(self, tools: Iterable[Tool]) -> "Registry":
+        """These tools and more behind them. One whose name is taken, or is none, is left out."""
+        more = {one.name: one for one in tools if one.name not in self._tools and _NAME.fullmatch(one.name)}
+        return Registry((*self._tools.values(), *more.values()))
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)

@@ -15,6 +15,9 @@ import jsonschema_rs
 import msgspec
 
 MAX_FAULTS = 5
+MOST_CHECKS = 5_000_000
+"""Parts of a schema times parts of arguments: a check is done at once, and holds up everybody."""
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
 
 _TOKENS = re.compile(r"(?<=\$)\.")
 
@@ -63,13 +66,19 @@ class TypedShape:
 
 
 class ForeignShape:
-    """Arguments by a JSON schema that came from somebody else. Raises ValueError if it is none."""
+    """Arguments by a JSON schema that came from somebody else. Raises ValueError if it is none. Providers may
+    be `told` less of it than is checked."""
 
-    def __init__(self, parameters: Mapping[str, Any]) -> None:
-        self.parameters = dict(parameters)
-        self._validator = jsonschema_rs.validator_for(self.parameters, offline=True)
+    def __init__(self, parameters: Mapping[str, Any], told: Mapping[str, Any] | None = None) -> None:
+        self.parameters = dict(parameters if told is None else told)
+        self._validator = jsonschema_rs.validator_for(
+            dict(parameters), offline=True, pattern_options=_PATTERNS
+        )
+        self._size = _nodes(parameters)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if self._size * _nodes(arguments) > MOST_CHECKS:
+            raise Misfit("There is too much in them to be checked. Make the call in smaller pieces")
         faults: list[str] = []
         for error in self._validator.iter_errors(dict(arguments)):
             where = ".".join(str(step) for step in error.instance_path)
@@ -79,6 +88,19 @@ class ForeignShape:
         if faults:
             raise Misfit("; ".join(faults))
         return dict(arguments)
+
+
+def _nodes(value: Any) -> int:
+    """How many values there are in a value of JSON."""
+    count, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return count
 
 
 def _described(hint: Any) -> Any:

@@ -45,7 +45,14 @@ def rule_of(policy: Policy, name: str, arguments: dict[str, Any]) -> Rule:
     """What the rules say of a call. What it wants beyond its tool needs the rule of that name, too; without
     one, a person is asked."""
     facts = policy.tool(name)
-    rule = rule_for(policy.consent, name, arguments, facts.subject, is_command=facts.is_command)
+    rule = rule_for(
+        policy.consent,
+        name,
+        arguments,
+        facts.subject,
+        is_command=facts.is_command,
+        otherwise=facts.unruled,
+    )
     if not facts.widens or arguments.get(facts.widens) is not True:
         return rule
     wider = rule_for(

@@ -101,7 +101,7 @@ def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:
         if isinstance(wanted, RunTool) and policy.tool(wanted.name).client:
             outcome = ToolOutcome("not_started", "Another call of this reply has finished the draft.")
             return Record(_all_finished(turn, [call], outcome))
-    elif policy.closed and call.name not in policy.tools:
+    elif not policy.offers(call.name):
         known = ", ".join(policy.tools) or "none"
         outcome = ToolOutcome(
             "not_started", f"There is no tool with the name {call.name[:100]!r}. The tools are: {known}."

@@ -29,6 +29,7 @@ from turnbuckle.turn.shell_words import programs
 Rule = Literal["allow", "ask", "deny"]
 
 _STRICTNESS: dict[Rule, int] = {"allow": 0, "ask": 1, "deny": 2}
+_EXACT = 1000  # no name is as long
 _MORE_THAN_ONE = re.compile(r"[;&|<>`\n\r(){}\\]|\$[^\s'\"]")
 """What can begin another command, take in a file, or put in something that the pattern did not see."""
 _FILLED_IN = re.compile(r"[*?\[]")
@@ -37,14 +38,15 @@ _SITE = re.compile(r"\s*[a-zA-Z][a-zA-Z0-9+.-]*://[^/?#]*")
 
 
 class ConsentRule(Struct, frozen=True):
-    """One rule. An empty pattern fits every call of the tool; `*` as the tool fits every tool."""
+    """One rule. An empty pattern fits every call of the tool. A star in the tool stands for any letters, so
+    `*` fits every tool, and `mcp__notes__*` all of one server."""
 
     tool: str
     rule: Rule
     pattern: str = ""
 
     def fits(self, name: str, subject: "Subject") -> bool:
-        if self.tool not in (name, "*"):
+        if self.tool != name and not ("*" in self.tool and fnmatchcase(name, self.tool)):
             return False
         if not self.pattern:
             return True
@@ -115,8 +117,9 @@ def rule_for(
     if not fitting:
         return otherwise
 
-    def weight(rule: ConsentRule) -> tuple[bool, int, int]:
-        return (rule.tool != "*", len(rule.pattern), _STRICTNESS[rule.rule])
+    def weight(rule: ConsentRule) -> tuple[int, int, int]:
+        narrow = len(rule.tool) if "*" in rule.tool else _EXACT
+        return (narrow, len(rule.pattern), _STRICTNESS[rule.rule])
 
     return max(fitting, key=weight).rule
 

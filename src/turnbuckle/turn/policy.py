@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.turn.consent import ConsentRule
+from turnbuckle.turn.consent import ConsentRule, Rule
 from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.prices import Price
@@ -61,6 +61,12 @@ class ToolFacts(Struct, frozen=True):
     client: bool = False
     free_text: bool = False
     """Its arguments are one text, which its client wants as that."""
+    unruled: Rule = "allow"
+    """What holds for it if no rule of consent fits."""
+
+
+FOREIGN = ToolFacts(unruled="ask")
+"""A tool of somebody else's server: whatever it says of itself, it may change anything. A person is asked."""
 
 
 class TurnLimits(Struct, frozen=True):
@@ -116,12 +122,20 @@ class Policy(Struct, frozen=True):
     """What is known of a tool that is not named here."""
     compaction: CompactionRules | None = None
     """How long histories are made smaller. None: not at all, since they are their owner's business."""
+    foreign: tuple[str, ...] = ()
+    """How the names of tools begin that servers of others offer. Which there are is known only while they
+    run."""
 
     def route(self, name: RouteName) -> RouteFacts:
         return next((route for route in self.routes if route.name == name), self.routes[0])
 
     def tool(self, name: str) -> ToolFacts:
-        return self.tools.get(name, ToolFacts() if name in ("", FINISH_CALL) else self.others)
+        otherwise = FOREIGN if name.startswith(self.foreign) else self.others
+        return self.tools.get(name, ToolFacts() if name in ("", FINISH_CALL) else otherwise)
+
+    def offers(self, name: str) -> bool:
+        """Whether a tool of this name may be there for this run."""
+        return not self.closed or name in self.tools or name.startswith(self.foreign)
 
 
 def for_options(policy: Policy, options: RunOptions) -> Policy:
@@ -164,6 +178,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
         closed=closed and not open_tools,
         several=several,
         others=others,
+        foreign=policy.foreign if options.own_tools else (),
         compaction=_compaction(policy, options),
     )
 

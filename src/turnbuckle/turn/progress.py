@@ -119,8 +119,7 @@ def same_calls(turn: Turn, made: tuple[PendingCall, ...], policy: Policy) -> dic
         if call.name == FINISH_CALL and call.arguments.get("reading"):
             continue  # the same letter answers another question each time
         mark = f"{call.name} {msgspec.json.encode(call.arguments, order='sorted').decode()}"
-        can_run = not policy.closed or call.name in policy.tools
-        if mark not in same and can_run and policy.tool(call.name).effect != "read":
+        if mark not in same and policy.offers(call.name) and policy.tool(call.name).effect != "read":
             same = dict.fromkeys(same, 0)
         same[mark] = same.get(mark, 0) + 1
     return same

@@ -95,6 +95,9 @@ class CountingTools:
         self.ran = []
         self.slow = slow
 
+    async def ready(self):
+        return None
+
     def specs(self):
         return tuple(ToolSpec(name) for name in (*TOOLS, "finish_call"))
 

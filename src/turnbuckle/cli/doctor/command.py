@@ -27,6 +27,7 @@ from turnbuckle.cli.config import fail
 from turnbuckle.cli.doctor.finding import Finding, all_well
 from turnbuckle.cli.doctor.setup import (
     check_folders,
+    check_mcp,
     check_online,
     check_program,
     check_routes,
@@ -158,6 +159,7 @@ def _setup(loaded: Loaded, *, online: bool) -> tuple[Finding, ...]:
         *check_trust(loaded),
         *check_rules(settings, load_modules=is_trusted(loaded)),
         *check_sandbox(loaded),
+        *(run_loop(check_mcp(loaded, environment)) if is_trusted(loaded) else ()),
         *routes,
         *(run_loop(check_online(good, settings)) if online else ()),
         *check_server(settings, environment),

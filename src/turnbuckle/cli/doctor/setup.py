@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from turnbuckle import __version__
-from turnbuckle.app import consent_of, sandbox_of, session_rules
+from turnbuckle.app import consent_of, sandbox_of, servers_of, session_rules
 from turnbuckle.call.presets import PRESETS
 from turnbuckle.call.routes import Route, RouteError, resolve
 from turnbuckle.call.transport import proxy_for
@@ -32,10 +32,13 @@ from turnbuckle.errors import ConfigError
 from turnbuckle.server.http.origins import Origins, is_loopback
 from turnbuckle.server.keys import KeyFile
 from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.tools.mcp.server import ServerState
+from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.tools.modules import registry_of
+from turnbuckle.tools.sandbox.port import Holds
 from turnbuckle.trust import is_data_ours, is_trusted, risks_in
 from turnbuckle.vocab.failure import Failure
-from turnbuckle.vocab.redaction import secrets_in_headers
+from turnbuckle.vocab.redaction import is_secret_name, secrets_in_headers
 
 OLDEST_PYTHON = (3, 11)
 ROOM_WANTED = 1_000_000_000
@@ -185,12 +188,49 @@ def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
     if (
         not holds.is_there
         and loaded.settings.tools.sandbox == "auto"
-        and "shell" in loaded.settings.tools.enable
+        and ("shell" in loaded.settings.tools.enable or loaded.settings.tools.mcp)
     ):
         fix = (
             'On Linux: apt install bubblewrap. Or put a person in front of it: tools.approval, shell = "ask".'
         )
     yield Finding("note" if holds.missing else "ok", "sandbox", holds.words, fix)
+
+
+async def check_mcp(loaded: Loaded, environment: Mapping[str, str]) -> list[Finding]:
+    """Start each MCP server, see what it offers, and end it again."""
+    if not loaded.settings.tools.mcp:
+        return []
+    try:
+        sandbox = sandbox_of(loaded, environment)
+        servers = servers_of(loaded, environment, sandbox)
+    except ConfigError as error:
+        return [Finding("wrong", "tools.mcp", str(error), "Fix that setting; nothing starts until then.")]
+    try:
+        states = await servers.states()
+    finally:
+        await servers.close()
+    return [_server_finding(state, loaded.settings.tools.mcp[state.name], sandbox.holds) for state in states]
+
+
+def _server_finding(state: ServerState, settings: McpSettings, holds: Holds) -> Finding:
+    about = f"MCP server {state.name}"
+    if not state.is_up:
+        fix = "Try its command by hand."
+        if holds.is_there and settings.command:
+            fix += (
+                " In the sandbox it sees the workspace and installed programs only, and no network: see "
+                f"tools.readable and tools.mcp.{state.name}.network."
+            )
+        return Finding("wrong", about, f"it does not start: {state.why}", fix)
+    held = f"sandbox: {holds.mechanism}"
+    held += ", with the network" if holds.is_there and settings.network else ""
+    count = len(state.tools)
+    words = f"{count} tool{'' if count == 1 else 's'}, revision {state.version}, {held}"
+    if state.left_out:
+        return Finding(
+            "note", about, f"{words}; not offered: {'; '.join(state.left_out[:5])}", "See docs/tools.md."
+        )
+    return Finding("ok", about, words)
 
 
 def check_secrets(loaded: Loaded) -> Iterator[Finding]:
@@ -205,6 +245,11 @@ def check_secrets(loaded: Loaded) -> Iterator[Finding]:
         f"a header of route {route_name(one)}"
         for one in settings.routes
         if secrets_in_headers({name: text for name, text in one.headers.items() if _is_bare(text)})
+    ]
+    named += [
+        f"a variable of the MCP server {name}"
+        for name, one in settings.tools.mcp.items()
+        if any(is_secret_name(key) and _is_bare(text) for key, text in one.env.items())
     ]
     named += ["server.api_keys"] * any(map(_is_bare, settings.server.api_keys))
     if not named or not loaded.file:

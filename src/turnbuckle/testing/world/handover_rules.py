@@ -31,7 +31,7 @@ def _callers_tools_run_nowhere(story: Story) -> Iterator[str]:
             and fact.outcome.fact != "never_started"
         ):
             yield f"{fact.name} is told as {fact.outcome.status}"
-        if isinstance(fact, ToolStarted) and story.policy.closed and fact.name not in story.policy.tools:
+        if isinstance(fact, ToolStarted) and not story.policy.offers(fact.name):
             yield f"{fact.name} was started, and was never offered"
     yield from (f"{done.name} was done here" for done in story.done if story.policy.tool(done.name).client)
 

@@ -86,6 +86,9 @@ class TalkTools:
     def __init__(self, journal: Journal, run: RunId, size: int) -> None:
         self._journal, self._run, self._size = journal, run, size
 
+    async def ready(self) -> None:
+        return None
+
     def specs(self) -> tuple[ToolSpec, ...]:
         return TOOLS
 

@@ -92,6 +92,9 @@ class WorldTools:
         self._disk = disk
         self._watcher = watcher
 
+    async def ready(self) -> None:
+        return None
+
     def specs(self) -> tuple[ToolSpec, ...]:
         return SPECS
 
