@@ -28,10 +28,11 @@ from turnbuckle.cli.remote import Remote, ServerRefused
 from turnbuckle.cli.remote_backend import RemoteBackend
 from turnbuckle.cli.run import guarded
 from turnbuckle.cli.screen import Screen
-from turnbuckle.config import Loaded, secrets_of
+from turnbuckle.config import Loaded
 from turnbuckle.errors import BadSessionName, ConfigError
 from turnbuckle.journal.port import InUse
 from turnbuckle.service.owners import LOCAL, session_id
+from turnbuckle.settings import secrets_of
 from turnbuckle.turn.consent import written
 from turnbuckle.vocab.redaction import redactor_of, without_credentials
 
