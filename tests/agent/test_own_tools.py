@@ -78,6 +78,30 @@ def test_a_long_argument_of_an_own_tool_survives_every_cut_and_the_tool_runs_onc
     assert (tmp_path / "n.txt").read_text() == NOTE
 
 
+@pytest.mark.requirement("D1")
+def test_an_argument_of_an_own_tool_that_is_given_twice_is_refused_and_asked_for_again(tmp_path: Path):
+    seen: list[LabRequest] = []
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        seen.append(request)
+        if brings_results(request):
+            yield Say("Saved.")
+        elif len(seen) == 1:
+            yield Call("save_note", '{"path": "harmless.txt", "text": "a", "path": "harmful.txt"}')
+        else:
+            yield Call("save_note", {"path": "n.txt", "text": "a"})
+        yield Finish()
+
+    async def main() -> Any:
+        async with lab_provider(model) as provider:
+            given = {"model": "m", "base_url": f"{provider.url}/v1", "api_key": "any", "tools": [save_note]}
+            async with agent(tmp_path, **given) as opened:
+                return await opened.run("save the note")
+
+    assert asyncio.run(main()).outcome == "completed"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["n.txt"]
+
+
 # Consent
 
 

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from turnbuckle.cli.main import main
 from turnbuckle.config import load, routes_of
 from turnbuckle.lab.cases import CASES
 from turnbuckle.lab.provider import Provider
-from turnbuckle.lab.script import Call, Case, Finish, LabRequest, Say, ScriptItem
+from turnbuckle.lab.script import Call, Case, Error, Finish, LabRequest, Say, ScriptItem, Status
 from turnbuckle.vocab.ids import PROTOCOL_NAMES, ProtocolName
 
 KEY = "sk-very-secret-0123456789"
+OTHER = "other-value-of-the-environment-42"
 
 
 def good(request: LabRequest) -> Iterable[ScriptItem]:
@@ -130,6 +131,44 @@ def test_the_key_is_named_in_the_file_and_never_put_there_or_printed(
     assert KEY not in text + said.out + said.err
     assert _written(here)["routes"][0]["api_key"] == "env:MY_KEY"
     assert lab.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.requirement("R3")
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda told: (Status(401, f"bad key in {told}"),),
+        lambda told: (Status(500, body=f"<debug> {told}"),),
+        lambda told: (Say(told[:20]), Error("invalid", f"no: {told}", "bad")),
+        lambda told: (Say(f"You sent {told}"), Finish()),
+    ],
+)
+def test_no_secret_of_the_environment_is_shown_or_written_whatever_a_provider_repeats(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Callable[[str], Iterable[ScriptItem]],
+    as_json: list[str],
+) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("OTHER_TOKEN", OTHER)
+    heard: list[str] = []
+
+    def echo(request: LabRequest) -> Iterable[ScriptItem]:
+        heard.append(json.dumps(request.headers))
+        return answer(heard[-1])
+
+    with provider(Case("echo", "repeats what it was sent", ((echo,),))) as hostile:
+        address = f"{hostile.url}/v1?sig=query-value-77"
+        _run("init", "--base-url", address, "--model", "m", "--key-env", "MY_KEY", "--yes", *as_json)
+    assert any(KEY in told for told in heard)  # or this would prove nothing
+    said = capsys.readouterr()
+    files = "".join(file.read_text() for file in here.iterdir() if file.is_file())
+    for text in (said.out, said.err, files):
+        assert KEY not in text
+        assert OTHER not in text
+    assert "query-value-77" not in said.out + said.err
 
 
 def test_the_key_itself_is_written_only_on_demand_and_then_nobody_else_may_read_it(

@@ -16,8 +16,10 @@ from turnbuckle.lab.script import Case, Error, Finish, Frame, Headers, LabReques
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.traces import Traces
-from turnbuckle.turn.facts import decode
-from turnbuckle.vocab.ids import PROTOCOL_NAMES
+from turnbuckle.turn.facts import Fact, ModelAsked, RunEnded, RunStarted, Streamed, decode, encode
+from turnbuckle.vocab.events import Ended, Event, FinishNoted, OpaqueBlock, StateNoted, TextDelta
+from turnbuckle.vocab.ids import PROTOCOL_NAMES, RouteName, RunId, SessionId
+from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.redaction import Redactor
 
 KEY = "house/key+42:not for others"
@@ -111,6 +113,23 @@ def test_a_provider_that_repeats_the_key_tells_nobody_else(tmp_path: Path, place
             assert secret not in text
             assert secret[:10] not in text
             assert escaped(secret) not in text
+
+
+@pytest.mark.requirement("H5", "R3")
+@pytest.mark.parametrize(
+    "event", [StateNoted(0, {"blob": KEY}), OpaqueBlock(0, {"type": KEY, "data": [KEY]})]
+)
+def test_what_only_its_provider_understands_is_told_to_no_log_metric_or_trace(event: Event):
+    """It is kept and sent back as it is, so nobody searches it for secrets."""
+    facts: list[Fact] = [
+        RunStarted(1.0, RunId("r"), SessionId("s"), (), 0),
+        ModelAsked(2.0, 1, RouteName("main"), "openai_responses", "m", "first"),
+        Streamed(3.0, 1, (event, TextDelta(1, "Whole."), FinishNoted("stop", "stop"), Ended("done"))),
+        RunEnded(4.0, Outcome("completed")),
+    ]
+    items = [encode(fact) for fact in facts]
+    assert any(KEY in item.decode() for item in items)  # or this would prove nothing
+    assert not any(KEY in text for text in _everything_told(items))
 
 
 def _everything_told(items: list[bytes]) -> list[str]:

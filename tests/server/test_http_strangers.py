@@ -3,6 +3,7 @@
 import asyncio
 import os
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import aiohttp
 import pytest
@@ -15,6 +16,8 @@ from turnbuckle.server.http.exchange import Problem
 from turnbuckle.server.http.neighbours import SameUser
 from turnbuckle.server.http.serving import TOKEN, ShutdownSignal, serve
 from turnbuckle.server.keys import KeyFile
+from turnbuckle.server.streaming.heartbeat import Heartbeat
+from turnbuckle.testing.clock import VirtualClock
 
 LOOP = "127.0.0.1"
 HERE = ("127.0.0.1", 8765)
@@ -130,6 +133,23 @@ def test_a_revoked_key_ends_its_open_streams_and_leaves_those_of_others(tmp_path
     more, status = asyncio.run(asyncio.wait_for(scenario(), 60))
     assert more
     assert status == 401
+
+
+@pytest.mark.requirement("R4")
+@pytest.mark.parametrize("keepalive, noop", [(15.0, 30.0), (3600.0, 3600.0), (0.5, 1.0)])
+def test_keys_are_looked_at_so_often_that_a_revoked_one_ends_its_streams_within_a_second(keepalive, noop):
+    clock = VirtualClock()
+    looks: list[float] = []
+
+    async def main() -> None:
+        pulse = Heartbeat(keepalive=keepalive, noop=noop, wall=clock.now)
+        beating = asyncio.create_task(pulse.run(tuple, lambda: looks.append(clock.now())))
+        await clock.sleep(60)
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+
+    clock.run(main, quiet=0.0)
+    assert max(later - earlier for earlier, later in pairwise([0.0, *looks])) < 1.0
 
 
 @pytest.mark.realtime

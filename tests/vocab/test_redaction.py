@@ -172,6 +172,9 @@ DUMPS = [
     "od -c",
     "od -x",
     "od -t x1",
+    "od -b",
+    "od",
+    "xxd -b",
 ]
 DUMPED_KEY = "sk-live-0123456789abcdefXYZ"
 
@@ -179,10 +182,20 @@ DUMPED_KEY = "sk-live-0123456789abcdefXYZ"
 def dumped(way: str, data: bytes) -> str:
     """As these programs show it. They need not be installed."""
     words = {"hexdump": 2, "od -x": 2, "xxd": 2, "xxd -c 32": 2, "xxd -u": 2}.get(way, 1)
-    width = 32 if way == "xxd -c 32" else 16
+    width = {"xxd -c 32": 32, "xxd -b": 6}.get(way, 16)
     lines = []
     for at in range(0, len(data), width):
         row = data[at : at + width]
+        if way in ("od", "od -b"):
+            size, digits = (2, 6) if way == "od" else (1, 3)
+            halves = [row[place : place + size] for place in range(0, len(row), size)]
+            numbers = [f"{int.from_bytes(half, 'little'):0{digits}o}" for half in halves]
+            lines.append(f"{at:07o} {' '.join(numbers)}")
+            continue
+        if way == "xxd -b":
+            text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+            lines.append(f"{at:08x}: {' '.join(f'{byte:08b}' for byte in row):<53}  {text}")
+            continue
         if way.endswith("c"):
             cells = [f"{chr(byte)!r}"[1:-1] if byte == 10 else chr(byte) for byte in row]
             lines.append(f"{at:07o}" + "".join(f"{cell:>4}" for cell in cells))

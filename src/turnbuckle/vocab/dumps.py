@@ -2,7 +2,8 @@
 
 A secret in such a file is not there as a text, but it is there, over several rows. Rows that follow each
 other are read back to bytes, each row with its place. Numbers of two and four bytes are read in both orders,
-since `hexdump` and `od -x` show them as the machine holds them. Everything is in lower case.
+since `hexdump` and `od -x` show them as the machine holds them. `od` counts in octal by itself, `xxd -b` in
+bits. Everything is in lower case.
 """
 
 import re
@@ -13,6 +14,8 @@ _WORD = rb"(?:[0-9a-f]{8}|[0-9a-f]{4}|[0-9a-f]{2})"
 _NUMBERS = re.compile(
     rb"[ \t]*(?:[0-9a-f]{6,16}:?[ \t]+)?(" + _WORD + rb"(?:[ \t]{1,2}" + _WORD + rb")*)(?![^\s|])"
 )
+_OCTAL = re.compile(rb"[ \t]*[0-7]{6,16}((?:[ \t]+[0-7]{3})+|(?:[ \t]+[0-7]{6})+)\s*$")
+_BITS = re.compile(rb"[01]{8}")
 _CHARACTERS = re.compile(rb"[ \t]*[0-9a-f]{6,16}((?: {3}[!-~]| {2}\\[0abfnrtv]| {4}| [0-7]{3})+)\s*$")
 _ROW = re.compile(
     rb"^[ \t]*(?:[0-9a-f]{6,16}:?[ \t]+[0-9a-f]{2}|[0-9a-f]{2}(?: [0-9a-f]{2}){3}|[0-9a-f]{6,16} {2,64}\S)",
@@ -90,6 +93,8 @@ def _runs(data: bytes) -> Iterator[list[Row]]:
 
 
 def _readings(line: bytes) -> tuple[bytes, bytes] | None:
+    if octal := _OCTAL.match(line):
+        return _octal(octal[1].split())
     if shown := _CHARACTERS.match(line):
         cells = [shown[1][at : at + 4].strip() for at in range(0, len(shown[1]), 4)]
         text = b"".join(cell if len(cell) == 1 else b" " if not cell else b"\n" for cell in cells)
@@ -98,11 +103,24 @@ def _readings(line: bytes) -> tuple[bytes, bytes] | None:
     if numbers is None:
         return None
     plain, turned = b"", b""
-    for word, gap in re.findall(rb"([0-9a-f]+)([ \t]*)", numbers[1]):
-        value = bytes.fromhex(word.decode())
+    words = re.findall(rb"([0-9a-f]+)([ \t]*)", numbers[1])
+    in_bits = all(_BITS.fullmatch(word) for word, _ in words)
+    for word, gap in words:
+        value = bytes([int(word, 2)]) if in_bits else bytes.fromhex(word.decode())
         plain, turned = plain + value, turned + value[::-1]
         if len(gap) > 1 and len(plain) != _HALF:  # behind it stands the same as characters
             break
+    return plain.lower(), turned.lower()
+
+
+def _octal(words: list[bytes]) -> tuple[bytes, bytes] | None:
+    """Bytes of three digits, or words of two bytes and six digits."""
+    size = 1 if len(words[0]) == 3 else 2
+    values = [int(word, 8) for word in words]
+    if max(values) >= 1 << (8 * size):
+        return None
+    plain = b"".join(value.to_bytes(size, "big") for value in values)
+    turned = b"".join(value.to_bytes(size, "little") for value in values)
     return plain.lower(), turned.lower()
 
 

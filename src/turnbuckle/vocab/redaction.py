@@ -53,7 +53,7 @@ _LOOKS_SECRET = re.compile(
 _SHORTEST = 8  # shorter values would hide ordinary words
 _SHORTEST_LINE = 16  # of a secret of many lines, such as a private key
 _ENCODING = "surrogatepass"
-_DUMPED = 8  # a dump has at most so many characters for each byte
+_DUMPED = 14  # a dump has at most so many characters for each byte
 REDACTED = "[secret]"
 _MARK = REDACTED.encode()
 

@@ -6,11 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.agents.open_agent import lab_provider
 from support.processes.served_folder import until
 from support.tools.mcp import PROGRAM
 from support.tools.sandbox_attack import MECHANISMS, SECRET, Attack, tools_for
@@ -21,6 +22,8 @@ from turnbuckle.call.clock import SystemClock
 from turnbuckle.cli.doctor.setup import check_mcp
 from turnbuckle.config import load
 from turnbuckle.errors import ConfigError
+from turnbuckle.lab.received import brings_results
+from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers
 from turnbuckle.tools.mcp.settings import McpSettings
@@ -220,6 +223,34 @@ def test_a_variable_that_is_named_for_a_server_is_its_own_and_is_shown_to_nobody
     assert "NOTES_KEY" in result.text
     assert '"NOTES_KEY": "[secret]"' in result.text.replace("\\", "")
     assert "NOTES_KEY=" not in result.text
+
+
+@pytest.mark.requirement("D1")
+def test_an_argument_of_a_servers_tool_that_is_given_twice_never_reaches_the_server(tmp_path: Path):
+    file = written(tmp_path, "", '[tools.approval]\n"mcp__*" = "allow"')
+    text = (tmp_path / "workspace").as_posix()
+    seen: list[LabRequest] = []
+
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        seen.append(request)
+        if brings_results(request):
+            yield Say("Written.")
+        elif len(seen) == 1:
+            yield Call("mcp__notes__write", f'{{"text": "{text}/seen", "text": "{text}/used"}}')
+        else:
+            yield Call("mcp__notes__write", {"text": f"{text}/told"})
+        yield Finish()
+
+    async def main() -> Any:
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        async with asyncio.timeout(100), lab_provider(model) as provider:
+            given = {"model": "m", "base_url": f"{provider.url}/v1", "api_key": "any"}
+            async with Agent(config=file, environment=environment, **given) as opened:
+                return await opened.run("write it")
+
+    assert asyncio.run(main()).outcome == "completed"
+    assert {one.name for one in (tmp_path / "workspace").iterdir()} >= {"told"}
+    assert not {one.name for one in (tmp_path / "workspace").iterdir()} & {"seen", "used"}
 
 
 def test_a_server_that_is_not_there_costs_its_tools_and_nothing_else(tmp_path: Path):

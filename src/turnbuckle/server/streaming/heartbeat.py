@@ -34,7 +34,7 @@ GiveUp = Callable[[Trouble], None]
 NOT_WAITED_FOR = ("damaged", "unknown_format")
 KEEPALIVE = b": keepalive\n\n"
 STORAGE_NOTE = b": waiting for storage"
-TICK = 1.0
+TICK = 0.5
 """The longest time between two looks. What is due is at most so much late."""
 _PER_INTERVAL = 5  # looks in the shortest interval, so that short ones are kept about as well
 
