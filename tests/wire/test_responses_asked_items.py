@@ -148,7 +148,9 @@ def said(text, **more):
         (
             {**CALL, "id": "fc_1", "namespace": "files"},
             "assistant",
-            CallPart("c1", "read", '{"p":"a"}', own(type="function_call", id="fc_1", namespace="files")),
+            CallPart(
+                "c1", "files__read", '{"p":"a"}', own(type="function_call", id="fc_1", namespace="files")
+            ),
         ),
         (
             {"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "SELECT 1"},

@@ -30,9 +30,10 @@ class HostedTool(Struct, frozen=True):
 
 
 class NamedTool(Struct, frozen=True):
-    """A tool choice that names the one tool to call."""
+    """A tool choice that names the one tool to call. `state` is what else its client wrote of it."""
 
     name: str
+    state: ProviderState | None = None
 
 
 ToolChoice = Literal["auto", "none", "required"] | NamedTool

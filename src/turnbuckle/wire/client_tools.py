@@ -136,4 +136,9 @@ def tool_choice(
     name = holder.need_text("name")
     if all(tool.name != name for tool in tools):
         raise holder.refused("name", f"is {name[:128]}, which is not among the tools of the request.")
-    return NamedTool(name), None
+    beside = fields.whole("type", kind if nested else "name")
+    within = holder.whole("name") if nested else {}
+    for field in within:
+        kept.name(holder, field)
+    state = kept.state({**beside, kind: within} if within else beside, fields, beside)
+    return NamedTool(name, state), None

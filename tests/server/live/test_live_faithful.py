@@ -52,14 +52,14 @@ def as_response(body: dict[str, Any]) -> dict[str, Any]:
     include = body.get("include", [encrypted])
     made["include"] = [*include, encrypted] if include and encrypted not in include else include
     if "tools" in made:
-        made["tools"] = [plain for tool in made["tools"] for plain in flat(tool)]
+        made["tools"] = [plain(tool) for tool in made["tools"]]
     return made
 
 
-def flat(tool: dict[str, Any]) -> list[dict[str, Any]]:
+def plain(tool: dict[str, Any]) -> dict[str, Any]:
     if tool["type"] == "namespace":
-        return [flat({**one, "name": f"{tool['name']}__{one['name']}"})[0] for one in tool["tools"]]
-    return [{"strict": False, **tool} if tool["type"] == "function" else tool]
+        return {**tool, "tools": [plain(inner) for inner in tool["tools"]]}
+    return {"strict": False, **tool} if tool["type"] == "function" else tool
 
 
 def as_item(item: dict[str, Any]) -> dict[str, Any]:

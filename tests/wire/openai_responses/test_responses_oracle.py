@@ -12,6 +12,12 @@ CLEAN = [path for path in transcripts("openai_responses") if path.stem.startswit
 STREAMS = [path for path in CLEAN if path.suffix == ".sse"]
 
 
+def whole_name(call):
+    """Among ourselves a tool in a namespace goes by both names in one."""
+    group = getattr(call, "namespace", None)
+    return f"{group}__{call.name}" if group else call.name
+
+
 def our_reply(path):
     decoder = open_answer("openai_responses")
     return fold(decoder.feed(path.read_bytes()) + decoder.close())
@@ -41,7 +47,7 @@ def values(response):
         "refusal": "".join(part.refusal for part in parts if part.type == "refusal"),
         "reasoning": "".join(thoughts),
         "calls": [
-            (call.call_id, call.name, getattr(call, "arguments", None) or call.input) for call in calls
+            (call.call_id, whole_name(call), getattr(call, "arguments", None) or call.input) for call in calls
         ],
         "opaque": [item.to_dict() for item in response.output if item.type not in known],
         "said": response.status,

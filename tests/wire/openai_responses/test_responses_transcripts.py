@@ -52,7 +52,7 @@ TRANSCRIPTS = {
     ),
     "clean-reasoning-then-call": Told(
         reasoning="**Looking at the file**\n\nI need its size.",
-        calls=(("call_size", "stat", '{"path":"/tmp/x"}', True),),
+        calls=(("call_size", "files__stat", '{"path":"/tmp/x"}', True),),
         finish=CALLS,
         usage=Usage(120, 210, cached=64, reasoning=192),
     ),

@@ -17,6 +17,7 @@ import base64
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from turnbuckle.vocab.messages import (
     CallPart,
@@ -106,7 +107,13 @@ class _MessageReader:
             else:
                 others.append(self._shown(block))
         made = [Message("tool", tuple(results))] if results else []
-        return [*made, Message("user", tuple(others))] if others or not results else made
+        made += [Message("user", tuple(others))] if others or not results else []
+        return self._with_fields(made, fields)
+
+    def _with_fields(self, made: list[Message], fields: Fields) -> list[Message]:
+        """What stands beside the blocks of a message, with the last of ours that it became."""
+        state = self._kept.state(fields.whole("role", "content"), fields)
+        return made if state is None else [*made[:-1], replace(made[-1], state=state)]
 
     def _assistant(self, fields: Fields) -> list[Message]:
         made: list[Message] = []
@@ -121,7 +128,8 @@ class _MessageReader:
                 made.append(Message("tool", (*results, self._result(block))))
             else:
                 said.append(self._said(block, kind))
-        return [*made, Message("assistant", tuple(said))] if said or not made else made
+        made += [Message("assistant", tuple(said))] if said or not made else []
+        return self._with_fields(made, fields)
 
     def _is_ours(self, block: Fields, said: list[Part], made: list[Message]) -> bool:
         """Whether this is what a tool of ours gave: then its call stands in the same message."""
@@ -185,6 +193,8 @@ class _MessageReader:
         """A block that is a text for those who do not know it."""
         if not words.strip():
             return OpaquePart(self._kept.sure(block.whole()))
+        for name in block.whole("type", "title", "source", "content"):
+            self._kept.name(block, name)
         return TextPart(words, self._kept.sure({BLOCK: block.whole()}))
 
     def _media(self, block: Fields, kind: str) -> Shown:
@@ -192,7 +202,7 @@ class _MessageReader:
         source = block.need_inner("source")
         way = source.need_text("type")
         name = (block.text("title") or "") if kind == "document" else ""
-        state = self._beside(block, "type", "source", "title" if kind == "document" else "")
+        state = self._beside_media(block, source, "title" if kind == "document" else "")
         media_type = source.text("media_type") or ""
         match way:
             case "base64":
@@ -214,6 +224,13 @@ class _MessageReader:
                 return FilePart(name=name, file_id=source.need_text("file_id"), state=state)
             case _:
                 return self._opaque(block, f"{kind}.{way[:64]}")
+
+    def _beside_media(self, block: Fields, source: Fields, title: str) -> ProviderState | None:
+        beside = block.whole("type", "source", title)
+        within = source.whole("type", "media_type", "data", "url", "file_id", "content")
+        for name in within:
+            self._kept.name(source, name)
+        return self._kept.state({**beside, "source": within} if within else beside, block, beside)
 
     def _call(self, block: Fields, *but: str) -> CallPart:
         arguments = msgspec.json.encode(block.kept("input") or {}).decode()

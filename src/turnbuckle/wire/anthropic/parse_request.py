@@ -77,7 +77,7 @@ def _read(body: Fields, table: FieldTable) -> MessagesAsked:
     kept = KeptFields(PROTOCOL)
     system, messages = read_system(body, kept), read_messages(body, kept)
     tools, hosted = _tools(body, kept)
-    choice, parallel, own_choice = _tool_choice(body, tools)
+    choice, parallel, own_choice = _tool_choice(body, tools, kept)
     extra = table.passed(body, given)
     output, effort, form = _output(given)
     extra |= {"output_config": output} if output else {}
@@ -147,7 +147,7 @@ def _tool(tool: Fields, kept: KeptFields) -> ToolSpec:
 
 
 def _tool_choice(
-    body: Fields, tools: tuple[ToolSpec, ...]
+    body: Fields, tools: tuple[ToolSpec, ...], kept: KeptFields
 ) -> tuple[ToolChoice, bool | None, dict[str, Any] | None]:
     """The choice, whether several calls at once are wanted, and a choice of a tool that the provider runs, as
     it came."""
@@ -169,7 +169,8 @@ def _tool_choice(
         if not any(tool.raw("name") == name for tool in body.objects("tools", MOST_TOOLS)):
             raise given.refused("name", f"is {name[:128]}, which is not among the tools of the request.")
         return "auto", parallel, given.whole()
-    return NamedTool(name), parallel, None
+    state = kept.state(given.whole("type", "name", "disable_parallel_tool_use"), given)
+    return NamedTool(name, state), parallel, None
 
 
 def _output(given: FieldValues) -> tuple[dict[str, Any], str | None, dict[str, Any] | None]:

@@ -164,10 +164,12 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
         blocks = [block for part in message.parts if (block := place(part, toolsets)) is not None]
         if not blocks:
             continue  # the API refuses empty messages
+        beside = {name: value for name, value in _own(message.state).items() if name not in (BLOCK, IN_PLACE)}
         if made and made[-1]["role"] == role:
             made[-1]["content"].extend(blocks)
+            made[-1].update(beside)
         else:
-            made.append({"role": role, "content": blocks})
+            made.append({"role": role, **beside, "content": blocks})
     for message_made in made:
         message_made["content"].sort(key=_results_first)
     return made
@@ -236,12 +238,11 @@ def _content_block(part: Part) -> dict[str, Any] | None:
         case TextPart():
             return _text_block(part, but="citations")  # they would be refused here
         case ImagePart(url, data, media_type):
-            source = _source(url, data, media_type or "image/png")
-            return {"type": "image", "source": source, **_own(part.state)}
+            return _media("image", _source(url, data, media_type or "image/png"), part)
         case FilePart(_, url, data, media_type) if media_type.startswith("image/"):
-            return {"type": "image", "source": _source(url, data, media_type), **_own(part.state)}
+            return _media("image", _source(url, data, media_type), part)
         case FilePart():
-            return {**_document(part), **_own(part.state)}
+            return _media("document", _document_source(part), part)
         case OpaquePart():
             return _opaque(part)
         case _:
@@ -270,14 +271,18 @@ def _source(url: str, data: str, media_type: str) -> dict[str, Any]:
     return {"type": "base64", "media_type": media_type, "data": data}
 
 
-def _document(part: FilePart) -> dict[str, Any]:
+def _media(kind: str, source: dict[str, Any], part: ImagePart | FilePart) -> dict[str, Any]:
+    beside = _own(part.state)
+    titled = {"title": part.name} if kind == "document" and isinstance(part, FilePart) and part.name else {}
+    return {"type": kind, **titled, **beside, "source": {**source, **beside.get("source", {})}}
+
+
+def _document_source(part: FilePart) -> dict[str, Any]:
     if part.file_id:
-        source: dict[str, Any] = {"type": "file", "file_id": part.file_id}
-    elif part.data and part.media_type.startswith("text/"):
-        source = {"type": "text", "media_type": "text/plain", "data": _plain_text(part.data)}
-    else:
-        source = _source(part.url, part.data, part.media_type or "application/pdf")
-    return {"type": "document", "source": source, **({"title": part.name} if part.name else {})}
+        return {"type": "file", "file_id": part.file_id}
+    if part.data and part.media_type.startswith("text/"):
+        return {"type": "text", "media_type": "text/plain", "data": _plain_text(part.data)}
+    return _source(part.url, part.data, part.media_type or "application/pdf")
 
 
 def _plain_text(data: str) -> str:
@@ -312,7 +317,7 @@ def _tool_choice(request: ModelRequest) -> dict[str, Any]:
         return {}
     made: dict[str, Any] = {"type": "tool" if isinstance(choice, NamedTool) else _CHOICES[choice]}
     if isinstance(choice, NamedTool):
-        made["name"] = choice.name
+        made = {**_own(choice.state), **made, "name": choice.name}
     if one_by_one and choice != "none":
         made["disable_parallel_tool_use"] = True
     return made

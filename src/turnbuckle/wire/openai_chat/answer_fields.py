@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from turnbuckle.vocab.events import Event, FieldsNoted
 from turnbuckle.wire.answer_fields import LARGEST, unknown_fields, unknown_usage
-from turnbuckle.wire.loose_json import whole_number
+from turnbuckle.wire.loose_json import objects, whole_number
 from turnbuckle.wire.openai_chat.frames import CHUNK, Chunk
 from turnbuckle.wire.payload import Unreadable, read_any
 
@@ -19,6 +19,9 @@ _MESSAGE = frozenset(
     "role content reasoning_content reasoning thinking reasoning_details refusal tool_calls function_call "
     "extra_content".split()
 )
+_CALL = frozenset("index id type function custom extra_content thoughtSignature".split())
+CALLED = frozenset("name arguments input".split())
+"""The fields of what is called."""
 _USAGE = frozenset("prompt_tokens completion_tokens total_tokens".split())
 _NESTED = {
     "prompt_tokens_details": frozenset({"cached_tokens", "cache_write_tokens"}),
@@ -40,18 +43,20 @@ class UnknownFields:
             chunk = CHUNK.decode(data)
         except Unreadable:
             return None
-        self.look(data, choice_number, out)
+        note_calls(chunk, self.look(data, choice_number, out))
         return chunk
 
-    def look(self, data: bytes, choice_number: int, out: list[Event]) -> None:
-        """Note what a chunk holds, once."""
+    def look(self, data: bytes, choice_number: int, out: list[Event]) -> Any:
+        """Note what a chunk holds, once, and give it as it is."""
         if data is self._looked:
-            return
+            return None
         self._looked = data
         try:
-            out.extend(self.of(read_any(data), choice_number, len(data)))
+            document = read_any(data)
         except Unreadable:
-            return  # the reader of chunks says so
+            return None  # the reader of chunks says so
+        out.extend(self.of(document, choice_number, len(data)))
+        return document
 
     def of(self, document: Any, choice_number: int, size: int) -> Iterator[FieldsNoted]:
         """The fields of a chunk or an answer that nobody here knows. `size` is how long it was."""
@@ -79,3 +84,26 @@ class UnknownFields:
         for where, place, known in places:
             if isinstance(place, dict) and (found := unknown_fields(place, known)):
                 yield FieldsNoted(where, found)
+
+
+def note_calls(chunk: Chunk, document: Any) -> None:
+    """Put beside each call of a chunk what else stands in it: it belongs to the call, wherever that comes
+    from."""
+    choices = objects(document.get("choices")) if isinstance(document, dict) else []
+    for choice, given in zip(chunk.choices or [], choices, strict=False):
+        delta, told = (choice.delta, "delta") if choice.delta is not None else (choice.message, "message")
+        inner = given.get(told)
+        listed = inner.get("tool_calls") if isinstance(inner, dict) else None
+        if delta is None or not delta.tool_calls or not isinstance(listed, list):
+            continue
+        for call, found in zip(delta.tool_calls, listed, strict=False):
+            call.beside = beside_call(found) or None
+
+
+def beside_call(found: Any) -> dict[str, Any]:
+    """What else a call holds, also inside of what it calls."""
+    made = unknown_fields(found, _CALL)
+    for name in ("function", "custom"):
+        if isinstance(found, dict) and (inner := unknown_fields(found.get(name), CALLED)):
+            made[name] = inner
+    return made

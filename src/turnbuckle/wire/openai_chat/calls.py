@@ -31,6 +31,7 @@ _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}]')
 _BLANK = " \t\r\n"
 _FEW = 10
+_CALLED = ("function", "custom")
 _TOLD = 1_000_000  # an index that no fragment has, for calls that only a whole message tells
 
 
@@ -48,6 +49,7 @@ class OpenCall:
         "_escaped",
         "_quoted",
         "_unfit",
+        "beside",
         "block",
         "call_id",
         "id_given",
@@ -65,6 +67,7 @@ class OpenCall:
         self.renamed = False  # a fragment went on under another id
         self.signed = False  # it has provider state
         self.pieces: list[str] = []
+        self.beside: dict[str, Any] = {}  # what else its provider says of it
         self._counted = 0  # pieces whose braces were counted
         self._depth = 0
         self._quoted = self._escaped = False
@@ -151,6 +154,18 @@ class CallMerger:
             out.append(CallArgs(call.block, arguments))
         if found.extra_content or found.thoughtSignature:
             self.sign(call, _state(found), out)
+        if found.beside:
+            self._note_beside(call, found.beside, out)
+
+    def _note_beside(self, call: OpenCall, beside: dict[str, Any], out: list[Event]) -> None:
+        """Fields of a call that nobody here knows: told again only if they have changed."""
+        told = {
+            name: {**call.beside.get(name, {}), **value} if name in _CALLED else value
+            for name, value in beside.items()
+        }
+        if fresh := {name: value for name, value in told.items() if call.beside.get(name) != value}:
+            call.beside.update(fresh)
+            out.append(StateNoted(call.block, fresh))
 
     def sign(self, call: OpenCall, state: dict[str, Any], out: list[Event]) -> None:
         """Note a call's provider state."""
@@ -179,6 +194,8 @@ class CallMerger:
                 out.append(CallArgs(call.block, more) if goes_on else CallRewritten(call.block, arguments))
             if (found.extra_content or found.thoughtSignature) and not call.signed:
                 self.sign(call, _state(found), out)
+            if found.beside:
+                self._note_beside(call, found.beside, out)
 
     def _which(self, index: int, call_id: str, name: str, arguments: str) -> OpenCall | None:
         current = self.at_index.get(index)

@@ -45,7 +45,7 @@ from turnbuckle.vocab.failure import FailureKind, failure
 from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.wire import failures
 from turnbuckle.wire.decoder import ALIVE, HOLE, EndKind
-from turnbuckle.wire.openai_chat.answer_fields import UnknownFields
+from turnbuckle.wire.openai_chat.answer_fields import UnknownFields, note_calls
 from turnbuckle.wire.openai_chat.calls import CallMerger
 from turnbuckle.wire.openai_chat.chunk_parts import MainChoice, error_of
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
@@ -174,7 +174,7 @@ class ChatDecoder:
         function = found.function
         if function is None or found.id or function.name:
             return False
-        if found.extra_content is not None or found.thoughtSignature is not None:
+        if found.extra_content is not None or found.thoughtSignature is not None or found.beside:
             return False
         call = self._merger.at_index.get(found.index)  # type: ignore[arg-type]  # others are not in it
         piece = function.arguments
@@ -218,6 +218,7 @@ class ChatDecoder:
         answer, left_out = read_what_fits(Chunk, document)
         if answer is None or lost(left_out, CONTENT):
             return Cut(failure("garbage", "not a chat completion", said=shown(document)))
+        note_calls(answer, document)
         choice = next(iter(self._choices.heard(answer.choices or [])), None)
         message = (choice.message or choice.delta) if choice is not None else None
         if choice is None or message is None:

@@ -23,6 +23,8 @@ class ToolCall(Struct, gc=False):
     custom: dict[str, Any] | None = None
     extra_content: dict[str, Any] | None = None
     thoughtSignature: str | None = None
+    beside: dict[str, Any] | None = msgspec.field(default=None, name=" beside")
+    """What else it holds, as `answer_fields` found it: nothing of this name comes over the wire."""
 
 
 class ChatDelta(Struct, gc=False):

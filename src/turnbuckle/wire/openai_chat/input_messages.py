@@ -38,10 +38,13 @@ from turnbuckle.wire.fields import Fields, Refused, Room
 from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.media import document, picture
 from turnbuckle.wire.openai_chat import message_fields as fields_of
+from turnbuckle.wire.openai_chat.answer_fields import CALLED
 from turnbuckle.wire.openai_chat.details import ReasoningDetails
 from turnbuckle.wire.openai_chat.message_fields import LONGEST_NAME, MOST_CALLS, MOST_DETAILS, MOST_MESSAGES
 from turnbuckle.wire.openai_chat.request import CUSTOM
 
+_SIGNED = ("extra_content", "thoughtSignature")
+"""State of a provider beside a call, which no other one misses."""
 _CONTENT = "a string or an array of parts"
 _LISTED: list[Any] = []  # in state, in place of content: it was a list
 _REASONING = ("reasoning_content", "reasoning", "thinking")
@@ -185,8 +188,13 @@ class _History:
             return self._picture(part)
         if kind == "file" and kind in known:
             beside = fields_of.FILE_PART.read(part)
-            made = document(part.need_inner("file"))
-            return msgspec.structs.replace(made, state=self._kept.state(beside.rest, part))
+            inner = part.need_inner("file")
+            made = document(inner)
+            within = inner.whole("file_id", "file_data", "filename")
+            for field in within:
+                self._kept.name(inner, field)
+            state = {**beside.rest, "file": within} if within else beside.rest
+            return msgspec.structs.replace(made, state=self._kept.state(state, part, beside.rest))
         if kind in fields_of.PARTS:
             what = f"is {kind!r}, which is not supported here; supported are: {', '.join(known)}."
             raise part.refused("type", what, "unsupported_value")
@@ -231,10 +239,17 @@ class _History:
         state = {name: value for name, value in given.rest.items() if value is not None}
         function = call.need_inner(kind)
         name = function.need_text("name", most=LONGEST_NAME)
+        named = {field: value for field, value in state.items() if field not in _SIGNED}
+        if within := function.whole(*CALLED):
+            state[kind] = within
+            for field in within:
+                self._kept.name(function, field)
         if kind == CUSTOM:
             said = wrapped(function.text(INPUT) or "")
-            return CallPart(given.values["id"], name, said, self._kept.sure({**state, "type": CUSTOM}))
-        return CallPart(given.values["id"], name, _arguments(function), self._kept.state(state, call, {}))
+            return CallPart(
+                given.values["id"], name, said, self._kept.state({**state, "type": CUSTOM}, call, named)
+            )
+        return CallPart(given.values["id"], name, _arguments(function), self._kept.state(state, call, named))
 
 
 def _arguments(function: Fields) -> str:

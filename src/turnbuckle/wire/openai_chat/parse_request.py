@@ -67,6 +67,8 @@ def _read(body: Fields) -> ChatAsked:
     for name, value in extra.items():
         if value is not None:
             kept.name(body, name)
+    for name in (body.kept("response_format") or {}).keys() - {"type", "json_schema"}:
+        kept.name(body, f"response_format.{name}")
     if own_choice is not None:
         extra["tool_choice"] = own_choice
     wishes = RunOptions(

@@ -146,11 +146,12 @@ def _add_reasoning(made: dict[str, Any], message: Message, has_calls: bool, quir
 def _call(call: CallPart, quirks: Quirks, *, first: bool) -> dict[str, Any]:
     state = _own(call.state)
     made: dict[str, Any] = {**state, "id": _call_id(call.id, quirks)}
+    within = state.get(CUSTOM if state.get("type") == CUSTOM else "function") or {}
     if state.get("type") == CUSTOM:
-        made["custom"] = {"name": call.name, "input": unwrapped(call.arguments)}
+        made[CUSTOM] = {**within, "name": call.name, "input": unwrapped(call.arguments)}
         return made
     made["type"] = "function"
-    made["function"] = {"name": call.name, "arguments": call.arguments.strip() or "{}"}
+    made["function"] = {**within, "name": call.name, "arguments": call.arguments.strip() or "{}"}
     if quirks.signature_fallback and first and "extra_content" not in made:
         made["extra_content"] = {"google": {"thought_signature": _NO_SIGNATURE}}
     return made
@@ -210,15 +211,16 @@ def _content_part(part: Part) -> dict[str, Any] | None:
             return {"type": "image_url", **beside, "image_url": {**image, **beside.get("image_url", {})}}
         case FilePart(name, url, data, media_type, file_id, state):
             beside = _own(state)
+            within = beside.get("file", {})
             if file_id:
                 named = {"filename": name} if name else {}
-                return {"type": "file", "file": {"file_id": file_id, **named}, **beside}
+                return {"type": "file", **beside, "file": {"file_id": file_id, **named, **within}}
             if (
                 url and not data
             ):  # this wire takes no file by its address, but the model may have a tool for it
                 return {"type": "text", "text": f"{name}: {url}" if name else url}
             address = f"data:{media_type or 'application/octet-stream'};base64,{data}"
-            return {"type": "file", "file": {"filename": name, "file_data": address}, **beside}
+            return {"type": "file", **beside, "file": {"filename": name, "file_data": address, **within}}
         case _:
             return None
 
@@ -247,7 +249,8 @@ def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
         return choice
     named = [tool for tool in request.tools if tool.name == choice.name]
     kind = CUSTOM if any(is_custom(tool, _own(tool.state)) for tool in named) else "function"
-    return {"type": kind, kind: {"name": choice.name}}
+    beside = _own(choice.state)
+    return {**beside, "type": kind, kind: {**beside.get(kind, {}), "name": choice.name}}
 
 
 def _is_foreign(part: ReasoningPart) -> bool:

@@ -34,9 +34,11 @@ from turnbuckle.vocab.messages import (
     Shown,
     TextPart,
 )
+from turnbuckle.wire.answer_fields import unknown_fields
 from turnbuckle.wire.fields import Fields, Refused, Room
 from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.media import document, picture
+from turnbuckle.wire.openai_responses.answer_fields import PART, PART_FIELDS
 from turnbuckle.wire.openai_responses.compaction import note_of, opened
 from turnbuckle.wire.openai_responses.frames import CALLS
 from turnbuckle.wire.openai_responses.item_fields import (
@@ -54,6 +56,7 @@ from turnbuckle.wire.openai_responses.item_fields import (
     TEXTS,
     UNSUPPORTED,
 )
+from turnbuckle.wire.openai_responses.namespaces import grouped_name
 from turnbuckle.wire.openai_responses.parts import thoughts
 from turnbuckle.wire.openai_responses.shapes import OWN_LABEL
 from turnbuckle.wire.payload import Unreadable
@@ -73,6 +76,9 @@ _KNOWN_PARTS: dict[Role, tuple[str, ...]] = {
     "system": ("input_text",),
     "assistant": ("output_text", "refusal"),
 }
+_OF_MESSAGE = frozenset({"type", "id", "status", "phase"})
+_OF_CALL = frozenset({"type", "id", "status", "namespace", "caller"})
+"""What others do not miss of an item."""
 _PLAIN = frozenset({"type", "status"})  # what an item that no provider made has, too
 
 
@@ -139,7 +145,7 @@ class _Conversation:
         if kind == "message":
             self._message(item)
         elif kind in CALLS:
-            self._say(_call(item, kind))
+            self._say(_call(item, kind, self._kept))
             self._keep(item, status="completed")
         elif kind in OUTPUTS:
             self._result(item)
@@ -188,7 +194,9 @@ class _Conversation:
             if any(isinstance(part, TextPart) for part in self._said) and not self._reasons():
                 self.end_turn()
             frame = {"type": "message", **item.whole("content", "role")}
-            self._say(*(_spoken(part, frame) for part in content))
+            for name in frame.keys() - _OF_MESSAGE:
+                self._kept.name(item, name)
+            self._say(*(_spoken(part, frame, self._kept) for part in content))
         else:
             self.end_turn()
             parts = tuple(self._shown(part, role) for part in content)
@@ -290,7 +298,7 @@ def _content(item: Fields, name: str, role: Role, room: Room) -> list[Fields]:
     return room.objects(item, name)
 
 
-def _spoken(part: Fields, frame: dict[str, Any]) -> Part:
+def _spoken(part: Fields, frame: dict[str, Any], kept: KeptFields) -> Part:
     """A part of an assistant's message; `frame` is what a provider said of the item around it."""
     kind = part.need_text("type")
     if kind == "refusal":
@@ -304,6 +312,12 @@ def _spoken(part: Fields, frame: dict[str, Any]) -> Part:
         return OpaquePart(_state(part.whole()))
     annotations = [note.whole() for note in part.objects("annotations", MOST_NOTES)]
     state = {**frame, "annotations": annotations} if annotations else frame
+    if annotations:
+        kept.name(part, "annotations")
+    if beside := unknown_fields(part.whole(), PART):
+        state = {**state, PART_FIELDS: beside}
+        for name in beside:
+            kept.name(part, name)
     return TextPart(_text(part), _state(state) if state.keys() - _PLAIN else None)
 
 
@@ -330,14 +344,18 @@ def _unsupported(part: Fields, kind: str, role: Role) -> Refused:
 # Items of an assistant
 
 
-def _call(item: Fields, kind: str) -> CallPart:
+def _call(item: Fields, kind: str, kept: KeptFields) -> CallPart:
     call_id = item.need_text("call_id", most=LONGEST_ID)
     name = item.need_text("name", most=LONGEST_NAME)
+    if group := item.text("namespace", most=LONGEST_NAME):
+        name = grouped_name(group, name)
     field = CALLS[kind]
     arguments = item.text(field)
     if arguments is None:
         raise item.missing(field)
     state = item.whole("call_id", "name", field)
+    for name_of in state.keys() - _OF_CALL:
+        kept.name(item, name_of)
     bare = kind == "function_call" and not state.keys() - _PLAIN
     if kind != "function_call":
         arguments = wrapped(arguments)

@@ -39,6 +39,7 @@ from turnbuckle.vocab.events import (
 from turnbuckle.wire.answer_fields import LARGEST, is_too_deep, shallow, unknown_fields
 from turnbuckle.wire.openai_responses.answer_fields import PART, PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import ADDED, CALLS, PARTS, Spelling, StreamEvent
+from turnbuckle.wire.openai_responses.namespaces import grouped_name
 from turnbuckle.wire.openai_responses.parts import (
     APART,
     OutputItem,
@@ -321,7 +322,7 @@ class Output:
         field = CALLS[item.kind]
         # The id under which it was announced stays: it may have been passed on.
         call_id = word(item.seed.get("call_id")) or word(told.get("call_id")) or item.call_id
-        name = word(told.get("name")) or item.name
+        name = _name_of(told) or item.name
         if (call_id, name) != (item.call_id, item.name):
             item.call_id, item.name = call_id, name
             out.append(CallNamed(part.block, call_id, name))
@@ -349,7 +350,7 @@ class Output:
         if kind in CALLS:
             part = item.parts[0] = Part(self._next_block(), CallArgs, 0)
             item.call_id = word(found.get("call_id")) or item_id or f"call_{part.block}"
-            item.name = word(found.get("name"))
+            item.name = _name_of(found)
             out.append(CallStarted(part.block, item.call_id, item.name))
         elif kind == "reasoning":
             part = item.parts[0] = Part(self._next_block(), ReasoningDelta, 0)
@@ -384,6 +385,11 @@ class Output:
     def _next_block(self) -> int:
         self._blocks += 1
         return self._blocks - 1
+
+
+def _name_of(found: dict[str, Any]) -> str:
+    name, group = word(found.get("name")), word(found.get("namespace"))
+    return grouped_name(group, name) if group and name else name
 
 
 def _is_told_again(item: OutputItem, item_id: str, told: dict[str, Any]) -> bool:

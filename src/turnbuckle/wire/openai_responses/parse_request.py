@@ -31,6 +31,7 @@ from turnbuckle.wire.field_table import LONGEST_WORD, FieldValues
 from turnbuckle.wire.fields import Fields, Refused, open_body
 from turnbuckle.wire.kept import KeptFields
 from turnbuckle.wire.openai_responses.input_items import Stored, read_input
+from turnbuckle.wire.openai_responses.namespaces import NAMESPACE, grouped_name
 from turnbuckle.wire.openai_responses.request_fields import RESPONSE_FIELDS
 
 PROTOCOL: ProtocolName = "openai_responses"
@@ -161,12 +162,17 @@ def _tools(body: Fields, kept: KeptFields) -> tuple[tuple[ToolSpec, ...], tuple[
         elif kind == "namespace":
             group = tool.need_text("name", most=LONGEST_WORD)
             inside = tool.objects("tools", MOST_TOOLS - len(made))
+            about = tool.whole("tools", "type")
+            for name in about.keys() - {"name", "description"}:
+                kept.name(tool, name)
             for inner in inside:
                 inner_kind = inner.need_text("type")
                 if inner_kind not in ("function", CUSTOM):
                     what = f"is {inner_kind[:64]!r}; in a namespace only functions can be offered."
                     raise inner.refused("type", what, "unsupported_value")
-                made.append((inner, _own_tool(inner, inner_kind, kept, _grouped_name(group, ""))))
+                spec = _own_tool(inner, inner_kind, kept, grouped_name(group, ""))
+                data = spec.state.data if spec.state is not None else {}
+                made.append((inner, replace(spec, state=kept.sure({**data, NAMESPACE: about}))))
             place += len(inside) - 1
         else:
             kept.name(body, f"tools.{kind[:64]}")
@@ -183,13 +189,9 @@ def _own_tool(tool: Fields, kind: str, kept: KeptFields, prefix: str = "") -> To
     spec, rest = function_tool(tool, prefix) if kind == "function" else custom_tool(tool)
     if kind == CUSTOM:
         name = prefixed(tool, prefix, spec.name)
-        return replace(spec, name=name, state=kept.sure(rest))  # its type is in it
+        known = {field: value for field, value in rest.items() if field != "type"}  # which stays in it
+        return replace(spec, name=name, state=kept.state(rest, tool, known))
     return replace(spec, state=kept.state({name: rest[name] for name in rest if name != "type"}, tool))
-
-
-def _grouped_name(group: str, name: str) -> str:
-    """What a function of a namespace is called where there are no namespaces."""
-    return f"{group}__{name}"
 
 
 def grouped(tools: Any) -> dict[str, tuple[str, str]]:
@@ -197,7 +199,7 @@ def grouped(tools: Any) -> dict[str, tuple[str, str]]:
     they are offered: the namespace, and what they are called in it."""
     groups = [tool for tool in tools or () if tool["type"] == "namespace"]
     homes = [(group["name"], inner["name"]) for group in groups for inner in group.get("tools") or ()]
-    return {_grouped_name(*home): home for home in homes}
+    return {grouped_name(*home): home for home in homes}
 
 
 # What the response repeats

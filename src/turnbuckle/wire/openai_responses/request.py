@@ -32,6 +32,7 @@ from turnbuckle.vocab.quirks import Quirks
 from turnbuckle.vocab.request import ModelRequest, NamedTool, ToolSpec
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.namespaces import in_namespaces, name_in
 from turnbuckle.wire.protocol import Counting
 from turnbuckle.wire.request_parts import with_hosted
 from turnbuckle.wire.thinking import effort_of
@@ -57,7 +58,8 @@ def build(request: ModelRequest, quirks: Quirks) -> dict[str, Any]:
     if not quirks.stored:
         body["include"] = [_ENCRYPTED]
     if request.tools or request.hosted:
-        body["tools"] = with_hosted([_tool(tool) for tool in request.tools], request.hosted)
+        tools = with_hosted([_tool(tool) for tool in request.tools], request.hosted)
+        body["tools"] = in_namespaces(tools)
         body["tool_choice"] = _tool_choice(request)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
@@ -159,6 +161,8 @@ class _Items:
                 "text": part.text,
                 "annotations": state.get("annotations") or [],
             }
+            if part.state is not None and not part.state.model:  # a client's own, and no provider's
+                content |= state.get(PART_FIELDS) or {}
         if open_id is not None and open_id == item_id:
             self.made[-1]["content"].append(content)
             return item_id
@@ -173,7 +177,8 @@ class _Items:
         state = self._item_state(call.state)
         kind = _CUSTOM if call.id in self._custom else "function_call"
         arguments = unwrapped(call.arguments) if kind == _CUSTOM else call.arguments.strip() or "{}"
-        made = {"type": kind, "call_id": call.id, "name": call.name, CALLS[kind]: arguments}
+        name = name_in(state.get("namespace"), call.name)
+        made = {"type": kind, "call_id": call.id, "name": name, CALLS[kind]: arguments}
         return {**_without(state, "status"), **made}
 
     def _result(self, result: ResultPart) -> dict[str, Any]:
@@ -242,7 +247,7 @@ def _tool_choice(request: ModelRequest) -> str | dict[str, Any]:
     if not isinstance(choice, NamedTool):
         return choice
     custom = any(tool.name == choice.name and _is_custom(tool) for tool in request.tools)
-    return {"type": "custom" if custom else "function", "name": choice.name}
+    return {**_own(choice.state), "type": "custom" if custom else "function", "name": choice.name}
 
 
 def _format(response_format: dict[str, Any]) -> dict[str, Any]:

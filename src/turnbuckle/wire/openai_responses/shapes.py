@@ -8,6 +8,7 @@ from turnbuckle.vocab.failure import Failure, FailureKind
 from turnbuckle.wire.answer_fields import joined
 from turnbuckle.wire.openai_responses.answer_fields import PART_FIELDS
 from turnbuckle.wire.openai_responses.frames import CALLS
+from turnbuckle.wire.openai_responses.namespaces import name_in
 from turnbuckle.wire.usage import usage_to_responses
 
 # Item types that clients of this wire know beside messages, reasoning and calls.
@@ -93,7 +94,7 @@ def call_item(
         "id": item_id,
         "status": status,
         "call_id": call_id,
-        "name": name,
+        "name": name_in(own.get("namespace"), name),
         CALLS[kind]: arguments,
     }
     return {**made, **{key: value for key, value in own.items() if key not in made}}

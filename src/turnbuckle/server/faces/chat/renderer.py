@@ -43,11 +43,11 @@ from turnbuckle.narrate.told import (
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
 from turnbuckle.server.faces.chat.choices import OWN_ENDS, OtherChoices, put_together
+from turnbuckle.server.faces.chat.client_calls import chat_call
 from turnbuckle.server.faces.chat.tool_progress import tool_progress
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.vocab.events import Finish, Usage
-from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
 from turnbuckle.wire.across import as_chat_annotations, pages_cited, token_odds
@@ -249,12 +249,6 @@ class _Renderer(ABC):
     def _end(self, end: Ending, usage: Usage) -> None: ...
 
 
-def _reply_call(call: HandedCall) -> ReplyCall:
-    if call.free_text:
-        return ReplyCall(call.id, call.name, unwrapped(call.arguments), state={"type": "custom"})
-    return ReplyCall(call.id, call.name, call.arguments)
-
-
 class ChatRenderer(_Renderer):
     """The stream. `created` must be the same for every reader of the run: the second in which it started."""
 
@@ -341,15 +335,14 @@ class ChatRenderer(_Renderer):
         self._out.append(self._chunks.choice(choice))
 
     def _call(self, call: HandedCall) -> None:
-        index, arguments = self._calls, call.arguments or "{}"
+        index, made = self._calls, chat_call(call, native=self._protocol == PROTOCOL)
         self._calls += 1
         if call.free_text:
-            custom = {"name": call.name, "input": unwrapped(arguments)}
-            self._out.append(
-                self._chunks.fragment({"index": index, "id": call.id, "type": "custom", "custom": custom})
-            )
+            self._out.append(self._chunks.fragment({"index": index, **made}))
             return
-        self._out.append(self._chunks.call(index, call.id, call.name))
+        arguments = made["function"]["arguments"]
+        made["function"]["arguments"] = ""
+        self._out.append(self._chunks.fragment({"index": index, **made}))
         for at in range(0, len(arguments), ARGUMENTS_PIECE):
             self._out.append(self._chunks.arguments(index, arguments[at : at + ARGUMENTS_PIECE]))
 
@@ -426,6 +419,9 @@ class WholeChatRenderer(_Renderer):
     def _whole(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer with what the provider said beside it."""
         choice = body["choices"][0]
+        if self._calls:
+            native = self._protocol == PROTOCOL
+            choice["message"]["tool_calls"] = [chat_call(call, native=native) for call in self._calls]
         places = {"reply": body, "choice": choice, "message": choice["message"], "usage": body["usage"]}
         for where, data in (*self._fields.items(), ("usage", self._counted.total())):
             place = places[where]
@@ -448,7 +444,7 @@ class WholeChatRenderer(_Renderer):
             ReplyReasoning("".join(self._thoughts)),
             ReplyText("".join(self._texts)),
             ReplyRefusal("".join(self._refusals)),
-            *(_reply_call(call) for call in self._calls),
+            *(ReplyCall(call.id, call.name, call.arguments) for call in self._calls),
         ]
 
     def _draw(self, told: Told) -> None:
