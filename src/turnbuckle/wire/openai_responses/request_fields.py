@@ -123,7 +123,7 @@ _GROUP_SHAPE = Shape(
     "ResponseToolGroup",
     thing(
         "type name",
-        "Tools of the client under one name. Behind other protocols each is `name__tool`; a call of one is handed "
+        "Tools of the client under one name; `name__tool` behind other protocols. A call of one is handed "
         "over with both names, as `namespace` and `name`.",
         type=kind_of("namespace"),
         name=NAME.schema,
