@@ -143,6 +143,7 @@ class Narration:
         self._thoughts_of = 0
         self._open: dict[int, None] = {}  # thoughts and refusals that are not over
         self._opaque: dict[int, dict[str, Any]] = {}  # blocks of this attempt that are not whole
+        self._stages: dict[str, list[dict[str, Any]]] = {}  # what was told of those
         self._finish = _NO_FINISH
         self._pieces: list[str] = []
         self._piece: type[Text] | type[Reasoning] | None = None
@@ -234,6 +235,8 @@ class Narration:
             case FieldsNoted(where, data):
                 self._flush(out)
                 out.append(AnswerFields(self._protocol, where, data))
+            case StageNoted(item, data) if item.isdigit() and int(item) in self._opaque:
+                self._stages.setdefault(item, []).append(data)
             case StageNoted(item, data):
                 self._flush(out)
                 out.append(ProviderStage(self._protocol, item, data, attempt))
@@ -245,7 +248,8 @@ class Narration:
                 out.append(ModelNamed(attempt, model))
             case BlockClosed(block):
                 if block in self._opaque:
-                    self._provider_item(self._opaque.pop(block), out)
+                    stages = tuple(self._stages.pop(str(block), ()))
+                    self._provider_item(self._opaque.pop(block), out, stages)
                 elif block in self._open:
                     del self._open[block]
                     self._flush(out)
@@ -324,9 +328,11 @@ class Narration:
             if self._where[0] == attempt:
                 self._part(out)
 
-    def _provider_item(self, data: dict[str, Any], out: list[Told]) -> None:
+    def _provider_item(
+        self, data: dict[str, Any], out: list[Told], stages: tuple[dict[str, Any], ...] = ()
+    ) -> None:
         self._flush(out)
-        out.append(ProviderItem(self._protocol, data))
+        out.append(ProviderItem(self._protocol, data, stages))
 
     def _part(self, out: list[Told]) -> None:
         """What comes next is a paragraph of its own."""
@@ -400,6 +406,7 @@ class Narration:
         )
         self._open.clear()
         self._opaque.clear()
+        self._stages.clear()
         self._finish = _NO_FINISH
         self._wanted = self._wanted or fact.route
         self._protocol = fact.protocol

@@ -127,6 +127,8 @@ class ProviderItem(_Told, frozen=True, tag="provider_item"):
 
     protocol: str
     data: dict[str, Any]
+    stages: tuple[dict[str, Any], ...] = ()
+    """Events about it that nobody here knows, where it is told only when it is whole."""
 
 
 class ProviderStage(_Told, frozen=True, tag="provider_stage"):

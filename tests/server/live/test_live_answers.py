@@ -446,3 +446,48 @@ def test_pages_and_odds_of_any_provider_reach_a_client_of_either_api(tmp_path: P
             assert part["logprobs"] == ODDS
 
     run_scenario(scenario, tmp_path, model, protocol=protocol)
+
+
+STRANGE = {"type": "delta_of_tomorrow", "a": 1}
+
+
+def searching(index: int) -> Iterable[ScriptItem]:
+    asked = {"type": "input_json_delta", "partial_json": '{"query":"q"}'}
+    yield from block(index, {**USES[0], "input": {}}, asked, STRANGE)
+    notes = {"type": "notes_of_tomorrow", "text": ""}
+    yield from block(
+        index + 1, notes, {"type": "text_delta", "text": "a"}, {"type": "text_delta", "text": "b"}
+    )
+    yield from block(index + 2, FOUND, STRANGE)
+
+
+@pytest.mark.requirement("I8", "A1")
+def test_ids_of_a_provider_s_own_calls_differ_after_a_heal_and_their_strange_deltas_come_through(
+    tmp_path: Path,
+) -> None:
+    def model(request: LabRequest) -> Iterable[ScriptItem]:
+        yield opening()
+        yield from searching(0)
+        if request.number % 2:
+            yield from block(3, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Hel"})
+            yield CutOff("reset")
+        else:
+            yield from block(3, {"type": "text", "text": ""}, {"type": "text_delta", "text": "lo."})
+            yield event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 5})
+            yield event("message_stop")
+
+    async def scenario(server: LiveServer) -> None:
+        frames = await server.read("/v1/messages", {**MESSAGE, "stream": True})
+        whole = (await server.post("/v1/messages", MESSAGE)).json
+        told = folded(frames)
+        for content in (told["content"], whole["content"]):
+            uses = [one["id"] for one in content if one["type"] == "server_tool_use"]
+            found = [one["tool_use_id"] for one in content if one["type"] == "web_search_tool_result"]
+            assert uses == found == ["srv_1", "srv_1_2"]
+            assert [one["text"] for one in content if one["type"] == "notes_of_tomorrow"] == ["ab", "ab"]
+            assert "".join(one["text"] for one in content if one["type"] == "text") == "Hello."
+        strange = [one.json for one in frames if one.json.get("delta") == STRANGE]
+        kinds = [told["content"][one["index"]]["type"] for one in strange]
+        assert kinds == ["server_tool_use", "web_search_tool_result"] * 2
+
+    run_scenario(scenario, tmp_path, model, protocol="anthropic")

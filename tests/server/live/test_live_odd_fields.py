@@ -198,7 +198,7 @@ def paths(value: Any, path: str = "") -> Iterator[tuple[str, tuple[str, ...]]]:
         for one in value:
             yield from paths(one, path)
     elif isinstance(value, dict):
-        typed = (f"{path}.{value['type']}",) if isinstance(value.get("type"), str) else ()
+        typed: tuple[str, ...] = (f"{path}.{value['type']}",) if isinstance(value.get("type"), str) else ()
         media = value.get("source")
         typed += (f"{path}.{value['type']}.{media['type']}",) if isinstance(media, dict) else ()
         for name, inner in value.items():

@@ -289,6 +289,9 @@ class Blocks:
         block = self.open.get(index)
         if block is None and index not in self._closed:
             block = self._start_unannounced(index, kind, delta, out)
+        if block is not None and block.kind == "opaque" and kind not in _TAKES["opaque"]:
+            self._grow_opaque(block, delta, out)
+            return
         if block is None or kind not in _TAKES[block.kind]:
             self._refuse(index, kind, delta, out)
             return
@@ -313,6 +316,16 @@ class Blocks:
                     block.data["encrypted_content"] = delta.encrypted_content
         if len(out) == before:
             out.append(_ALIVE)
+
+    def _grow_opaque(self, block: OpenBlock, delta: AnthropicDelta, out: list[Event]) -> None:
+        """A delta that we know in a block that we do not: it is the provider's own business."""
+        told = {
+            name: value for name in delta.__struct_fields__ if (value := getattr(delta, name)) is not None
+        }
+        for name in ("text", "thinking"):
+            if isinstance(told.get(name), str) and isinstance(block.data.get(name), str):
+                block.data = {**block.data, name: block.data[name] + told[name]}
+        out.append(StageNoted(str(block.number), {"type": "content_block_delta", "delta": told}))
 
     def strange(self, given: Any, delta: dict[str, Any], out: list[Event]) -> None:
         """A delta of a kind that nobody here knows."""

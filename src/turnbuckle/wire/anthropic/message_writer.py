@@ -139,7 +139,9 @@ class WholeMessage:
         self._pieces.append(text)
 
     def tell(self, event: dict[str, Any]) -> None:
-        pass  # a whole answer has no place for it
+        """A whole answer has no place for it, but for texts that grow by it."""
+        for name in texts_grown(self._block, event):
+            self._block[name] += event["delta"][name]
 
     def sign(self, signature: str) -> None:
         self._block["signature"] = signature
@@ -165,6 +167,15 @@ class WholeMessage:
 
     def fail(self, error: dict[str, Any], extra: dict[str, Any]) -> None:
         self.body = {"type": "error", "error": error, **extra}
+
+
+def texts_grown(block: dict[str, Any], event: dict[str, Any]) -> tuple[str, ...]:
+    """The fields of a block that an event about it makes longer."""
+    delta = event.get("delta")
+    if block.get("type") in _GROWS or not isinstance(delta, dict) or "type" not in block:
+        return ()
+    told = (name for name in ("text", "thinking") if isinstance(delta.get(name), str))
+    return tuple(name for name in told if isinstance(block.get(name), str))
 
 
 def empty_message(message_id: str, model: str, usage: dict[str, Any]) -> dict[str, Any]:

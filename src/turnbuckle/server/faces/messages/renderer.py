@@ -67,7 +67,7 @@ from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import result_part
 from turnbuckle.wire.answer_fields import CountedFields, joined
 from turnbuckle.wire.anthropic.input_blocks import OWN_SERVER
-from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWriter, WholeMessage
+from turnbuckle.wire.anthropic.message_writer import MessageStream, MessageWriter, WholeMessage, texts_grown
 from turnbuckle.wire.anthropic.parse_request import PROTOCOL
 from turnbuckle.wire.usage import usage_to_anthropic
 
@@ -112,7 +112,9 @@ class _MessageRenderer(Generic[W]):
         self._where = (0, 0)  # attempt and block of its last words
         self._signature = ""  # of the open thought
         self._held: dict[str, dict[str, Any]] = {}  # calls of the provider's own tools that have no result
-        self._queue: list[dict[str, Any]] = []  # those calls and the results that have come, in their order
+        self._queue: list[ProviderItem] = []  # those calls and the results that have come, in their order
+        self._used: set[str] = set()  # ids of such calls that were told
+        self._ids: dict[str, str] = {}  # of the last such call of an id, the one under which it is told
         self._native = False  # who answers speaks this protocol
         self._bound = False  # thoughts stand behind what the client has sent, and nothing else
         self._mute = False  # thoughts of this attempt are not told
@@ -226,8 +228,8 @@ class _MessageRenderer(Generic[W]):
     def _of_provider(self, told: ProviderItem | ProviderStage | AnswerFields) -> None:
         """What a Messages provider says that means nothing here."""
         match told:
-            case ProviderItem(data=data):
-                self._provider_item(data)
+            case ProviderItem():
+                self._provider_item(told)
             case AnswerFields(where="usage", data=data):
                 self._counted.note(data)
             case AnswerFields(where="piece", data=data):
@@ -243,27 +245,45 @@ class _MessageRenderer(Generic[W]):
                 if self._open in ("text", "thinking") and self._where == (told.attempt, int(item)):
                     self._writer.tell(data)
 
-    def _provider_item(self, data: dict[str, Any]) -> None:
+    def _provider_item(self, told: ProviderItem) -> None:
         """What a provider's tool is asked waits for its result: alone, nobody takes it back."""
         self._close()
-        self._queue.append(data)
+        data = told.data
         if str(data.get("type")).endswith("_tool_use"):
-            self._held[str(data.get("id"))] = data
-        else:
-            self._held.pop(str(data.get("tool_use_id")), None)
+            data = {**data, "id": self._own_id(str(data.get("id")))}
+            self._held[data["id"]] = data
+        elif "tool_use_id" in data:
+            called = str(data["tool_use_id"])
+            data = {**data, "tool_use_id": self._ids.get(called, called)}
+            self._held.pop(data["tool_use_id"], None)
+        self._queue.append(msgspec.structs.replace(told, data=data))
         if not self._held:
             self._release()
+
+    def _own_id(self, given: str) -> str:
+        """An id that was told stands for that call only: a provider that is asked again may use it again."""
+        made, number = given, 1
+        while made in self._used or made in self._held:
+            number += 1
+            made = f"{given}_{number}"
+        self._ids[given] = made
+        return made
 
     def _release(self) -> None:
         queue, self._queue = self._queue, []
         self._held.clear()
-        for data in queue:
-            if isinstance(data.get("input"), dict):
-                written = msgspec.json.encode(data["input"]).decode()
-                self._call({key: value for key, value in data.items() if key != "input"}, written)
-            else:
-                self._begin(data)
-                self._close()
+        for told in queue:
+            data = told.data
+            asked = data.get("input")
+            if "tool_use_id" not in data:
+                self._used.add(str(data.get("id")))
+            grown = {name: "" for stage in told.stages for name in texts_grown(data, stage)}
+            self._begin({**data, "input": {}, **grown} if isinstance(asked, dict) else {**data, **grown})
+            if isinstance(asked, dict):
+                self._write_input(msgspec.json.encode(asked).decode())
+            for stage in told.stages:
+                self._writer.tell(stage)
+            self._close()
 
     def _called(self, told: ModelCalled) -> None:
         if told.route != self.route:
@@ -354,9 +374,12 @@ class _MessageRenderer(Generic[W]):
 
     def _call(self, block: dict[str, Any], arguments: str) -> None:
         self._begin({**block, "input": {}})
-        for at in range(0, len(arguments), ARGUMENTS_PIECE):
-            self._writer.grow(arguments[at : at + ARGUMENTS_PIECE])
+        self._write_input(arguments)
         self._close()
+
+    def _write_input(self, text: str) -> None:
+        for at in range(0, len(text), ARGUMENTS_PIECE):
+            self._writer.grow(text[at : at + ARGUMENTS_PIECE])
 
     # The end
 
