@@ -34,7 +34,7 @@ _RUNTIME = (
     "truthfully what happened to the connection or to a tool."
 )
 WORDINGS = {
-    "as it is": context.SYSTEM,
+    "as it is": f"{context.SYSTEM} {context.RUNTIME}",
     "say what you did": _START
     + _LOOK
     + "When you are done, say in a few plain sentences what you did and what is open. "

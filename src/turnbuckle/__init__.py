@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from turnbuckle.agent.agent import Agent
     from turnbuckle.agent.events import Event
     from turnbuckle.agent.result import Result
+    from turnbuckle.agent.run_choices import Budget, ResultOf
     from turnbuckle.agent.sessions import SessionLine
     from turnbuckle.errors import (
         ClaimLost,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         ToolPrinted,
         Waiting,
     )
-    from turnbuckle.tools.spec import Tool, ToolContext, ToolError, foreign_tool, tool
+    from turnbuckle.tools.spec import RunContext, Tool, ToolContext, ToolError, foreign_tool, tool
     from turnbuckle.tools.workspace import read_text, was_written, write_text
     from turnbuckle.vocab.messages import FilePart, ImagePart, Message, TextPart
     from turnbuckle.vocab.tooling import ToolOutcome
@@ -61,6 +62,7 @@ _PLACES = {
     "agent.agent": "Agent",
     "agent.events": "Event",
     "agent.result": "Result",
+    "agent.run_choices": "Budget ResultOf",
     "agent.sessions": "SessionLine",
     "errors": (
         "ClaimLost ConfigError CursorGone InvalidValue KeyReused RunHeld RunUnfinished RunUnknown "
@@ -71,7 +73,7 @@ _PLACES = {
         "Notice QuestionAnswered QuestionAsked Reasoning RunBegun RunOver Text ToolBegun ToolEnded"
         " ToolPrinted Waiting"
     ),
-    "tools.spec": "Tool ToolContext ToolError foreign_tool tool",
+    "tools.spec": "RunContext Tool ToolContext ToolError foreign_tool tool",
     "tools.workspace": "read_text was_written write_text",
     "vocab.messages": "FilePart ImagePart Message TextPart",
     "vocab.tooling": "ToolOutcome",
@@ -80,6 +82,7 @@ _PLACE = {name: place for place, names in _PLACES.items() for name in names.spli
 
 __all__ = [
     "Agent",
+    "Budget",
     "ClaimLost",
     "ConfigError",
     "CursorGone",
@@ -96,7 +99,9 @@ __all__ = [
     "QuestionAsked",
     "Reasoning",
     "Result",
+    "ResultOf",
     "RunBegun",
+    "RunContext",
     "RunHeld",
     "RunOver",
     "RunUnfinished",

@@ -2,16 +2,18 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import difflib
 import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Struct
@@ -98,11 +100,12 @@ async def open_app(
     watch: Watch | None = None,
     tools: Sequence[Tool] = (),
     journal_given: Journal | None = None,
+    deps: Callable[[RunId], Any] | None = None,
 ) -> AsyncIterator[App]:
     """Put everything together over the journal in the data folder, and take it apart again. Raises
     ConfigError, and InUse if another process has the journal. `attended`: somebody is there who can answer
     what a run asks. `tools` come behind those of the settings; `journal_given` takes the place of the one in
-    the data folder."""
+    the data folder. `deps` gives what a program hands to the tools of a run."""
     environment = dict(os.environ if environment is None else environment)
     require_trust(loaded)
     settings = loaded.settings
@@ -126,7 +129,10 @@ async def open_app(
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
 
     def toolbox(run: RunId) -> Tools:
-        made = Toolbox(dispatcher, contexts.of(run), servers=servers)
+        given = contexts.of(run)
+        if deps is not None:
+            given = dataclasses.replace(given, deps=lambda: deps(run))
+        made = Toolbox(dispatcher, given, servers=servers)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -138,7 +144,9 @@ async def open_app(
             }
             runs = Runs(
                 journal,
-                RunRules(policy, opening(settings.workspace), PriceBook(price_of)),
+                RunRules(
+                    policy, opening(settings.workspace, settings.agent.instructions), PriceBook(price_of)
+                ),
                 RoutedModels(live, embedded),
                 toolbox,
                 process_environment(clock.sleep),

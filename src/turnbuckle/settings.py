@@ -329,6 +329,20 @@ class ToolSettings(Struct, frozen=True):
     ] = 86_400
 
 
+class AgentSettings(Struct, frozen=True):
+    """What the agent is told before every conversation."""
+
+    instructions: Annotated[
+        str,
+        Meta(
+            description=(
+                "Instructions in place of the built-in ones; `{workspace}` stands for the folder. One "
+                "sentence is always added: what messages of the runtime are. Empty = the built-in ones."
+            )
+        ),
+    ] = ""
+
+
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 
@@ -359,6 +373,7 @@ class Settings(Struct, frozen=True):
     turn: TurnSettings = TurnSettings()
     context: ContextSettings = ContextSettings()
     session: SessionSettings = SessionSettings()
+    agent: AgentSettings = AgentSettings()
     tools: ToolSettings = ToolSettings()
 
     @property

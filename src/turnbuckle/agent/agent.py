@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -15,20 +15,32 @@ from turnbuckle.agent.config import USUAL, loaded_for
 from turnbuckle.agent.events import Cursor, Event, read_cursor
 from turnbuckle.agent.loop_thread import LoopThread, call_in
 from turnbuckle.agent.result import Result
+from turnbuckle.agent.run_choices import (
+    OUTPUT_RETRIES,
+    Budget,
+    OutputForm,
+    ResultOf,
+    RunChoices,
+    ask_again,
+    result_of_tries,
+)
 from turnbuckle.agent.sessions import AgentSessions
-from turnbuckle.agent.work import AgentRuns, Assignment
+from turnbuckle.agent.work import AgentRuns, Assignment, RunDeps
 from turnbuckle.app import open_app
 from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.narrate.receipt import Receipt
 from turnbuckle.narrate.told import QuestionAsked
 from turnbuckle.observe.run_observer import RunObserver
 from turnbuckle.observe.traces import Traces
-from turnbuckle.runtime.context import task_message
-from turnbuckle.session.facts import Busy
+from turnbuckle.runtime.context import opening, task_message
+from turnbuckle.tools.model_types import TypeMisfit
 from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.spec import Tool
 from turnbuckle.turn.consent import Rule
+from turnbuckle.turn.structured import NOT_THE_DOCUMENT
+from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.messages import Message, Part, TextPart
+from turnbuckle.vocab.request import RunOptions
 
 T = TypeVar("T")
 MEMORY = ":memory:"
@@ -51,7 +63,8 @@ class Agent:
     the families of built-in ones. `workspace` is where file and shell tools act. `data` holds the journal,
     `:memory:` keeps nothing. `instructions` are told to the model in front of every conversation. `approval`
     are rules such as `{"shell": "ask"}`, `ask` is the function that answers, and `attended` says that
-    somebody answers by `Agent.answer` instead. `config` is the file of settings, None for none, and
+    somebody answers by `Agent.answer` instead. `deps` is handed to tools that ask for it (`RunContext`),
+    unless a run has its own. `config` is the file of settings, None for none, and
     `settings` holds more of them by their dotted keys.
 
     Making an agent reads the settings, and raises ConfigError. Nothing else happens before it is opened.
@@ -69,6 +82,7 @@ class Agent:
         approval: Mapping[str, Rule] | None = None,
         ask: Ask | None = None,
         attended: bool = False,
+        deps: Any = None,
         base_url: str = "",
         api_key: str | None = None,
         config: str | Path | None = USUAL,
@@ -96,6 +110,7 @@ class Agent:
         self._tools = tuple(tools)
         registry_of(self._loaded.settings.tools.enable, own=self._tools)  # so that a clash is told here
         self._instructions = instructions
+        self._deps = deps
         self._ask = ask
         self._attended = attended or ask is not None
         self._stack: AsyncExitStack | None = None
@@ -131,7 +146,7 @@ class Agent:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="turnbuckle-"))
             loaded = replace(loaded, settings=replace(loaded.settings, data=folder))
             journal = MemoryJournal()
-        sight = RunObserver((Traces(),))
+        sight, deps = RunObserver((Traces(),)), RunDeps(self._deps)
         opened = await stack.enter_async_context(
             open_app(
                 loaded,
@@ -140,10 +155,11 @@ class Agent:
                 watch=sight,
                 tools=self._tools,
                 journal_given=journal,
+                deps=deps.of,
             )
         )
         told = (Message("system", (TextPart(self._instructions),)),) if self._instructions else ()
-        return AgentRuns(opened, (*opened.runs.rules.opening, *told), self._ask, sight.gone)
+        return AgentRuns(opened, (*opened.runs.rules.opening, *told), self._ask, sight.gone, deps)
 
     async def _close(self) -> None:
         stack, self._stack, self._work, self._loop = self._stack, None, None, None
@@ -185,21 +201,51 @@ class Agent:
 
     # Runs
 
+    @overload
     async def run(
-        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
+        self,
+        task: TaskWords,
+        *,
+        output_type: type[T],
+        output_retries: int = OUTPUT_RETRIES,
+        **choices: Unpack[RunChoices],
+    ) -> ResultOf[T]: ...
+
+    @overload
+    async def run(
+        self, task: TaskWords, *, output_type: None = None, **choices: Unpack[RunChoices]
+    ) -> Result: ...
+
+    async def run(
+        self,
+        task: TaskWords,
+        *,
+        output_type: type[Any] | None = None,
+        output_retries: int = OUTPUT_RETRIES,
+        **choices: Unpack[RunChoices],
     ) -> Result:
         """Carry out a task to its end.
 
         `session` is the conversation that it belongs to, a new one if left out. `key` makes the task count
         once: the same key with the same task gives the same run, also after a crash, which then goes on where
         it was. `busy` says what happens while another run is under way in the session: queue, steer,
-        interrupt or refuse.
+        interrupt or refuse. `route` is the one to begin with, `budget` what this run may use at most,
+        `instructions` take the place of all others in this run, and `deps` is handed to its tools.
+
+        With `output_type` (a pydantic model, a dataclass, a struct …) the answer has that form, and is in
+        `output`. One that does not fit is asked for again, at most `output_retries` times, by a run of its
+        own in the same session.
 
         However the run goes, that is in the result. Raises SessionBusy where it is refused, KeyReused,
         RunUnfinished if the run was lost, and what the journal raises. If the caller is cancelled the run is
         stopped first, and what it did and said is kept."""
+        if output_type is None:
+            return await self._run(self._assignment(task, choices))
+        return await self._run_to(self._assignment(task, choices), OutputForm(output_type), output_retries)
+
+    async def _run(self, task: Assignment) -> Result:
         work = self._here()
-        begun = await work.begin(Assignment(_message(task), session, busy, key))
+        begun = await work.begin(task)
         try:
             return await work.result(begun.run)
         except asyncio.CancelledError:
@@ -208,14 +254,46 @@ class Agent:
         finally:
             work.detach(begun)
 
-    async def stream(
-        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
-    ) -> AsyncGenerator[Event]:
+    async def _run_to(self, task: Assignment, form: OutputForm[T], retries: int) -> ResultOf[T]:
+        """Until the answer has its form, or no try is left."""
+        task = replace(task, options=replace(task.options, response_format=form.response_format))
+        tries: list[Result] = []
+        while True:
+            tries.append(last := await self._run(task))
+            if last.outcome not in ("completed", "partial"):
+                return result_of_tries(tries, None)
+            try:
+                return result_of_tries(tries, form.read(last))
+            except TypeMisfit as misfit:
+                if len(tries) > retries or not (last.ok or last.why.startswith(NOT_THE_DOCUMENT)):
+                    return result_of_tries(tries, None, str(misfit))
+                key = f"{task.key}~{len(tries)}" if task.key else ""
+                task = replace(task, message=task_message(ask_again(misfit)), session=last.session, key=key)
+
+    def _assignment(self, task: TaskWords, choices: RunChoices) -> Assignment:
+        budget, instructions = choices.get("budget") or Budget(), choices.get("instructions", "")
+        options = RunOptions(
+            route=RouteName(choices.get("route", "")),
+            max_tool_calls=budget.tool_calls,
+            limits=budget.limits,
+        )
+        first = opening(self._loaded.settings.workspace, instructions) if instructions else None
+        return Assignment(
+            _message(task),
+            choices.get("session", ""),
+            choices.get("busy"),
+            choices.get("key", ""),
+            options,
+            first,
+            choices.get("deps"),
+        )
+
+    async def stream(self, task: TaskWords, **choices: Unpack[RunChoices]) -> AsyncGenerator[Event]:
         """Carry out a task and tell what happens, as it happens; the last event is `Ended`. The same as `run`
         in everything else. Whoever leaves the loop early has the run stopped: use `start` and `follow` for
         one that is to go on."""
         work = self._here()
-        begun = await work.begin(Assignment(_message(task), session, busy, key))
+        begun = await work.begin(self._assignment(task, choices))
         try:
             async with aclosing(work.follow(begun.run, Cursor(begun.after))) as events:
                 async for event in events:
@@ -227,12 +305,10 @@ class Agent:
         finally:
             work.detach(begun)
 
-    async def start(
-        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
-    ) -> str:
+    async def start(self, task: TaskWords, **choices: Unpack[RunChoices]) -> str:
         """Begin a run that goes on by itself, and give its id. It is stored when this returns."""
         work = self._here()
-        begun = await work.begin(Assignment(_message(task), session, busy, key))
+        begun = await work.begin(self._assignment(task, choices))
         work.detach(begun)
         return begun.run
 
@@ -293,21 +369,34 @@ class Agent:
             )
         return call_in(loop, work)
 
+    @overload
     def run_sync(
-        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
-    ) -> Result:
+        self,
+        task: TaskWords,
+        *,
+        output_type: type[T],
+        output_retries: int = OUTPUT_RETRIES,
+        **choices: Unpack[RunChoices],
+    ) -> ResultOf[T]: ...
+
+    @overload
+    def run_sync(
+        self, task: TaskWords, *, output_type: None = None, **choices: Unpack[RunChoices]
+    ) -> Result: ...
+
+    def run_sync(self, task: TaskWords, **choices: Any) -> Result:
         """`run` for plain code. An agent that is not open is opened for this one task. It also works in a
         notebook, where an event loop runs already, and holds that up meanwhile."""
         if self._loop is None and self._thread is None:
             with self:
-                return self.sync(self.run(task, session=session, key=key, busy=busy))
-        return self.sync(self.run(task, session=session, key=key, busy=busy))
+                opened: Result = self.run_sync(task, **choices)
+                return opened
+        result: Result = self.sync(self.run(task, **choices))
+        return result
 
-    def stream_sync(
-        self, task: TaskWords, *, session: str = "", key: str = "", busy: Busy | None = None
-    ) -> Iterator[Event]:
+    def stream_sync(self, task: TaskWords, **choices: Unpack[RunChoices]) -> Iterator[Event]:
         """`stream` for plain code, inside `with`. Leaving the loop early stops the run."""
-        events = self.stream(task, session=session, key=key, busy=busy)
+        events = self.stream(task, **choices)
         try:
             while (event := self.sync(_next(events))) is not None:
                 yield event

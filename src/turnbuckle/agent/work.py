@@ -12,13 +12,14 @@ import hashlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from turnbuckle.agent.approvals import Ask, Asker, give
 from turnbuckle.agent.events import Cursor, Event, EventRenderer
 from turnbuckle.agent.result import Result, result_of
 from turnbuckle.app import App, services_of
-from turnbuckle.errors import BadKey, KeyReused, RunUnfinished, TurnbuckleError
+from turnbuckle.errors import BadKey, InvalidValue, KeyReused, RunUnfinished, TurnbuckleError
 from turnbuckle.journal.port import Item, JournalError
 from turnbuckle.narrate.receipt import Receipt
 from turnbuckle.narrate.told import QuestionAsked
@@ -34,6 +35,7 @@ from turnbuckle.turn import facts
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
+from turnbuckle.vocab.request import RunOptions
 
 CANCELLED = "its caller was cancelled"
 CLOSED = "the agent was closed"
@@ -45,12 +47,33 @@ ORIGIN = Origin(model="agent")
 
 
 class Assignment(Struct, frozen=True):
-    """What is to be done, and where."""
+    """What is to be done, where, and how. `first` stands in front of this run, in place of what stands in
+    front of every conversation. `deps` is handed to its tools."""
 
     message: Message
     session: str = ""
     busy: Busy | None = None
     key: str = ""
+    options: RunOptions = RunOptions()
+    first: tuple[Message, ...] | None = None
+    deps: Any = None
+
+
+class RunDeps:
+    """What is handed to the tools of runs: what a run was given, or else what the agent was."""
+
+    def __init__(self, usual: Any) -> None:
+        self._usual = usual
+        self._given: dict[RunId, Any] = {}
+
+    def keep(self, run: RunId, deps: Any) -> None:
+        self._given[run] = deps
+
+    def forget(self, run: RunId) -> None:
+        self._given.pop(run, None)
+
+    def of(self, run: RunId) -> Any:
+        return self._given.get(run, self._usual)
 
 
 class AgentRuns:
@@ -62,14 +85,16 @@ class AgentRuns:
         first: tuple[Message, ...],
         ask: Ask | None,
         gone: Callable[[str], None],
+        deps: "RunDeps",
     ) -> None:
         """`first` stands in front of every conversation, `ask` answers what runs ask, and `gone` is told of
-        every run that is no longer driven here."""
+        every run that is no longer driven here. `deps` keeps what is handed to tools."""
         services = services_of(opened)
         self.runs, self.sessions, self._lifecycle = services.runs, services.sessions, services.lifecycle
         self._opened = opened
         self._first = first
         self._gone = gone
+        self._deps = deps
         self._asker = None if ask is None else Asker(opened.journal, ask)
         self._attended: set[str] = set()
         self._mine: set[RunId] = set()
@@ -91,6 +116,7 @@ class AgentRuns:
     def gone(self, run: RunId, error: BaseException | None) -> None:
         self._attended.discard(run)
         self._gone(run)
+        self._deps.forget(run)
         if error is not None:
             self._lost[run] = error
             if len(self._lost) > MOST_LOST:
@@ -114,10 +140,22 @@ class AgentRuns:
         if task.session:
             session = session_id(LOCAL, task.session, param="the name of a session")
             user = await self.sessions.user_of(session)
-        new = NewRun((task.message,), session, user=user, origin=ORIGIN)
-        key = _key(task) if task.key else None
+        names = [route.name for route in self._opened.runs.policy.routes]
+        if task.options.route and task.options.route not in names:
+            raise InvalidValue(
+                f"there is no route {task.options.route}; there are {', '.join(names)}", "route"
+            )
+        new = NewRun((task.message,), session, user=user, origin=ORIGIN, options=task.options)
         try:
-            begun = await self.runs.begin(new, first=self._first, busy=task.busy, key=key, commands=False)
+            begun = await self.runs.begin(
+                new,
+                first=self._first if task.first is None else task.first,
+                anew=task.first is not None,
+                busy=task.busy,
+                key=_key(task) if task.key else None,
+                commands=False,
+                named=None if task.deps is None else lambda run: self._deps.keep(run, task.deps),
+            )
         except BadKey as error:
             raise BadKey(str(error).replace("Idempotency-Key", "key"), "key") from None
         except KeyReused:
@@ -250,4 +288,6 @@ class AgentRuns:
 
 def _key(task: Assignment) -> RequestKey:
     said = facts.encode(facts.UserSpoke(0.0, task.session, (task.message,)))
+    if task.options != RunOptions() or task.first is not None:
+        said += msgspec.json.encode((task.options, task.first))
     return RequestKey(KEYS, task.key, hashlib.sha256(said).hexdigest())

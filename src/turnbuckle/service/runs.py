@@ -9,7 +9,7 @@ reader.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -91,14 +91,17 @@ class RunService:
         busy: Busy | None = None,
         key: RequestKey | None = None,
         commands: bool = True,
+        named: Callable[[RunId], None] | None = None,
     ) -> RunHandle:
         """Begin a run, or find the one that the same request began before. With `first` it belongs to a
         session that goes on, and those messages stand in front of it where the conversation begins, or `anew`
         with every run; `busy` says what happens while another one is under way there. `commands`: words such
-        as /stop are carried out. Raises NotNow, LimitReached, BadKey, and RunUnknown if its run was
-        deleted."""
+        as /stop are carried out. `named` is told the id before anything runs. Raises NotNow, LimitReached,
+        BadKey, and RunUnknown if its run was deleted."""
         reserved = await self._stores.reserve(key)
         run = self._runs.new_id() if reserved is None else reserved.run
+        if named is not None:
+            named(run)
         session = new.session
         if first is not None and session is None:
             session = SessionId(self._stores.new_session(None if reserved is None else run))

@@ -1,9 +1,9 @@
 """Whether arguments fit a tool. Nothing is coerced: `"3"` is not 3, and an argument that nobody knows is
 refused.
 
-Our own tools are described by their Python types, and read by msgspec. Tools that come from elsewhere bring a
-JSON schema, which is compiled once; it may not refer to anything outside itself, so that a check never opens
-a connection.
+Our own tools are described by their Python types, and read by msgspec; types of pydantic are read by
+pydantic. Tools that come from elsewhere bring a JSON schema, which is compiled once; it may not refer to
+anything outside itself, so that a check never opens a connection.
 """
 
 import inspect
@@ -13,6 +13,8 @@ from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hint
 
 import jsonschema_rs
 import msgspec
+
+from turnbuckle.tools.model_types import TypeMisfit, ValueReader, needs_pydantic, reader_of
 
 MAX_FAULTS = 5
 MOST_CHECKS = 5_000_000
@@ -39,30 +41,45 @@ class ArgumentSchema(Protocol):
 class TypedShape:
     """The arguments of a Python function, by its annotations."""
 
-    def __init__(self, function: Callable[..., Any], context_type: type) -> None:
+    def __init__(self, function: Callable[..., Any], context_types: tuple[type, ...]) -> None:
         hints = get_type_hints(function, include_extras=True)
         self.context_name: str | None = None
+        self.context_hint: Any = None
+        self._readers: dict[str, ValueReader] = {}
         fields: list[Any] = []
         for name, parameter in inspect.signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
                 raise TypeError(f"{function.__name__}: {name} must be a plain named argument")
             if name not in hints:
                 raise TypeError(f"{function.__name__}: {name} has no type")
-            if hints[name] is context_type:
-                self.context_name = name
+            hint = hints[name]
+            if hint in context_types or get_origin(hint) in context_types:
+                self.context_name, self.context_hint = name, hint
                 continue
-            field = (name, _described(hints[name]))
+            if needs_pydantic(hint):
+                self._readers[name] = reader_of(hint)
+                hint = _as_anything(hint)
+            field = (name, _described(hint))
             fields.append(field if parameter.default is parameter.empty else (*field, parameter.default))
         self._struct = msgspec.defstruct(function.__name__, fields, forbid_unknown_fields=True, kw_only=True)
         self._names = tuple(field[0] for field in fields)
         self.parameters = _inlined(msgspec.json.schema(self._struct), function.__name__)
+        for name, reader in self._readers.items():
+            _put_schema(self.parameters, name, reader.schema)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
             values = msgspec.convert(dict(arguments), self._struct, strict=True)
         except (msgspec.ValidationError, RecursionError) as error:
             raise Misfit(_in_words(str(error), self._names)) from error
-        return {name: getattr(values, name) for name in self._names}
+        read = {name: getattr(values, name) for name in self._names}
+        for name, reader in self._readers.items():
+            if name in arguments:  # else its default stands
+                try:
+                    read[name] = reader.read(read[name])
+                except TypeMisfit as error:
+                    raise Misfit(f"{name}: {error}") from error
+        return read
 
 
 class ForeignShape:
@@ -112,6 +129,25 @@ def _described(hint: Any) -> Any:
         meta = msgspec.Meta(description=note) if isinstance(note, str) else note
         inner = Annotated[inner, meta]
     return inner
+
+
+def _as_anything(hint: Any) -> Any:
+    """A type that msgspec does not know, with what is said about it."""
+    notes = (
+        [note for note in get_args(hint)[1:] if isinstance(note, str)]
+        if get_origin(hint) is Annotated
+        else []
+    )
+    return Annotated[Any, notes[0]] if notes else Any
+
+
+def _put_schema(parameters: dict[str, Any], name: str, schema: dict[str, Any]) -> None:
+    """Describe an argument by a schema of its own; what that refers to stands beside that of the others."""
+    own = {key: value for key, value in schema.items() if key != "$defs"}
+    parameters["properties"][name] = {**own, **parameters["properties"][name]}
+    for defined, what in schema.get("$defs", {}).items():
+        if parameters.setdefault("$defs", {}).setdefault(defined, what) != what:
+            raise TypeError(f"two types of the arguments are called {defined}")
 
 
 def _inlined(schema: dict[str, Any], name: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@
         return str(len(text.split()))
 
 The function's types are the schema, its docstring's first paragraph is the description. A parameter of the
-type `ToolContext` is filled in by the dispatcher and is no argument. Plain functions run in a thread of their
-own, `async` ones on the event loop. What it returns is the result: a text, a value that JSON can hold, or a
-`ToolOutcome`. It raises `ToolError` to say in its own words that it did not work.
+type `ToolContext`, or `RunContext[…]`, is filled in by the dispatcher and is no argument. Plain functions run
+in a thread of their own, `async` ones on the event loop. What it returns is the result: a text, a value that
+JSON can hold, or a `ToolOutcome`. It raises `ToolError` to say in its own words that it did not work.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, overload
 
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
@@ -70,6 +70,10 @@ def _unheard(text: str) -> None:
     return None
 
 
+def _nothing_given() -> Any:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a running tool may know and use.
@@ -107,6 +111,8 @@ class ToolContext:
     """Where commands run."""
     network: tuple[str, ...] = ()
     """The families of commands that have the network."""
+    deps: Callable[[], Any] = _nothing_given
+    """What the program hands to the tools of this run."""
     output_cap: int = OUTPUT_CAP
     allow_private_addresses: bool = False
     threads: bool = True
@@ -134,6 +140,30 @@ class ToolContext:
         """The folder of whole outputs, with a folder for each run, so that they go when the run does. The
         model may read all of it: a later run of a session is told of what earlier ones kept."""
         return self.data / "kept"
+
+
+Deps = TypeVar("Deps")
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(Generic[Deps]):
+    """What a tool is given that asks for what its program hands over: `context: RunContext[Shop]`. `deps` is
+    that value, and `tool` what every tool may know and use."""
+
+    deps: Deps
+    tool: ToolContext
+
+
+def _handed(hint: Any, context: ToolContext) -> Any:
+    """The context as the tool's parameter wants it."""
+    if get_origin(hint) is not RunContext:
+        return context
+    given, (wanted,) = context.deps(), get_args(hint)
+    if isinstance(wanted, type) and not isinstance(given, wanted):
+        raise ToolError(
+            f"this tool needs a {wanted.__name__} from the program that runs it (deps=…), and there is none"
+        )
+    return RunContext(given, context)
 
 
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
@@ -223,7 +253,7 @@ def tool(
 
     def made(function: Callable[..., Any]) -> Tool:
         description = _first_paragraph(function)
-        shape = TypedShape(function, ToolContext)
+        shape = TypedShape(function, (ToolContext, RunContext))
         known = shape.parameters.get("properties", {})
         for argument in (*guarded, *filter(None, (draftable, subject, widens))):
             if argument not in known:
@@ -232,8 +262,10 @@ def tool(
             raise TypeError(f"{function.__name__}: only a text can be draftable, and {draftable} is not")
 
         def invoke(values: dict[str, Any], context: ToolContext) -> Any:
-            given = values if shape.context_name is None else {**values, shape.context_name: context}
-            return function(**given)
+            name = shape.context_name
+            return function(
+                **values if name is None else {**values, name: _handed(shape.context_hint, context)}
+            )
 
         return Tool(
             name=name or function.__name__,

@@ -138,6 +138,22 @@ class Policy(Struct, frozen=True):
         return not self.closed or name in self.tools or name.startswith(self.foreign)
 
 
+def _limited(limits: TurnLimits, options: RunOptions) -> TurnLimits:
+    """Of two limits the lower one."""
+    own = options.limits
+    tokens = [limit for limit in (limits.tokens, own.tokens) if limit is not None]
+    money = [limit for limit in (limits.money, own.money) if limit is not None]
+    calls, tool_calls, seconds = own.model_calls, options.max_tool_calls, own.seconds
+    return replace(
+        limits,
+        model_calls=limits.model_calls if calls is None else min(limits.model_calls, calls),
+        tool_calls=limits.tool_calls if tool_calls is None else min(limits.tool_calls, tool_calls),
+        seconds=limits.seconds if seconds is None else min(limits.seconds, seconds),
+        tokens=min(tokens, default=None),
+        money=min(money, default=None),
+    )
+
+
 def for_options(policy: Policy, options: RunOptions) -> Policy:
     """The rules of a run with options. The wanted route comes first and the others stay behind it; the
     caller's tools hide ours of the same name. Without ours, a call of one of them is a call of nothing:
@@ -166,9 +182,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
     open_tools = options.open_tools or several is not None
     others = ToolFacts(draftable=ANY_TEXT, client=True) if open_tools else policy.others
     closed = policy.closed or not options.own_tools or bool(options.tools)
-    limits = policy.limits
-    if options.max_tool_calls is not None:
-        limits = replace(limits, tool_calls=min(limits.tool_calls, options.max_tool_calls))
+    limits = _limited(policy.limits, options)
     return replace(
         policy,
         routes=routes,

@@ -16,6 +16,7 @@ from turnbuckle.turn.prompts import joint_of
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.messages import Message
 
+NOT_THE_DOCUMENT = "the answer is not the JSON document that was asked for"
 _MOST = 200  # characters about what does not fit
 
 
@@ -31,9 +32,7 @@ def ending(turn: Turn, text: str) -> Turn:
     fault = fault_in(ended.shown, turn.options.response_format)
     if not fault or turn.giving_up is not None:
         return ended
-    return replace(
-        ended, giving_up=GiveUp("partial", f"the answer is not the JSON document that was asked for: {fault}")
-    )
+    return replace(ended, giving_up=GiveUp("partial", f"{NOT_THE_DOCUMENT}: {fault}"))
 
 
 def fault_in(text: str, wanted: dict[str, Any] | None) -> str:

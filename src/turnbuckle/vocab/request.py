@@ -75,6 +75,15 @@ class ModelRequest(Struct, frozen=True):
     words for that are in `extra`."""
 
 
+class RunLimits(Struct, frozen=True, omit_defaults=True):
+    """What one run may use at most, where that is less than the settings allow. None: no limit of its own."""
+
+    model_calls: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    money: float | None = None
+
+
 class RunOptions(Struct, frozen=True, omit_defaults=True):
     """What whoever asked for a run wants of its model calls. Kept with the run, so that it goes on in the
     same way after a crash. `route` is the one to begin with. `own_tools`: ours are offered too, beside
@@ -93,6 +102,7 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     response_format: dict[str, Any] | None = None
     parallel_calls: bool | None = None
     max_tool_calls: int | None = None
+    limits: RunLimits = RunLimits()
     extra: dict[ProtocolName, dict[str, Any]] = {}
     cap_field: CapField | None = None
     """How the caller called its output cap."""
