@@ -106,7 +106,8 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            return super().select(0)
+            # Without sockets only threads can want something, and that stands in the loop's queue already.
+            return super().select(0) if len(self.get_map()) > 1 else []
         timer = math.inf if timeout is None else self._clock.now() + timeout
         moment = min(timer, self._clock.next_deadline())
         if math.isinf(moment):

@@ -145,13 +145,14 @@ def _each_cut(
 ) -> Iterator[tuple[CutPoint, list[Event]]]:
     """Every cut with its events. One decoder reads the whole; what an end changed in it is put back."""
     decoder = make_decoder()
+    before = Snapshot(decoder)
     shown: list[Event] = []
     for at in range(len(data) + 1):
         cut = CutPoint(at, ends[0])
         try:
             if at:
                 shown += decoder.feed(data[at - 1 : at])
-            before = Snapshot(decoder)
+                before.renew()
             for end in ends:
                 cut = CutPoint(at, end)
                 events = shown + decoder.close(_BROKEN[end])

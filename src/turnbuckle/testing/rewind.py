@@ -2,12 +2,14 @@
 
 Theory of operation. `Snapshot` walks from an object to everything that can change in it: attributes, slots,
 lists, dicts, sets. It keeps a shallow copy of each. `restore` writes the copies back into the very same
-objects, which costs a fraction of a deep copy, so an enumeration can try many ends of one beginning. What is
-held by a closure, by a generator or outside of Python is not seen.
+objects, which costs a fraction of a deep copy, so an enumeration can try many ends of one beginning. `renew`
+takes it again a step later, and only copies what is no longer the very same. What is held by a closure, by a
+generator or outside of Python is not seen.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from operator import is_
 from types import BuiltinMethodType, FunctionType, MethodType, NoneType
 from typing import Any
 
@@ -22,34 +24,98 @@ class Snapshot:
     """All that an object holds at this moment."""
 
     def __init__(self, root: object) -> None:
-        self._kept: list[tuple[Callable[[Any, Any], None], Any, Any]] = []
-        self._walk(root)
+        self._root = root
+        self._take_all()
 
     def restore(self) -> None:
         """Make it so again."""
-        for put_back, owner, copy in self._kept:
-            put_back(owner, copy)
+        for thing, copy in self._attributes:
+            thing.__dict__ = copy.copy()
+        for owner, copy in self._by_key:
+            if owner or copy:
+                owner.clear()
+                owner.update(copy)
+        for owner, copy in self._rows:
+            if owner or copy:
+                owner[:] = copy
+        for owner, copy in self._queues:
+            owner.clear()
+            owner.extend(copy)
+        for thing, names, values in self._slots:
+            for name, value in zip(names, values, strict=True):
+                if value is not _UNSET:
+                    setattr(thing, name, value)
+                elif hasattr(thing, name):
+                    delattr(thing, name)
 
-    def _walk(self, root: object) -> None:
-        constant, seen, keep = _CONSTANT, set(), self._kept.append
-        left = [root]
+    def renew(self) -> None:
+        """Take it again as it is now. Costs little where little has changed since the last time."""
+        if not self._is_up_to_date():
+            self._take_all()
+
+    def _is_up_to_date(self) -> bool:
+        """Copy again what has changed. False: something was found that nobody has looked into yet."""
+        found: list[object] = []
+        for kept in self._attributes:
+            held = kept[0].__dict__
+            if not _is_same_dict(held, kept[1]):
+                kept[1] = held.copy()
+                found += held.values()
+        for kept in self._by_key:
+            owner, copy = kept
+            if not owner and not copy:
+                continue
+            if isinstance(owner, set):
+                kept[1] = owner.copy()
+                found += owner
+            elif not _is_same_dict(owner, copy):
+                kept[1] = owner.copy()
+                found += owner.values()
+        for kept in self._rows:
+            owner, copy = kept
+            if isinstance(owner, bytearray):
+                kept[1] = bytes(owner)
+            elif len(owner) != len(copy) or not all(map(is_, owner, copy)):
+                kept[1] = owner.copy()
+                found += owner
+        for kept in self._queues:
+            kept[1] = list(kept[0])
+            found += kept[1]
+        for slots in self._slots:
+            slots[2] = [getattr(slots[0], name, _UNSET) for name in slots[1]]
+            found += slots[2]
+        constant, seen = _CONSTANT, self._seen
+        return not [thing for thing in found if type(thing) not in constant and id(thing) not in seen]
+
+    def _take_all(self) -> None:
+        self._attributes: list[list[Any]] = []
+        self._by_key: list[list[Any]] = []
+        self._rows: list[list[Any]] = []
+        self._queues: list[list[Any]] = []
+        self._slots: list[list[Any]] = []
+        self._seen: dict[int, object] = {id(_UNSET): _UNSET}  # kept alive, so that no other gets its number
+        self._walk()
+
+    def _walk(self) -> None:
+        constant, seen = _CONSTANT, self._seen
+        left = [self._root]
         while left:
             thing = left.pop()
             kind = type(thing)
             if kind in constant or id(thing) in seen:
                 continue
-            seen.add(id(thing))
+            seen[id(thing)] = thing
             copy: Any
             if kind is list or kind is deque:
                 copy = list(thing)  # type: ignore[call-overload]
-                keep((_fill_list, thing, copy))
+                (self._rows if kind is list else self._queues).append([thing, copy])
                 left += copy
             elif kind is dict or kind is set:
                 copy = thing.copy()  # type: ignore[attr-defined]
-                keep((_fill, thing, copy))
+                self._by_key.append([thing, copy])
                 left += copy.values() if kind is dict else copy
             elif kind is bytearray:
-                keep((_fill_list, thing, bytes(thing)))  # type: ignore[call-overload]
+                self._rows.append([thing, bytes(thing)])  # type: ignore[call-overload]
             elif kind is tuple or kind is frozenset:
                 left += thing  # type: ignore[arg-type]
             elif kind is MethodType or kind is BuiltinMethodType:
@@ -68,13 +134,19 @@ class Snapshot:
         held: list[object] = []
         if slots:
             held = [getattr(thing, name, _UNSET) for name in slots]
-            self._kept.append((_fill_slots, thing, (slots, held)))
+            self._slots.append([thing, slots, held])
         if hasattr(thing, "__dict__"):
-            attributes = vars(thing)
-            copy = attributes.copy()
-            self._kept.append((_fill, attributes, copy))
+            copy = vars(thing).copy()
+            self._attributes.append([thing, copy])
             held = [*held, *copy.values()]
         return held
+
+
+def _is_same_dict(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+    """The very same values under the very same keys: of two that are only equal, one may change."""
+    return (
+        len(one) == len(other) and all(map(is_, one, other)) and all(map(is_, one.values(), other.values()))
+    )
 
 
 def _slots_of(kind: type) -> tuple[str, ...]:
@@ -84,24 +156,3 @@ def _slots_of(kind: type) -> tuple[str, ...]:
     named = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
     names = [name for names in named for name in ((names,) if isinstance(names, str) else names)]
     return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
-
-
-def _fill_list(owner: Any, copy: Any) -> None:
-    if isinstance(owner, deque):
-        owner.clear()
-        owner.extend(copy)
-    else:
-        owner[:] = copy
-
-
-def _fill(owner: Any, copy: Any) -> None:
-    owner.clear()
-    owner.update(copy)
-
-
-def _fill_slots(owner: Any, copy: tuple[tuple[str, ...], list[object]]) -> None:
-    for name, value in zip(*copy, strict=True):
-        if value is not _UNSET:
-            setattr(owner, name, value)
-        elif hasattr(owner, name):
-            delattr(owner, name)

@@ -75,7 +75,7 @@ async def try_faults(task: Task, protocol: ProtocolName, faults: Iterable[Fault]
         name = type(fault).__name__
         tried[name] = tried.get(name, 0) + 1
         try:
-            played = await RunWorld(task, fault, protocol=protocol).play()
+            played = await RunWorld(task, fault, protocol=protocol, hurried=True).play()
         except Exception as error:
             problems.append(f"{task.name}, {fault}: raised {error!r}")
         else:

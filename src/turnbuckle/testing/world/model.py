@@ -48,6 +48,9 @@ class Breaks(Protocol):
 
     def cut_after(self, reply: int) -> tuple[int, Failure] | None: ...
 
+    def comes_in_pieces(self, reply: int) -> bool:
+        """Whether its events come one by one, or all at once."""
+
     def event_sent(self, reply: int, count: int) -> None: ...
 
 
@@ -100,9 +103,11 @@ class WorldModel:
         cut = self._breaks.cut_after(number)
         if cut is not None and cut[0] < len(events):
             events = [*events[: cut[0]], Cut(cut[1])]
-        bursts = (
-            self._through_wire(route, request.model, events) if self._wired else ([event] for event in events)
-        )
+        bursts: Iterable[list[Event]] = [events]
+        if self._wired:
+            bursts = self._through_wire(route, request.model, events)
+        elif self._breaks.comes_in_pieces(number):
+            bursts = ([event] for event in events)
         for count, burst in enumerate(bursts):
             self._breaks.event_sent(number, count)
             await asyncio.sleep(0)

@@ -13,6 +13,7 @@ from turnbuckle.testing.world.faults import (
     Kill,
     KillInTool,
     Leave,
+    Nothing,
     Steal,
     StealInTool,
     StopInQuestion,
@@ -33,10 +34,12 @@ class Killed(BaseException):
 
 class Luck:
     """Counts what happens over all processes of a world, and knows at which count the fault comes. Each comes
-    once."""
+    once. `hurried`: replies far from any fault come in one burst."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, *, hurried: bool = False) -> None:
         self.faults = list(singles(fault))
+        self._hurried = hurried
+        self._last = -1
         self._moments = {getattr(one, "append", None) for one in self.faults}
         self.appends = 0
         self.replies = 0
@@ -52,7 +55,24 @@ class Luck:
         if wanted not in self.faults:
             return False
         self.faults.remove(wanted)
+        self._last = self.replies
         return True
+
+    def is_near(self, reply: int) -> bool:
+        """Whether a fault comes or may come in this reply, or came in the one before."""
+        if not self._hurried or reply <= self._last:
+            return True
+        for fault in self.faults:
+            match fault:
+                case CutReply() | StopInReply():
+                    near = reply - fault.reply in (0, 1)
+                case Kill() | Steal() | Leave() | Nothing():  # which are counted by what is stored, in pieces
+                    near = True
+                case _:
+                    near = False
+            if near:
+                return True
+        return False
 
 
 class WorldProcess(WrappedJournal):
@@ -170,6 +190,9 @@ class WorldProcess(WrappedJournal):
             if isinstance(fault, CutReply) and fault.reply == reply:
                 return fault.after, end_by(fault.end)
         return None
+
+    def comes_in_pieces(self, reply: int) -> bool:
+        return self._luck.is_near(reply)
 
     def event_sent(self, reply: int, count: int) -> None:
         if self._luck.take(StopInReply(reply, count)):

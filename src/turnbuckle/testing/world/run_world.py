@@ -136,7 +136,8 @@ class Story(Struct, frozen=True, dict=True):
 
 
 class RunWorld:
-    """One world. `play` once."""
+    """One world. `play` once. `hurried`: replies that are far from the fault come in one burst. What is
+    counted to find all faults, such as appends, is counted in a world that is not."""
 
     def __init__(
         self,
@@ -145,13 +146,14 @@ class RunWorld:
         *,
         protocol: ProtocolName = "openai_chat",
         wired: bool = False,
+        hurried: bool = False,
     ) -> None:
         self.now = 1_000.0
         self._environment = Environment("world", lambda: self.now, self._sleep, numbered())
         self._lease_time = 0.0
         self._task = task
         self._policy = task.policy(protocol)
-        self._luck = Luck(fault)
+        self._luck = Luck(fault, hurried=hurried)
         self._disk = Disk()
         self._journal = MemoryJournal(monotonic=lambda: self._lease_time, wall=lambda: self.now)
         self._process = WorldProcess(self._journal, self._luck, self._let_lease_end)
