@@ -42,7 +42,9 @@ SEAMS = {
     ),
     "append": (
         "turnbuckle.runtime.log:RunLog.append",
+        "turnbuckle.runtime.log:RunLog.append_soon",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.append",
+        "turnbuckle.journal.sqlite.journal:SqliteJournal.append_soon",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.claim",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.note",
         "turnbuckle.journal.sqlite.journal:SqliteJournal.release",
@@ -62,7 +64,11 @@ SEAMS = {
         "turnbuckle.server.faces.chat.renderer:ChatRenderer.take",
         "turnbuckle.server.streaming.first_word:FirstWord.take",
     ),
-    "write": ("turnbuckle.server.http.cycle:Cycle.send", "turnbuckle.server.http.cycle:Cycle._flush"),
+    "write": (
+        "turnbuckle.server.http.cycle:Cycle.send",
+        "turnbuckle.server.http.cycle:Cycle.push",
+        "turnbuckle.server.http.cycle:Cycle._flush",
+    ),
     "serve": (
         "turnbuckle.server.http.connection:HttpConnection.data_received",
         "turnbuckle.server.http.cycle:Cycle.run",

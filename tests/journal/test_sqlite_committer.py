@@ -50,7 +50,15 @@ class Watched:
 
 class Bench:
     def __init__(self, folder: Path, checkpoint_pages: int = committer.CHECKPOINT_PAGES) -> None:
-        self.journal = SqliteJournal(folder, connect=self._connect, checkpoint_pages=checkpoint_pages)
+        self.seconds = 0.0  # that a commit takes, by our stopwatch
+        self.now = 0.0
+        self.journal = SqliteJournal(
+            folder, connect=self._connect, checkpoint_pages=checkpoint_pages, stopwatch=self._look
+        )
+
+    def _look(self) -> float:
+        self.now += self.seconds
+        return self.now
 
     def _connect(self, file: Path, *, read_only: bool = False) -> database.SqlConnection:
         inner = database.connect(file, read_only=read_only)
@@ -99,6 +107,34 @@ def test_seen_items_are_stored_without_a_thread_and_sure_ones_never_on_the_loop(
         await bench.journal.close()
 
     run(main())
+
+
+def test_commits_that_have_become_slow_leave_the_loop_until_they_are_quick_again(tmp_path):
+    async def main():
+        bench = Bench(tmp_path)
+        await bench.claim("run")
+        head = await bench.append("run", [b"first"])
+
+        async def one_more() -> bool:
+            """Whether it was stored on the loop."""
+            nonlocal head
+            bench.watched.log.clear()
+            head = await bench.append("run", [b"x"], head, Grade.FLUSHED)
+            await asyncio.sleep(0)
+            return all(on_loop for sql, on_loop in bench.watched.log if sql.startswith("INSERT"))
+
+        quick = [await one_more() for _ in range(3)]
+        bench.seconds = 10 * committer.SLOW
+        slow = [await one_more() for _ in range(4)]
+        bench.seconds = 0.0
+        again = [await one_more() for _ in range(60)]
+        await bench.journal.close()
+        return quick, slow, again
+
+    quick, slow, again = asyncio.run(asyncio.wait_for(main(), 100))
+    assert quick == [True] * 3
+    assert slow[-1] is False
+    assert (again[0], again[-1]) == (False, True)
 
 
 def test_words_are_never_put_into_the_index_on_the_loop(tmp_path):

@@ -1,9 +1,11 @@
 """What of a run survives a loss of power, and a store that is waited for."""
 
+import asyncio
+
 import pytest
 
 from turnbuckle.journal.memory import MemoryJournal
-from turnbuckle.journal.port import Claim, Damaged, StorageFailed, StorageFull
+from turnbuckle.journal.port import Claim, Damaged, Grade, StorageFailed, StorageFull
 from turnbuckle.runtime.log import RunLog, may_pass, pause
 from turnbuckle.runtime.runs import READING
 from turnbuckle.testing.clock import VirtualClock
@@ -87,3 +89,69 @@ def test_a_store_is_waited_for_with_growing_pauses_that_stay_short():
         False,
         False,
     ]
+
+
+class Later(MemoryJournal):
+    """Stores bursts when it is told to, or does not."""
+
+    landing = None
+
+    def append_soon(self, stream, item, *, after, epoch, landed):
+        if self.landing is not None:
+            return False
+
+        async def land(error):
+            self.landing = None
+            head = after
+            if error is None:
+                head = await self.append(stream, [item], after=after, epoch=epoch, grade=Grade.FLUSHED)
+            landed(head, error)
+
+        self.landing = land
+        return True
+
+
+MORE = (TextDelta(0, " and more"),)
+
+
+@pytest.mark.requirement("E1")
+@pytest.mark.parametrize("error", [None, StorageFull("no room")], ids=["stored", "not stored"])
+def test_a_burst_is_taken_in_when_it_is_stored_and_whatever_comes_next_stands_behind_it(error):
+    clock = VirtualClock()
+
+    async def main():
+        journal, watched = Later(), []
+        log = await opened(journal, sleep=clock.sleep, watch=lambda run, fact: watched.append(fact))
+        watched.clear()
+        assert log.append_soon(3.0, 1, MORE)
+        assert not log.append_soon(4.0, 1, MORE)  # one at a time
+        stop = asyncio.ensure_future(log.append([StopAsked(5.0, "somebody")]))
+        settled = asyncio.ensure_future(log.settled())
+        await asyncio.sleep(0)
+        assert (watched, stop.done(), settled.done()) == ([], False, False)
+        await journal.landing(error)
+        await asyncio.gather(stop, settled)
+        return watched, [decode(item.data) for item in await journal.read("run")][3:]
+
+    watched, stored = clock.run(main, quiet=0)
+    assert watched == stored == [Streamed(3.0, 1, MORE), StopAsked(5.0, "somebody")]
+
+
+@pytest.mark.requirement("E10")
+def test_a_burst_that_cannot_be_taken_in_breaks_its_run_and_not_the_store():
+    clock = VirtualClock()
+
+    def breaks(run, fact):
+        if isinstance(fact, Streamed) and fact.events == MORE:
+            raise RuntimeError("a mistake")
+
+    async def main():
+        journal = Later()
+        log = await opened(journal, watch=breaks)
+        assert log.append_soon(3.0, 1, MORE)
+        await journal.landing(None)
+        assert not log.append_soon(4.0, 1, MORE)
+        with pytest.raises(RuntimeError, match="a mistake"):
+            await log.append([StopAsked(5.0, "somebody")])
+
+    clock.run(main, quiet=0)

@@ -9,9 +9,9 @@ its way.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from turnbuckle.journal.port import Claim, Closed, Conflict, Fenced, Gone, Held, JournalError
+from turnbuckle.journal.port import Claim, Closed, Conflict, Fenced, Gone, Held, Item, JournalError, Take
 
 NO_EPOCH = -1  # the stream was never claimed
 
@@ -93,29 +93,41 @@ class LiveClaims:
         return live if live is not None and live.is_newest(claim.epoch) else None
 
 
+class _Taker:
+    """Who takes items where they are stored. `after` is the last that it has."""
+
+    __slots__ = ("after", "take")
+
+    def __init__(self, after: int, take: Take) -> None:
+        self.after = after
+        self.take = take
+
+
 class Waiters:
-    """Everybody who waits for a stream to grow. A wake-up says only: look again."""
+    """Everybody who waits for a stream to grow. A wake-up says only: look again. Who brought a way to take
+    items, and has all that came before them, is handed them where they were stored, and sleeps on."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}  # in the order in which they came
+        # In the order in which they came.
+        self._waiting: dict[str, dict[asyncio.Future[None], _Taker | None]] = {}
         self._closed = False
 
     def __len__(self) -> int:
         return sum(len(some) for some in self._waiting.values())
 
-    async def wait(self, stream: str) -> None:
-        woken = self.join(stream)
+    async def wait(self, stream: str, after: int = 0, take: Take | None = None) -> None:
+        woken = self.join(stream, None if take is None else _Taker(after, take))
         try:
             await woken
         finally:
             self.leave(stream, woken)
 
-    def join(self, stream: str) -> asyncio.Future[None]:
+    def join(self, stream: str, taker: _Taker | None = None) -> asyncio.Future[None]:
         """Wait from now on: what happens before the future is awaited is not missed. Leave afterwards."""
         if self._closed:
             raise Closed("the journal is closed")
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(stream, {})[woken] = None
+        self._waiting.setdefault(stream, {})[woken] = taker
         return woken
 
     def leave(self, stream: str, woken: asyncio.Future[None]) -> None:
@@ -127,9 +139,25 @@ class Waiters:
             if not some:
                 del self._waiting[stream]
 
-    def wake(self, stream: str, error: JournalError | None = None) -> None:
-        if not self._waiting:
+    def hand(self, stream: str, before: int, items: Sequence[Item]) -> None:
+        """These items are stored, behind the item `before`. What a taker raises is its own affair."""
+        some = self._waiting.get(stream)
+        if some is None:
             return
+        for woken, taker in tuple(some.items()):
+            if woken.done():
+                continue
+            if taker is not None and taker.after == before:
+                try:
+                    if taker.take(items):
+                        taker.after = items[-1].seq
+                        continue
+                except Exception as error:
+                    woken.set_exception(error)
+                    continue
+            woken.set_result(None)
+
+    def wake(self, stream: str, error: JournalError | None = None) -> None:
         for woken in self._waiting.pop(stream, ()):
             if woken.done():
                 continue

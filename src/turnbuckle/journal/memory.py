@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
+from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
 from turnbuckle.journal.port import (
@@ -26,6 +27,7 @@ from turnbuckle.journal.port import (
     Held,
     IndexUpdate,
     Item,
+    Landed,
     Merge,
     SearchHit,
     SearchPage,
@@ -33,10 +35,8 @@ from turnbuckle.journal.port import (
     StorageFull,
     StreamQuery,
     StreamRow,
+    Take,
     Trouble,
-    check_distinct,
-    check_size,
-    merge_fault,
     next_seq,
 )
 from turnbuckle.journal.trouble import TroubleBook
@@ -107,11 +107,13 @@ class MemoryJournal(LiveClaims):
         found = self._streams.get(stream)
         return 0 if found is None else found.live.head
 
-    async def wait(self, stream: str, after: int) -> None:
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         while await self.head(stream) <= after:
             if after > 0 and stream not in self._streams:
                 raise Gone(f"stream {stream} is not there any more")
-            await self._waiters.wait(stream)
+            await self._waiters.wait(stream, after, take)
+            if take is not None:
+                return
 
     async def streams(
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
@@ -171,6 +173,9 @@ class MemoryJournal(LiveClaims):
         self._check_appends([Append(stream, tuple(items), after, epoch)])
         return self._append(stream, items, epoch, grade, note)
 
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        return False  # whoever extends it sees every append
+
     def _check_appends(self, appends: Sequence[Append]) -> None:
         """Raises what speaks against one of them."""
         for one in appends:
@@ -192,15 +197,18 @@ class MemoryJournal(LiveClaims):
     ) -> int:
         found = self._streams[stream]
         self._stored += sum(map(len, items))
-        seq = next_seq(found.live.head, epoch)
-        found.items.extend(Item(seq + at, bytes(data)) for at, data in enumerate(items))
+        before = found.live.head
+        seq = next_seq(before, epoch)
+        new = [Item(seq + at, bytes(data)) for at, data in enumerate(items)]
+        found.items.extend(new)
         if items:
             found.live.head = found.live.tail = found.items[-1].seq
         if note is not None:
             self._change(found, note)
         if grade is Grade.SYNCED:
             self._make_sure(found)
-        self._waiters.wake(stream)
+        if new:
+            self._waiters.hand(stream, before, new)
         return found.live.head
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:

@@ -1,9 +1,9 @@
 """What a journal promises. Bodies: `memory`, `sqlite`, `postgres`. Whoever uses one knows only this file.
 
 A journal holds streams. A stream is a list of items, opaque bytes with a sequence number, that only ever
-grows at its end. An item that `read` returns is stored: there is no other way to learn of one. Of a stream
-that nobody writes any more several items may be made one (`merge`); it has the number of the last of them, so
-all other numbers stay.
+grows at its end. An item that `read` returns or `wait` hands over is stored: there is no other way to learn
+of one. Of a stream that nobody writes any more several items may be made one (`merge`); it has the number of
+the last of them, so all other numbers stay.
 
 Grades. `FLUSHED` items survive the death of the process, `SYNCED` items also the loss of power. A `SYNCED`
 append makes everything before it in its stream sure as well. After a loss of power a stream is cut behind
@@ -48,7 +48,7 @@ Errors. What a caller must expect while using a sound program correctly is raise
         └── InUse            another process writes to this journal
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Literal, Protocol
 
@@ -74,6 +74,13 @@ class Item(Struct, frozen=True, gc=False):
 
     seq: int
     data: bytes
+
+
+Take = Callable[[Sequence[Item]], bool]
+"""Takes items as they are stored, and says whether it wants more of them in this way. It must be quick."""
+
+
+Landed = Callable[[int, "StorageError | None"], None]
 
 
 class Merge(Struct, frozen=True):
@@ -328,8 +335,10 @@ class Reader(Protocol):
         """The number of the last item; 0 if there is none."""
         ...
 
-    async def wait(self, stream: str, after: int) -> None:
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         """Return as soon as the stream has an item after the cursor. With the cursor 0 it need not exist yet.
+        A body may hand to `take` what is stored meanwhile, at once and in order, and then waits on until that
+        says no or raises. Whoever gives one looks again when this returns, for whatever reason.
 
         Raises `Gone` if it is dropped, or if it is not there although the cursor says that it once was.
         """
@@ -385,6 +394,12 @@ class Journal(Reader, Protocol):
         slowed to the pace of the store; one that does not must bound what it sends ahead. If the caller is
         cancelled the items may or may not be stored.
         """
+        ...
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        """Begin to store one `FLUSHED` item, and return without a wait. `landed` is called on the loop, once:
+        with the new head, or with what went wrong. It must be quick, and must not raise. False if nothing was
+        begun, for whatever reason: then `append` does it, or tells why not."""
         ...
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
@@ -453,36 +468,6 @@ class Journal(Reader, Protocol):
         not there, and the drop of one, are left out. Raises what `append` raises, for any of the appends.
         """
         ...
-
-
-def check_size(items: Sequence[bytes]) -> None:
-    """Raises TooLarge."""
-    largest = max(map(len, items), default=0)
-    if largest > MAX_ITEM:
-        raise TooLarge(largest)
-
-
-def check_distinct(
-    appends: Sequence[Append], notes: Sequence[tuple[str, IndexUpdate]], drops: Sequence[str]
-) -> None:
-    """Raises ValueError if a change names a stream in two places, since nobody could say in which order."""
-    names = [*(one.stream for one in appends), *(name for name, _ in notes), *drops]
-    if len(set(names)) != len(names):
-        raise ValueError("a change of several streams names one of them twice")
-
-
-def merge_fault(merges: Sequence[Merge]) -> str:
-    """What is wrong with merges by themselves; empty if nothing is."""
-    last = 0
-    for merge in merges:
-        if not last < merge.first <= merge.item.seq:
-            return f"{merge.first} to {merge.item.seq} is not in order behind {last}"
-        if merge.first >> EPOCH_BITS != merge.item.seq >> EPOCH_BITS:
-            return f"{merge.first} to {merge.item.seq} reaches over the end of an epoch"
-        if len(merge.item.data) > MAX_ITEM:
-            return f"an item may have at most {MAX_ITEM} bytes"
-        last = merge.item.seq
-    return ""
 
 
 def first_seq(epoch: int) -> int:

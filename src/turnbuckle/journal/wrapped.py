@@ -13,11 +13,13 @@ from turnbuckle.journal.port import (
     IndexUpdate,
     Item,
     Journal,
+    Landed,
     Merge,
     SearchPage,
     SearchPlace,
     StreamQuery,
     StreamRow,
+    Take,
     Trouble,
 )
 
@@ -34,8 +36,8 @@ class WrappedJournal:
     async def head(self, stream: str) -> int:
         return await self._journal.head(stream)
 
-    async def wait(self, stream: str, after: int) -> None:
-        await self._journal.wait(stream, after)
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
+        await self._journal.wait(stream, after, take)
 
     async def streams(
         self, wanted: StreamQuery = EVERY_STREAM, after: tuple[float, str] | None = None, limit: int = 50
@@ -62,6 +64,9 @@ class WrappedJournal:
         note: IndexUpdate | None = None,
     ) -> int:
         return await self._journal.append(stream, items, after=after, epoch=epoch, grade=grade, note=note)
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        return False  # whoever extends it sees every append
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         return await self._journal.claim(stream, owner, seconds)

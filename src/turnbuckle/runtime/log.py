@@ -33,6 +33,7 @@ from turnbuckle.turn.facts import (
     RunLeft,
     RunStarted,
     StopAsked,
+    Streamed,
     ToolFinished,
     ToolStarted,
     UserSpoke,
@@ -42,6 +43,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.state import Turn
+from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.messages import Message
 
 _SURE = frozenset(
@@ -126,6 +128,12 @@ class RunLog:
         self._journal = journal
         self._claim = claim
         self._lock = asyncio.Lock()
+        self._on_its_way: Streamed | None = None
+        self._unstored: Streamed | None = None
+        """A burst that the store did not take. Nothing is stored before it."""
+        self._mistake: Exception | None = None
+        """What went wrong as a stored burst was taken in. Nothing can follow it."""
+        self._landing: asyncio.Future[None] | None = None
         self._base_of = base_of or _no_base
 
     @property
@@ -136,6 +144,7 @@ class RunLog:
         """Fold all that is stored and not yet folded. Returns how many facts there were."""
         count = 0
         async with self._lock:
+            await self._settle()
             while items := await self._journal.read(self.stream, self._folded):
                 for item in items:
                     fact = decode(item.data)
@@ -164,6 +173,8 @@ class RunLog:
             return False
         grade = Grade.FLUSHED if _SURE.isdisjoint(map(type, facts)) else Grade.SYNCED
         async with self._lock:
+            if self._on_its_way or self._unstored or self._mistake:
+                await self._land(waits)
             turn = self.fold.turn
             if turn.phase == "ended" or (only_if is not None and not only_if(turn)):
                 return False
@@ -174,10 +185,67 @@ class RunLog:
             if self._elapsed is not None:
                 self._marked_at = self._elapsed()  # what the store took is nobody's work
             for fact in facts:
-                self._take(fact)
-                if self._watch is not None:
-                    self._watch(self.stream, fact)
+                self._take_in(fact)
         return True
+
+    def append_soon(self, at: float, attempt: int, events: tuple[Event, ...]) -> bool:
+        """Begin to store a burst of the model that is not the last one; it is taken in when it is stored.
+        False if something else has to be waited for first: then nothing was begun, and it is to be appended.
+        Whatever is appended next waits for it."""
+        if self._lock.locked() or self._on_its_way or self._unstored or self._mistake:
+            return False
+        if self.fold.turn.phase == "ended":
+            return False
+        now = self._elapsed() if self._elapsed is not None else 0.0
+        worked = UNSET if self._elapsed is None else round(max(now - self._marked_at, 0.0), 3)
+        fact = Streamed(at, attempt, events, worked=worked)
+        claim, item = self._claim, encode(fact)
+        self._on_its_way = fact
+        begun = self._journal.append_soon(
+            claim.stream, item, after=self.head, epoch=claim.epoch, landed=self._landed
+        )
+        if begun:
+            self._marked_at = now
+        else:
+            self._on_its_way = None
+        return begun
+
+    def _landed(self, head: int, error: StorageError | None) -> None:
+        fact, self._on_its_way = self._on_its_way, None
+        assert fact is not None
+        if error is not None:
+            self._unstored = fact  # it is tried again with whatever comes next
+        else:
+            self.head = self._folded = head
+            try:
+                self._take_in(fact)
+            except Exception as mistake:  # whoever stores is not to suffer from it
+                self._mistake = mistake
+        if self._landing is not None and not self._landing.done():
+            self._landing.set_result(None)
+
+    async def _settle(self) -> None:
+        if self._on_its_way is not None:
+            self._landing = asyncio.get_running_loop().create_future()
+            await self._landing
+
+    async def _land(self, waits: bool) -> None:
+        """Wait for the burst that is on its way, and store it again if that went wrong."""
+        began = self._elapsed() if self._elapsed is not None else 0.0
+        await self._settle()
+        if self._mistake is not None:
+            raise self._mistake
+        if (fact := self._unstored) is not None:
+            self.head = self._folded = await self._stored([encode(fact)], Grade.FLUSHED, None, waits)
+            self._unstored = None
+            self._take_in(fact)
+        if self._elapsed is not None:
+            self._marked_at += self._elapsed() - began  # what the store took is nobody's work
+
+    def _take_in(self, fact: Fact) -> None:
+        self._take(fact)
+        if self._watch is not None:
+            self._watch(self._claim.stream, fact)
 
     def _take(self, fact: Fact) -> None:
         self.fold.take(fact)
@@ -243,11 +311,12 @@ class RunLog:
     async def settled(self) -> None:
         """Wait for an append that is under way, until what it stored is folded too."""
         async with self._lock:
-            pass
+            await self._settle()
 
     async def caught_up(self) -> None:
         """The same, but only if the store has it already: one that takes nothing is not waited for."""
-        if self._lock.locked() and await self._journal.head(self.stream) > self.head:
+        is_under_way = self._lock.locked() or self._on_its_way is not None
+        if is_under_way and await self._journal.head(self.stream) > self.head:
             await self.settled()
 
     async def wait(self) -> None:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from turnbuckle.journal.address import Address, read_address
+from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live
 from turnbuckle.journal.port import (
@@ -35,12 +36,10 @@ from turnbuckle.journal.port import (
     IndexUpdate,
     Item,
     JournalError,
+    Landed,
     Merge,
     StorageError,
     Trouble,
-    check_distinct,
-    check_size,
-    merge_fault,
     next_seq,
 )
 from turnbuckle.journal.postgres import rows
@@ -139,6 +138,9 @@ class PostgresJournal(PostgresReader):
         if new and live.epoch == epoch:
             live.unsure = False
         return new[-1][1] if new else after
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        return False  # the pace of a writer is that of its database
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         self._check_open()

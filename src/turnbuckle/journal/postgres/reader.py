@@ -22,6 +22,7 @@ from turnbuckle.journal.port import (
     StorageError,
     StreamQuery,
     StreamRow,
+    Take,
 )
 from turnbuckle.journal.postgres import rows, search
 from turnbuckle.journal.postgres.committer import GONE
@@ -76,7 +77,7 @@ class PostgresReader:
         found = await self._look_up(stream)
         return 0 if found is None else found[2]
 
-    async def wait(self, stream: str, after: int) -> None:
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         while True:
             self._check_open()
             woken = self._waiters.join(stream)  # first, so that nothing is missed while the database is asked

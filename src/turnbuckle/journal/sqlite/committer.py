@@ -7,7 +7,8 @@ beside it, never both at once. Whoever has it is said to have the turn.
 - A commit that need not be synced is a write to memory of the operating system and takes a few microseconds,
   less than handing it to a thread. So a `FLUSHED` work that finds the turn free is committed at once, where
   it stands. If more of them come in the same pass of the loop they are gathered and committed together when
-  the pass ends.
+  the pass ends. Where such commits have become slow, a disk that must write before it takes more, they go to
+  the thread until they are quick again.
 - A `SYNCED` work waits for the disk, so it goes to the thread. Everything that comes meanwhile waits in a
   line and is the next batch: the slower the disk, the larger the batches.
 - Checkpoints sync twice, so they too happen in the thread.
@@ -22,9 +23,12 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
+
+from msgspec import UNSET
 
 from turnbuckle.journal.live import Live
-from turnbuckle.journal.port import Closed, Grade, StorageError, StorageFull
+from turnbuckle.journal.port import Closed, Grade, IndexUpdate, StorageError, StorageFull
 from turnbuckle.journal.sqlite.database import SqlConnection, transaction, translated
 from turnbuckle.journal.sqlite.rows import INSERT_ITEM, ItemRow, Statement
 
@@ -33,6 +37,8 @@ BATCH_BYTES = 4 << 20
 INLINE_BYTES = 128 << 10  # more than this would hold up the loop
 IN_THREAD = INLINE_BYTES + 1  # the size of a work that is small but slow
 CHECKPOINT_PAGES = 4000
+SLOW = 0.02  # seconds of a commit that is not synced, as a running mean: it would hold up the loop
+_NEWEST = 0.1  # what the newest one counts in that mean
 _PAGE = 4096
 
 
@@ -73,9 +79,11 @@ class Committer:
         *,
         check: Callable[[], None] = _nothing,
         told: Callable[[StorageError | None], None] = _nothing,
+        stopwatch: Callable[[], float] = perf_counter,
     ) -> None:
         """`check` raises what speaks against the file before anything is made sure in it. `told` hears of
-        every batch, on the loop."""
+        every batch, on the loop. `stopwatch` says how long commits take."""
+        self._stopwatch = stopwatch
         self._check = check
         self._told = told
         self._connection = connection
@@ -85,6 +93,7 @@ class Committer:
         self._turn_taken = False
         self._flush_due = False
         self._pages = 0
+        self._seconds = 0.0  # of a commit that need not be synced, as a running mean
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -102,10 +111,14 @@ class Committer:
                 raise error
             return
         work.done = asyncio.get_running_loop().create_future()
+        self.add(work)
+        await work.done
+
+    def add(self, work: PendingWrite) -> None:
+        """The same without a wait. It is stored with what else comes in this pass of the loop."""
         self._line.append(work)
         if not self._turn_taken:
             self._flush_soon()
-        await work.done
 
     async def close(self) -> None:
         """Finish the line, fold the log into the file, and give the connection up."""
@@ -132,6 +145,7 @@ class Committer:
         return (
             work.grade is Grade.FLUSHED
             and work.size <= INLINE_BYTES
+            and self._seconds <= SLOW
             and not (self._turn_taken or self._flush_due or self._line)
         )
 
@@ -160,6 +174,7 @@ class Committer:
     def _is_quick(self, batch: list[PendingWrite]) -> bool:
         return (
             all(work.grade is Grade.FLUSHED for work in batch)
+            and self._seconds <= SLOW
             and sum(work.size for work in batch) <= INLINE_BYTES
         )
 
@@ -207,7 +222,7 @@ class Committer:
     # The connection: only for whoever has the turn
 
     def _store(self, batch: list[PendingWrite]) -> StorageError | None:
-        connection = self._connection
+        connection, began = self._connection, self._stopwatch()
         try:
             if connection.in_transaction:  # the rollback of an earlier batch failed
                 connection.execute("ROLLBACK")
@@ -229,6 +244,8 @@ class Committer:
         except Exception as error:  # whatever it is, those who wait must hear of it
             return translated(error)
         self._pages += 2 + sum(2 + work.size // _PAGE for work in batch)
+        if self._level is Grade.FLUSHED:
+            self._seconds += (self._stopwatch() - began - self._seconds) * _NEWEST
         return None
 
     def _checkpoint(self, mode: str) -> StorageError | None:
@@ -271,6 +288,12 @@ class Committer:
                 following.append(work)
         self._line = staying
         return following
+
+
+def weight(note: IndexUpdate | None) -> int:
+    """Words are put in order in the index, which at times takes long: never on the loop."""
+    changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
+    return IN_THREAD if changes else 0
 
 
 def _execute(connection: SqlConnection, batch: list[PendingWrite]) -> None:

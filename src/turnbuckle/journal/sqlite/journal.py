@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
+from turnbuckle.journal.checks import check_distinct, check_size, merge_fault
 from turnbuckle.journal.clock import lease_time
 from turnbuckle.journal.hot import HotTails
 from turnbuckle.journal.live import NO_EPOCH, Live, LiveClaims, Waiters
@@ -39,22 +39,21 @@ from turnbuckle.journal.port import (
     IndexUpdate,
     Item,
     JournalError,
+    Landed,
     Merge,
     SearchPage,
     SearchPlace,
     StorageError,
     StreamQuery,
     StreamRow,
+    Take,
     Trouble,
-    check_distinct,
-    check_size,
-    merge_fault,
 )
 from turnbuckle.journal.sqlite import database, rows
-from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite
+from turnbuckle.journal.sqlite.committer import CHECKPOINT_PAGES, IN_THREAD, Committer, PendingWrite, weight
 from turnbuckle.journal.sqlite.database import Connect, open_to_read, open_to_write, storage_errors
 from turnbuckle.journal.sqlite.folder import DATABASE, FolderLock, FolderMark, finish_mend, make_private
-from turnbuckle.journal.sqlite.looking import look_at
+from turnbuckle.journal.sqlite.looking import look_at, read_beside
 from turnbuckle.journal.sqlite.search import Search
 from turnbuckle.journal.trouble import TroubleBook
 
@@ -73,6 +72,7 @@ class SqliteJournal(LiveClaims):
         wall: Callable[[], float] = time.time,
         checkpoint_pages: int = CHECKPOINT_PAGES,
         hot: HotTails | None = None,
+        stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._connect = connect
         self._monotonic = monotonic
@@ -104,7 +104,9 @@ class SqliteJournal(LiveClaims):
         except JournalError:
             self._lock.release()
             raise
-        self._committer = Committer(writing, checkpoint_pages, check=self._mark.check, told=self._note_work)
+        self._committer = Committer(
+            writing, checkpoint_pages, check=self._mark.check, told=self._note_work, stopwatch=stopwatch
+        )
 
     # Reading
 
@@ -130,31 +132,23 @@ class SqliteJournal(LiveClaims):
                 return items
             self._note_large(stream)
         with self._looking(stream):
-            return await asyncio.to_thread(self._read_beside, stream, after, limit)
+            return await asyncio.to_thread(read_beside, self._mark.file, self._connect, stream, after, limit)
 
     def _note_large(self, stream: str) -> None:
         if len(self._large) >= _MOST_LARGE:
             self._large.clear()  # it is found out again
         self._large.add(stream)
 
-    def _read_beside(self, stream: str, after: int, limit: int) -> list[Item]:
-        """By a connection of its own, for a stream that holds large items: to copy and check many megabytes
-        holds up whoever does it, and the store reads them even on the way to what lies behind them."""
-        connection = open_to_read(self._mark.file, self._connect)
-        try:
-            found = rows.find_stream(connection, stream)
-            return [] if found is None else rows.read_items(connection, stream, found[0], after, limit)
-        finally:
-            connection.close()
-
     async def head(self, stream: str) -> int:
         return self._head(stream)
 
-    async def wait(self, stream: str, after: int) -> None:
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         while self._head(stream) <= after:
             if after > 0 and not self._exists(stream):
                 raise Gone(f"stream {stream} is not there any more")
-            await self._waiters.wait(stream)
+            await self._waiters.wait(stream, after, take)
+            if take is not None:
+                return
 
     def _head(self, stream: str) -> int:
         self._check_open()
@@ -219,10 +213,24 @@ class SqliteJournal(LiveClaims):
         if any(len(item) > READ_BYTES for item in items):
             self._note_large(stream)
         statements = [] if note is None else rows.set_note(live.key, note, self._wall())
-        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=_size_of(note))
+        await self._commit(live, Grade.SYNCED if live.unsure else grade, new, statements, size=weight(note))
         if new and live.epoch == epoch:
             live.unsure = False
         return new[-1][1] if new else after
+
+    def append_soon(self, stream: str, item: bytes, *, after: int, epoch: int, landed: Landed) -> bool:
+        live = None if self._closed or len(item) > READ_BYTES else self._live.get(stream)
+        if live is None or live.unsure or live.refusal(after, epoch) is not None:
+            return False
+        new = rows.item_rows(live.key, live.tail, epoch, (item,))
+
+        def settle(error: StorageError | None) -> None:
+            self._settle(live, new, error)
+            landed(new[0][1], error)
+
+        self._accept(live, new)
+        self._committer.add(PendingWrite((live,), Grade.FLUSHED, new, [], settle))
+        return True
 
     async def claim(self, stream: str, owner: str, seconds: float) -> Claim | Held:
         self._check_open()
@@ -253,7 +261,7 @@ class SqliteJournal(LiveClaims):
         self._check_open()
         live = self._known(stream)
         await self._commit_row(
-            live, Grade.FLUSHED, lambda key, wall: rows.set_note(key, note, wall), size=_size_of(note)
+            live, Grade.FLUSHED, lambda key, wall: rows.set_note(key, note, wall), size=weight(note)
         )
 
     async def merge(self, stream: str, merges: Sequence[Merge]) -> bool:
@@ -454,12 +462,13 @@ class SqliteJournal(LiveClaims):
             if makes:
                 live.key = 0
         elif new:
+            before, items = live.head, [Item(seq, data) for _, seq, _, data in new]
             if live.holder:
-                self._hot.add(live.name, live.head, [Item(seq, data) for _, seq, _, data in new])
+                self._hot.add(live.name, before, items)
             else:  # it was released meanwhile
                 self._hot.forget(live.name)
-            live.head = new[-1][1]
-            self._waiters.wake(live.name)
+            live.head = items[-1].seq
+            self._waiters.hand(live.name, before, items)
         self._forget_if_idle(live)
 
     def _load(self, stream: str) -> Live:
@@ -484,14 +493,7 @@ class SqliteJournal(LiveClaims):
 
 def _checked(live: Live, items: Sequence[bytes], after: int, epoch: int) -> list[rows.ItemRow]:
     """The rows of an append. Raises what speaks against it."""
-    refusal = live.refusal(after, epoch)
-    if refusal is not None:
+    if (refusal := live.refusal(after, epoch)) is not None:
         raise refusal
     check_size(items)
     return rows.item_rows(live.key, live.tail, epoch, items)
-
-
-def _size_of(note: IndexUpdate | None) -> int:
-    """Words are put in order in the index, which at times takes long: never on the loop."""
-    changes = note is not None and not (note.words is UNSET and note.title is UNSET and not note.forgotten)
-    return IN_THREAD if changes else 0

@@ -10,7 +10,8 @@ import random
 import time
 from pathlib import Path
 
-from turnbuckle.journal.port import Damaged
+from turnbuckle.journal.port import Damaged, Item
+from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import Connect, SqlConnection, open_to_read, storage_errors
 from turnbuckle.journal.sqlite.folder import FolderMark
 from turnbuckle.journal.sqlite.rows import fault, highest_key
@@ -82,3 +83,14 @@ def _sample(connection: SqlConnection) -> None:
         for seq, stored, data in connection.execute(_NEWEST, (found[0],)).fetchall():
             if why := fault(int(found[0]), seq - 1, seq, stored, data):
                 raise Damaged(str(found[1]), seq, why)
+
+
+def read_beside(file: Path, connect: Connect, stream: str, after: int, limit: int) -> list[Item]:
+    """By a connection of its own, for a stream that holds large items: to copy and check many megabytes
+    holds up whoever does it, and the store reads them even on the way to what lies behind them."""
+    connection = open_to_read(file, connect)
+    try:
+        found = rows.find_stream(connection, stream)
+        return [] if found is None else rows.read_items(connection, stream, found[0], after, limit)
+    finally:
+        connection.close()

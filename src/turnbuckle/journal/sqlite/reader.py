@@ -22,6 +22,7 @@ from turnbuckle.journal.port import (
     SearchPlace,
     StreamQuery,
     StreamRow,
+    Take,
 )
 from turnbuckle.journal.sqlite import rows
 from turnbuckle.journal.sqlite.database import connect, open_to_read, snapshot, storage_errors
@@ -59,7 +60,7 @@ class SqliteReader:
             found = rows.find_stream(self._reading, stream)
             return 0 if found is None else rows.find_head(self._reading, found[0])
 
-    async def wait(self, stream: str, after: int) -> None:
+    async def wait(self, stream: str, after: int, take: Take | None = None) -> None:
         version = self._version()
         while await self.head(stream) <= after:
             if after > 0 and not self._exists(stream):

@@ -37,6 +37,9 @@ class StrangerClient:
     def on_gone(self, call: Callable[[], None] | None) -> None:
         self._listener = call
 
+    def push(self, body: bytes) -> bool:
+        return False
+
     def abort(self) -> None:
         """Say no more: the next message to the client raises, so that the answer has no proper end."""
         self.leave()

@@ -35,6 +35,11 @@ class ClientConnection(Protocol):
         """Whom to tell when the client leaves: one listener at a time, or none."""
         ...
 
+    def push(self, body: bytes) -> bool:
+        """Send more of an answer's body, here and now. False if that would have to wait, or cannot be done
+        here: then nothing was sent."""
+        ...
+
     def abort(self) -> None:
         """Hang up at once. What was not sent yet is thrown away, and the answer has no proper end."""
         ...

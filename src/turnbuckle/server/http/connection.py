@@ -119,6 +119,10 @@ class HttpConnection(asyncio.Protocol):
     def on_gone(self, call: Callable[[], None] | None) -> None:
         self._listener = call
 
+    def push(self, body: bytes) -> bool:
+        answering = self._answering
+        return self._writable is None and isinstance(answering, Cycle) and answering.push(body)
+
     def abort(self) -> None:
         if self._lost:
             return

@@ -154,6 +154,14 @@ class Cycle:
             return
         self._write(message.get("body", b""), more=message.get("more_body", False))
 
+    def push(self, body: bytes) -> bool:
+        """More of the body, for a peer that has taken what was sent. False if there is nobody to send it
+        to."""
+        if self.disconnected or self.answered or not self.started:
+            return False
+        self._write(body, more=True)
+        return True
+
     def _start(self, status: int, headers: Any) -> None:
         if self.started:
             raise RuntimeError("an answer has begun already")

@@ -89,6 +89,13 @@ class WaitingReader:
         self.sending = False
         self.sent = self.framed = self.heard = self._loop.time()
 
+    def push(self, frames: bytes) -> bool:
+        """The same without a wait. False if there must be one: then nothing was sent."""
+        if self.sending or not self.line.push(frames):
+            return False
+        self.sent = self.framed = self.heard = self._loop.time()
+        return True
+
     async def comment(self) -> None:
         """Send a sign of life that is no frame."""
         await self._send({"type": "http.response.body", "body": KEEPALIVE, "more_body": True})

@@ -4,7 +4,8 @@ The reader pulls: a page of items after its cursor becomes frames, which are sen
 read. So a client that does not read costs one page and what the connection buffers, whatever the run does.
 What arrives while a send waits is in the next page, as one send. When there is nothing to read, the reader
 waits for the journal and for nothing else; signs of life come from `pulse`, and `line` ends the wait when the
-client leaves.
+client leaves. While it waits, the journal hands it what was just stored, and frames leave from there, without
+a wake-up of this reader; one that would have to wait for its client wakes up and pulls.
 
 A plain request is a reader, too: `collect` folds the run to its end and sends nothing.
 
@@ -15,7 +16,7 @@ error of ours: the connection is cut without an end, so that no client can take 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal, Protocol
 
@@ -97,7 +98,7 @@ class RunStreamer:
         run, dialect = streaming.run, streaming.dialect
         presence = Presence(line)
         reader = WaitingReader(line, send, dialect, presence, run)
-        tail = _RunReader(self._journal, run, streaming.after, dialect, reader.write)
+        tail = _RunReader(self._journal, run, streaming.after, dialect, reader)
         self._disconnect.enter(run, streaming.on_disconnect)
         if self._audience is not None:
             self._audience.reader_came()
@@ -146,7 +147,7 @@ class RunStreamer:
             troubles.append(trouble)
             presence.interrupt()
 
-        tail = _RunReader(self._journal, run, after, fold, _drop)
+        tail = _RunReader(self._journal, run, after, fold)
         self._disconnect.enter(run, on_disconnect)
         stays = False
         try:
@@ -211,7 +212,7 @@ class RunStreamer:
             async with asyncio.timeout(self._hold):
                 with presence:
                     self._heartbeat.add(presence)
-                    await self._follow(_RunReader(self._journal, run, after, first, _drop))
+                    await self._follow(_RunReader(self._journal, run, after, first))
         except ClientGone:
             stays = False
             raise
@@ -245,32 +246,60 @@ class RunStreamer:
 
 
 class _RunReader:
-    """One reader's way along a run."""
+    """One reader's way along a run. Without `reader` the frames are for nobody, as for a plain request."""
 
-    __slots__ = ("_after", "_journal", "_limit", "_more", "_write", "fold", "run")
+    __slots__ = ("_after", "_journal", "_limit", "_more", "_reader", "_unsent", "fold", "run")
 
     def __init__(
-        self, journal: Journal, run: RunId, after: int, fold: Fold, write: Callable[[bytes], Awaitable[None]]
+        self, journal: Journal, run: RunId, after: int, fold: Fold, reader: WaitingReader | None = None
     ) -> None:
         self._journal = journal
         self.run = run
         self._after = after
         self._limit = FIRST
         self._more = False  # whether the last page was full; if not, the wait says what has come since
+        self._unsent = b""  # frames of what was handed over, for a client that has to be waited for
         self.fold = fold
-        self._write = write
+        self._reader = reader
 
     async def follow(self) -> None:
         """To the end of the run, whenever that is."""
         while not self.fold.ended:
             await self._page()
             if not (self._more or self.fold.ended):
-                await self._journal.wait(self.run, self._after)
+                await self._journal.wait(self.run, self._after, self._take)
+                await self._flush()
 
     async def catch_up(self) -> None:
         """To the end of what is stored."""
+        await self._flush()
         while not self.fold.ended and await self._page():
             pass
+
+    def _take(self, items: Sequence[Item]) -> bool:
+        """What was just stored, behind all that this reader has. Whoever stored it waits meanwhile."""
+        if len(items) > FIRST or sum([len(item.data) for item in items]) > FILL:
+            return False
+        frames = self.fold.take(items)
+        self._after = items[-1].seq
+        if (
+            isinstance(frames, bytes)
+            and frames
+            and self._reader is not None
+            and not self._reader.push(frames)
+        ):
+            self._unsent = frames
+            return False
+        return not self.fold.ended
+
+    async def _flush(self) -> None:
+        frames, self._unsent = self._unsent, b""
+        if frames:
+            await self._write(frames)
+
+    async def _write(self, frames: bytes) -> None:
+        if self._reader is not None:
+            await self._reader.write(frames)
 
     async def _page(self) -> bool:
         limit = self._limit
@@ -300,10 +329,6 @@ class _RunReader:
         if size < FILL // 2:
             self._limit = min(2 * self._limit, PAGE)
         return items
-
-
-async def _drop(frames: bytes) -> None:
-    """Nobody wants the frames of a plain request."""
 
 
 def _interrupted(run: RunId) -> Problem:
