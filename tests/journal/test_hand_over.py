@@ -209,12 +209,15 @@ def test_a_taker_that_fails_hurts_neither_the_writer_nor_anybody_else():
 def test_only_who_has_all_that_came_before_is_handed_what_comes_and_others_look_themselves():
     async def main():
         waiters, handed = Waiters(), []
-        takers = {
-            after: asyncio.ensure_future(
-                waiters.wait("run", after, lambda items, after=after: handed.append(after) is None)
-            )
-            for after in (2, 3, 9)
-        }
+
+        def taker(after: int):
+            def take(items: Sequence[Item]) -> bool:
+                handed.append(after)
+                return True
+
+            return asyncio.ensure_future(waiters.wait("run", after, take))
+
+        takers = {after: taker(after) for after in (2, 3, 9)}
         await asyncio.sleep(0)
         waiters.hand("run", 3, [Item(4, b"four")])
         await asyncio.sleep(0)

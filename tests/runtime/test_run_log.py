@@ -94,7 +94,9 @@ def test_a_store_is_waited_for_with_growing_pauses_that_stay_short():
 class Later(MemoryJournal):
     """Stores bursts when it is told to, or does not."""
 
-    landing = None
+    def __init__(self):
+        super().__init__()
+        self.landing = None
 
     def append_soon(self, stream, item, *, after, epoch, landed):
         if self.landing is not None:

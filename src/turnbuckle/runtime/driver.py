@@ -70,8 +70,7 @@ PersonsAnswer = Literal["allowed", "denied", "answered"]
 
 _SUSPECT = (
     "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows "
-    "whether it was "
-    "done; look first, and do not stop the server again."
+    "whether it was done; look first, and do not stop the server again."
 )
 _STORE_AGAIN = 0.5
 _STORE_TRIES = 20
@@ -379,7 +378,8 @@ class Driver:
                     halt.why = self._why_halt(speech, given)
                 if halt.why is not None and spoken and isinstance(spoken[-1], Cut):
                     spoken = (*spoken[:-1], Cut(halt.why))
-                if spoken and not self._told_soon(attempt, spoken, notice := speech.take_notice()):
+                notice = speech.take_notice() if spoken else ""
+                if spoken and (notice or not self._log.append_soon(self._wall(), attempt, spoken)):
                     await self._tell(route, attempt, spoken, notice)
                 if speech.over:
                     break
@@ -389,12 +389,6 @@ class Driver:
         self._model.note(route.name, heard)
         await self._room.learn(route, heard)
         self._ways.note(self.turn, route.name, way)
-
-    def _told_soon(self, attempt: int, said: tuple[Event, ...], notice: str) -> bool:
-        """Nearly every burst is more of the same, and decides nothing: the model is read on meanwhile."""
-        if notice or isinstance(said[-1], Ended | Cut):
-            return False
-        return self._log.append_soon(self._wall(), attempt, said)
 
     async def _tell(self, route: RouteFacts, attempt: int, said: tuple[Event, ...], notice: str) -> None:
         price = await self._prices.of(route) if isinstance(said[-1], Ended | Cut) else None

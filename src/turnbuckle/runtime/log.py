@@ -43,7 +43,7 @@ from turnbuckle.turn.facts import (
 )
 from turnbuckle.turn.fold import TurnFold
 from turnbuckle.turn.state import Turn
-from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.events import Cut, Ended, Event
 from turnbuckle.vocab.messages import Message
 
 _SURE = frozenset(
@@ -189,12 +189,12 @@ class RunLog:
         return True
 
     def append_soon(self, at: float, attempt: int, events: tuple[Event, ...]) -> bool:
-        """Begin to store a burst of the model that is not the last one; it is taken in when it is stored.
-        False if something else has to be waited for first: then nothing was begun, and it is to be appended.
-        Whatever is appended next waits for it."""
+        """Begin to store a burst of the model that decides nothing, as nearly every one; it is taken in when
+        it is stored. False if it does, or something else has to be waited for first: then nothing was begun,
+        and it is to be appended. Whatever is appended next waits for it."""
         if self._lock.locked() or self._on_its_way or self._unstored or self._mistake:
             return False
-        if self.fold.turn.phase == "ended":
+        if self.fold.turn.phase == "ended" or isinstance(events[-1], Ended | Cut):
             return False
         now = self._elapsed() if self._elapsed is not None else 0.0
         worked = UNSET if self._elapsed is None else round(max(now - self._marked_at, 0.0), 3)
