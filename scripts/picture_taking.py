@@ -30,7 +30,7 @@ def take(into: Path) -> None:
         with _page(server, f"#/r/{run}") as page:
             page.locator("article.run[data-status=completed]").wait_for()
             steps = page.locator("article.run ol.steps")
-            page.locator("article.run .timeline summary").click()
+            page.locator("article.run .stepbox summary").click()
             steps.wait_for()
             page.mouse.move(0, 0)
             for scheme in SCHEMES:

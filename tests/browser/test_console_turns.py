@@ -30,6 +30,11 @@ def test_a_task_is_answered_and_every_step_of_it_is_on_the_timeline(visit, serve
     assert re.search(r"#/s/[\w-]+$", page.url)
     for paragraph in server.run(run_id(run))["output"].split("\n\n"):
         tells_once(run, paragraph)
+    timeline = run.locator(".timelinebox")
+    shown(timeline.get_by_text("nothing broke"))
+    gone(timeline.locator(".plot"))  # where nothing broke it folds
+    timeline.locator("summary").first.click()
+    shown(timeline.locator("[data-kind=tool]").first)
     kinds = {span.get_attribute("data-kind") for span in run.locator(".timeline [data-kind]").all()}
     assert {"model", "text", "arguments", "tool"} <= kinds
     assert not kinds & {"stall", "recovery"}
@@ -49,6 +54,8 @@ def test_a_stall_inside_a_file_is_seen_while_it_lasts_and_so_is_its_recovery(vis
     reaches(run, "completed")
     shown(run.locator(".timeline [data-kind=stall]").first)
     shown(run.locator(".timeline [data-kind=recovery]").first)
+    run.locator(".stepbox summary").click()
+    shown(run.locator("ol.steps li[data-kind=recovery]").first)
     steps = run.locator("ol.steps li[data-kind=recovery]").all_text_contents()
     assert any("stall" in step for step in steps)
     keep_picture(page, "a-stall-healed")

@@ -23,6 +23,7 @@ export class CappedText {
     this._followed = false;
     this._frame = 0;
     this.length = 0;
+    this.isRead = false; // somebody has scrolled in it
     this.box = el("pre", { tabindex: "0", role: "group", "aria-label": label }, this._text);
     this._top = 0;
     this.box.addEventListener("scroll", () => this._scrolled(), { passive: true });
@@ -80,10 +81,16 @@ export class CappedText {
     this._follow();
   }
 
-  /** Another text in its place, seen from its beginning. */
+  /** Another text in its place, seen from its beginning; or the same with its end. */
   set(text) {
     if (!this.box.clientHeight) this._followed = false; // it does not grow any more: whoever opens it begins to read
-    if (this.length === text.length && this.text === text) return;
+    const known = this.text;
+    if (known === text) return;
+    if (known && text.startsWith(known)) {
+      this._put(text.slice(known.length)); // only its end was missing, so nobody loses their place
+      if (this.box.clientHeight) this._follow();
+      return;
+    }
     this._pieces = [];
     this._shown = this._held = this.length = 0;
     this._text.data = "";
@@ -109,6 +116,7 @@ export class CappedText {
       this._release();
     } else if (scrollTop < this._top - 1) {
       this._follows = this._followed = false; // only a reader goes up
+      this.isRead = true;
     }
     this._top = this.box.scrollTop;
   }

@@ -9,8 +9,10 @@ import { receiptView } from "./receipt.js";
 import { ENDED, RunModel } from "./run_model.js";
 import { NoticeSegment, RefusalSegment, SaidSegment, TextSegment, ThoughtSegment } from "./segments.js";
 import { inputWords } from "./steps.js";
-import { Timeline } from "./timeline.js";
+import { TimelineBox } from "./timeline_box.js";
 import { ToolCard } from "./tool_card.js";
+import { ToolGroup } from "./tool_group.js";
+import { ToolGroups } from "./tool_groups.js";
 import { STATUS, brokeWords, capital, didWords, span, waitingWords } from "./words.js";
 
 const SOON = 700; // ms after which a run that says nothing is asked where it stands
@@ -46,7 +48,7 @@ export class RunCard {
     );
     this.openLink = el("a.small", { href: `#/r/${encodeURIComponent(this._run)}`, hidden: !this._session }, "Open run");
     this.problem = el("p.problem.small", { role: "alert", hidden: true });
-    this.timeline = compact ? null : new Timeline(this._now);
+    this.timeline = compact ? null : new TimelineBox(this._now);
     this.body = el("div.body");
     this.receipt = el("div.receiptpart");
     this.outcome = el("span.outcome", { hidden: true });
@@ -64,7 +66,10 @@ export class RunCard {
   _begin() {
     this._model = new RunModel();
     this._views = new Map();
-    this._text = null;
+    this._groups = new ToolGroups();
+    this._lines = new Map(); // of groups
+    this._placed = 0; // segments that have their place on the page
+    this._text = this._newest = null;
     this._fresh = false;
     this._settled = false;
     this._ledgerAsked = false;
@@ -89,7 +94,7 @@ export class RunCard {
     if (!this._opened) return;
     this._opened = false;
     this._unfollow();
-    for (const view of this._views.values()) view.close();
+    for (const view of [...this._views.values(), ...this._lines.values()]) view.close();
     if (this.timeline) this.timeline.close();
     document.removeEventListener("visibilitychange", this._visible);
     cancelAnimationFrame(this._frame);
@@ -229,7 +234,7 @@ export class RunCard {
     this._frame = 0;
     const model = this._model;
     this._showSaid();
-    for (const segment of model.drain()) this._show(segment);
+    this._showSegments();
     if (model.outcome && !this._settled) {
       this._settled = true;
       for (const view of this._views.values()) view.update();
@@ -246,20 +251,48 @@ export class RunCard {
     this.element.setAttribute("aria-label", `Run: ${inputWords(model.input) || this._run}`);
   }
 
-  _show(segment) {
-    const known = this._views.get(segment);
-    if (known) {
-      known.update();
+  _showSegments() {
+    const { segments, outcome } = this._model;
+    for (const segment of this._model.drain()) this._views.get(segment)?.update();
+    for (const group of this._groups.take(segments, outcome !== null)) this._gather(group);
+    for (; this._placed < segments.length; this._placed += 1) this._place(segments[this._placed]);
+  }
+
+  /** Calls that are over move into one line, which stands where the first of them stood. */
+  _gather(group) {
+    let line = this._lines.get(group);
+    if (!line) {
+      line = new ToolGroup(group, (segment) => this._viewOf(segment, false));
+      this._lines.set(group, line);
+      this._views.get(group.members[0])?.element.before(line.element);
+    }
+    for (; line.gathered < group.inside; line.gathered += 1) {
+      const view = this._views.get(group.members[line.gathered]);
+      if (!view) continue; // it has no place of its own yet
+      view.close();
+      view.element.remove();
+      this._views.delete(group.members[line.gathered]);
+    }
+    line.update();
+  }
+
+  _place(segment) {
+    const group = this._groups.of(segment);
+    if (group) {
+      const { element } = this._lines.get(group);
+      if (!element.parentNode) this.body.append(element);
       return;
     }
-    const view = this._viewOf(segment);
+    const view = this._viewOf(segment, this._fresh);
     if (this._text) this._text.update(); // the text before it may be over now
     this._text = segment.kind === "text" ? view : null;
+    this._newest?.fold?.();
+    this._newest = view;
     this._views.set(segment, view);
     this.body.append(view.element);
   }
 
-  _viewOf(segment) {
+  _viewOf(segment, fresh) {
     const model = this._model;
     switch (segment.kind) {
       case "text":
@@ -273,7 +306,7 @@ export class RunCard {
           answer: (approval, body) => this._answer(approval, body),
           now: this._now,
           over: () => model.outcome !== null,
-          fresh: this._fresh,
+          fresh,
         });
       case "said":
         return new SaidSegment(segment);

@@ -12,6 +12,7 @@ import { span as spanWords } from "./words.js";
 const SVG = "http://www.w3.org/2000/svg";
 const OFTEN = 100; // ms
 const SELDOM = 1000;
+const SHARE = 20; // a drawing that takes long is made seldom: at most every twentieth moment goes into it
 const REACH = 5; // pixels beside a shape that still count as on it
 const LEGEND = [
   ["text", "text"],
@@ -34,6 +35,8 @@ export class Timeline {
     this._width = 0;
     this._timer = 0;
     this._frame = 0;
+    this._rest = 0;
+    this._cost = 0; // ms of the last drawing
     this._inView = true;
     this._chosen = -1;
     this._roomy = null;
@@ -66,6 +69,7 @@ export class Timeline {
     this.plot.addEventListener("pointerleave", () => this._choose(-1));
     this.svg.addEventListener("keydown", (event) => this._key(event));
     this.svg.addEventListener("blur", () => this._choose(-1));
+    this.details.addEventListener("toggle", () => this.update());
     this._sizes = new ResizeObserver(([entry]) => this._resized(entry.contentRect.width));
     this._sight = new IntersectionObserver(([entry]) => this._seen(entry.isIntersecting), { rootMargin: "100px" });
     this._shown = () => this._tick();
@@ -85,13 +89,22 @@ export class Timeline {
     this._sight.disconnect();
     document.removeEventListener("visibilitychange", this._shown);
     clearTimeout(this._timer);
+    clearTimeout(this._rest);
     cancelAnimationFrame(this._frame);
-    this._timer = this._frame = 0;
+    this._timer = this._frame = this._rest = 0;
   }
 
   /** The fold has changed. */
   update() {
-    if (!this._frame) this._frame = requestAnimationFrame(() => this._draw());
+    if (this._frame || this._rest) return;
+    const wait = this._cost * SHARE - OFTEN;
+    if (wait > 0 && this._live) {
+      this._rest = setTimeout(() => {
+        this._rest = 0;
+        this.update();
+      }, wait);
+      this._cost = 0;
+    } else this._frame = requestAnimationFrame(() => this._draw());
   }
 
   _resized(width) {
@@ -126,6 +139,7 @@ export class Timeline {
     this._frame = 0;
     const fold = this._fold;
     if (!fold || !fold.last || this._width < 40) return;
+    const began = performance.now();
     const now = Math.max(this._now(), fold.at);
     this._roomy ??= fold.outcome === null; // a run that is watched keeps its rows; one that is over needs only its own
     const made = layout(fold, now, this._width, this._roomy);
@@ -143,6 +157,7 @@ export class Timeline {
     this._drawSteps(fold, now);
     this._drawLegend(made);
     if (this._chosen >= 0) this._choose(this._chosen);
+    this._cost = performance.now() - began;
     this._tick();
   }
 
@@ -249,6 +264,13 @@ export class Timeline {
   }
 
   _drawSteps(fold, now) {
+    const troubled = fold.totals.recoveries > 0;
+    if (troubled && this._width < 480 && !this._opened && !this._roomy) {
+      this._opened = true; // on a phone these words are easier to read than the drawing; never while it runs
+      this.details.open = true;
+    }
+    setText(this.count, String(fold.spans.length));
+    if (!this.details.open) return; // what nobody reads is not written
     const steps = stepsOf(fold, now);
     while (this.list.children.length > steps.length) this.list.lastChild.remove();
     steps.forEach((step, at) => {
@@ -261,12 +283,6 @@ export class Timeline {
       setText(item.firstChild, spanWords(step.at - fold.startedAt));
       setText(item.lastChild, step.words);
     });
-    setText(this.count, String(steps.length));
-    const troubled = fold.totals.recoveries > 0;
-    if (troubled && this._width < 480 && !this._opened && !this._roomy) {
-      this._opened = true; // on a phone these words are easier to read than the drawing; never while it runs
-      this.details.open = true;
-    }
   }
 
   _drawLegend(made) {

@@ -67,7 +67,19 @@ export class ToolCard {
       this.values,
       this.outputPart,
     );
+    this.details.firstChild.addEventListener("click", () => {
+      this._chosen = true; // somebody opens and closes it
+    });
     this.element = el("section.tool", { role: "group" }, this.details, this.notes, this.slot);
+  }
+
+  /** Something stands behind it now: once it has ended well it needs one line, unless somebody wants it open. */
+  fold() {
+    this._behind = true;
+    const { state, approval } = this._tool;
+    const isRead = this.output.isRead || [...this._members.values()].some((member) => member.box?.isRead);
+    if (this._chosen || isRead || state !== "finished" || approval?.verdict === "pending") return;
+    if (!this.details.contains(document.activeElement)) this.details.open = false;
   }
 
   update() {
@@ -89,6 +101,7 @@ export class ToolCard {
     this._showNotes();
     this._showSlot();
     this._showState();
+    if (this._behind) this.fold();
   }
 
   close() {
