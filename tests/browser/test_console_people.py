@@ -31,7 +31,11 @@ def test_a_call_waits_for_a_person_who_sees_exactly_what_would_run(button, made_
     reaches(run, "completed")
     assert (server.work / "made").exists() == made_it
     gone(run.get_by_role("button", name="Allow"))
-    shown(run.locator(".body").get_by_text(re.compile("allowed" if made_it else "denied|not allowed", re.I)).first)
+    shown(
+        run.locator(".body")
+        .get_by_text(re.compile("allowed" if made_it else "denied|not allowed", re.I))
+        .first
+    )
 
 
 @pytest.mark.requirement("H3", "D8")
