@@ -150,12 +150,13 @@ def api_keys_of(settings: Settings, environment: Mapping[str, str]) -> tuple[str
 
 
 def server_variables_of(settings: Settings, environment: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The variables of each MCP server, looked up. Raises ConfigError."""
+    """The variables of each MCP server, or the headers of one that is reached by HTTP, looked up. Raises
+    ConfigError."""
     try:
         return {
             name: {
-                key: looked_up(text, environment, f"tools.mcp.{name}.env.{key}")
-                for key, text in server.env.items()
+                key: looked_up(text, environment, f"tools.mcp.{name}, {key}")
+                for key, text in (server.headers if server.url else server.env).items()
             }
             for name, server in settings.tools.mcp.items()
         }
@@ -462,6 +463,8 @@ def _shown(where: Where, value: Any) -> str:
         return ", ".join(f"{name}: (hidden)" for name in value) or "none"
     if where[-1] == "args":
         return without_credentials(msgspec.json.encode(value).decode())
+    if where[-1] == "url":
+        return msgspec.json.encode(without_secrets_in_url(value)).decode()
     if where[-1] in ("headers", "env"):
         return ", ".join(f"{name}: {_without_secret(text)}" for name, text in value.items()) or "none"
     return msgspec.json.encode(value).decode()

@@ -405,6 +405,8 @@ def secrets_of(settings: Settings, environment: Mapping[str, str]) -> Secrets:
         )
         values |= {text for name, text in _named_texts(route.extra) if is_secret_name(name)}
     for server in settings.tools.mcp.values():
+        bare = {name: text for name, text in server.headers.items() if not text.startswith(ENV)}
+        values |= secrets_in_headers(bare) | secrets_in_url(server.url)
         values |= {
             text for name, text in server.env.items() if is_secret_name(name) and not text.startswith(ENV)
         }

@@ -39,7 +39,7 @@ from turnbuckle.settings import RouteSettings, Settings
 from turnbuckle.tools.mcp.listing import PREFIX
 from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.turn.consent import written
-from turnbuckle.vocab.redaction import without_credentials
+from turnbuckle.vocab.redaction import without_credentials, without_secrets_in_url
 
 HARMLESS = frozenset(
     {
@@ -117,6 +117,12 @@ def _of_server(name: str, server: McpSettings) -> Iterator[Risk]:
     """An MCP server: a program that would run, or an address that would be asked, and what it would be
     given."""
     key = f"tools.mcp.{name}"
+    if server.url:
+        yield Risk(key, without_secrets_in_url(server.url), "lets this address answer as a tool")
+        for header, text in server.headers.items():
+            if text.startswith(_ENV):
+                yield Risk(f"{key}.headers.{header}", text, f"sends this variable to {_host(server.url)}")
+        return
     words = without_credentials(shlex.join((server.command, *server.args)))
     where = f", in {server.cwd}" if server.cwd else ""
     network = ", with the network" if server.network else ""

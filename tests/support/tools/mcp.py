@@ -50,6 +50,9 @@ class DoubleLink:
     def has_sent(self, mark: int) -> bool:
         return not self.takes_nothing
 
+    def drop(self, mark: int) -> None:
+        return
+
     async def close(self) -> str:
         self.closed += 1
         for task in self._playing:

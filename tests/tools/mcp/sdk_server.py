@@ -1,5 +1,8 @@
-"""A server made with the official package, as its users make one."""
+"""A server made with the official package, as its users make one: on stdin and stdout, or on an open socket."""
 
+import sys
+
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from pydantic import BaseModel
 
@@ -23,4 +26,7 @@ def broken() -> str:
     raise ValueError("out of stock")
 
 
-server.run("stdio")
+if sys.argv[1:]:
+    uvicorn.run(server.streamable_http_app(), fd=int(sys.argv[1]), log_level="warning")
+else:
+    server.run("stdio")

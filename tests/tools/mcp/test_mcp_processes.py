@@ -6,7 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -259,20 +260,37 @@ def test_a_server_that_is_not_there_costs_its_tools_and_nothing_else(tmp_path: P
     assert result.outcome == "completed"
 
 
-def test_the_official_package_is_understood(tmp_path: Path):
-    server = HERE / "sdk_server.py"
-    settings = {"orders": McpSettings(sys.executable, (str(server),), start_seconds=100, call_seconds=100)}
+@contextmanager
+def official_server(way: str) -> Iterator[McpSettings]:
+    """A server of the official package, and how it is reached."""
+    command = (sys.executable, str(HERE / "sdk_server.py"))
+    if way == "stdio":
+        yield McpSettings(command[0], command[1:], start_seconds=100, call_seconds=100)
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number = listening.fileno()
+        process = subprocess.Popen([*command, str(number)], pass_fds=(number,))
+        try:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+            yield McpSettings(url=url, start_seconds=100, call_seconds=100)
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_the_official_package_is_understood(tmp_path: Path, way: str):
     attack = Attack(tmp_path, "landlock")
 
-    async def main() -> tuple[Any, ...]:
+    async def main(settings: McpSettings) -> tuple[Any, ...]:
         place = McpPlace(attack.workspace, dict(os.environ), {}, NoSandbox())
-        servers = McpServers(settings, place, SystemClock())
+        servers = McpServers({"orders": settings}, place, SystemClock())
         try:
             registry = await servers.registry(Registry())
             attack.box.dispatcher = Dispatcher(registry)
             run = attack.box.run
             place_order = registry.get("mcp__orders__place")
-            assert place_order is not None
+            assert place_order is not None, servers.servers[0].state.why
             return (
                 registry.names,
                 place_order.spec.parameters,
@@ -283,7 +301,8 @@ def test_the_official_package_is_understood(tmp_path: Path):
         finally:
             await servers.close()
 
-    names, schema, placed, misfit, broken = asyncio.run(main())
+    with official_server(way) as settings:
+        names, schema, placed, misfit, broken = asyncio.run(main(settings))
     assert names == ("mcp__orders__place", "mcp__orders__broken")
     assert schema["properties"]["order"]["properties"]["name"]["type"] == "string"
     assert (placed.status, '"tea": 2' in placed.text.replace('":2', '": 2')) == ("finished", True)
@@ -317,6 +336,10 @@ def test_doctor_names_each_server_with_its_tools_and_what_holds(tmp_path: Path):
     "text, words",
     [
         ("[tools.mcp.a]\nargs = []", "needs a command"),
+        ('[tools.mcp.a]\nurl = "ftp://host/"', "an address such as"),
+        ('[tools.mcp.a]\nurl = "http://me:word@host/"', "an address such as"),
+        ('[tools.mcp.a]\nurl = "http://host/"\nnetwork = true', "started here"),
+        ('[tools.mcp.a]\ncommand = "x"\nheaders = { a = "b" }', "a started one has env"),
         ('[tools.mcp."a.b"]\ncommand = "x"', "a name has letters"),
         ('[tools.mcp.a]\ncomand = "x"', "did you mean command?"),
         ('[tools.mcp.a]\ncommand = "x"\nenv = { A = "env:NOT_THERE" }', "the environment has no NOT_THERE"),

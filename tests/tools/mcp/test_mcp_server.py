@@ -172,6 +172,17 @@ def test_a_run_waits_for_a_hanging_server_once_and_not_again(tmp_path: Path):
     assert played(main) == [30.0, 0.0, 0.0, 0.0, 0.0]
 
 
+def test_two_runs_that_begin_at_once_both_wait_for_the_one_server(tmp_path: Path):
+    async def main(clock: VirtualClock) -> tuple[int, int, int]:
+        bench = Bench(tmp_path, clock)
+        first, second = await asyncio.gather(bench.server.tools(), bench.server.tools())
+        return len(first), len(second), len(bench.links)
+
+    first, second, started = played(main)
+    assert first == second > 10
+    assert started == 1
+
+
 def test_progress_is_shown_and_a_changed_list_is_read_again(tmp_path: Path):
     async def main(clock: VirtualClock) -> tuple[Any, ...]:
         bench = Bench(tmp_path, clock)

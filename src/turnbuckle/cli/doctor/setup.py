@@ -215,14 +215,14 @@ async def check_mcp(loaded: Loaded, environment: Mapping[str, str]) -> list[Find
 def _server_finding(state: ServerState, settings: McpSettings, holds: Holds) -> Finding:
     about = f"MCP server {state.name}"
     if not state.is_up:
-        fix = "Try its command by hand."
+        fix = "Try its command by hand." if settings.command else "See that it runs, and check its key."
         if holds.is_there and settings.command:
             fix += (
                 " In the sandbox it sees the workspace and installed programs only, and no network: see "
                 f"tools.readable and tools.mcp.{state.name}.network."
             )
         return Finding("wrong", about, f"it does not start: {state.why}", fix)
-    held = f"sandbox: {holds.mechanism}"
+    held = f"sandbox: {holds.mechanism}" if settings.command else "not on this machine"
     held += ", with the network" if holds.is_there and settings.network else ""
     count = len(state.tools)
     words = f"{count} tool{'' if count == 1 else 's'}, revision {state.version}, {held}"
@@ -247,9 +247,9 @@ def check_secrets(loaded: Loaded) -> Iterator[Finding]:
         if secrets_in_headers({name: text for name, text in one.headers.items() if _is_bare(text)})
     ]
     named += [
-        f"a variable of the MCP server {name}"
+        f"a secret of the MCP server {name}"
         for name, one in settings.tools.mcp.items()
-        if any(is_secret_name(key) and _is_bare(text) for key, text in one.env.items())
+        if any(is_secret_name(key) and _is_bare(text) for key, text in {**one.env, **one.headers}.items())
     ]
     named += ["server.api_keys"] * any(map(_is_bare, settings.server.api_keys))
     if not named or not loaded.file:

@@ -84,7 +84,6 @@ class McpServer:
         self._start_seconds = start_seconds
         self._client = client
         self._session: McpSession | None = None
-        self._version = ""
         self._starting = asyncio.Lock()
         self._failures = 0
         self._next_try = 0.0
@@ -99,7 +98,8 @@ class McpServer:
         session = self._session
         is_up = session is not None and not session.over.is_set()
         why = self._why or ("" if session is None else session.why)
-        return ServerState(self.name, is_up, self._version, tools, self.listing.left_out, why)
+        version = "" if session is None else session.version
+        return ServerState(self.name, is_up, version, tools, self.listing.left_out, why)
 
     async def tools(self) -> tuple[ListedTool, ...]:
         """What it offers. The first start is waited for; after a failure it is tried again behind the
@@ -118,20 +118,20 @@ class McpServer:
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], context: ToolContext) -> ToolOutcome:
         """Make one call. Never raises but for a wish to stop."""
-        try:
-            return await self._call_once(tool, arguments, context)
-        except ServerDown as down:
-            return not_started(f"The server {self.name} is not there: {down}.")
-        except McpServerGone as gone:
-            if not gone.reached:
-                return not_started(f"The server {self.name} was gone before it was asked: {gone}.")
-            lost = unknown(f"The server {self.name} was gone before it answered: {gone}.")
-        if tool.effect == "write":
-            return lost
-        try:
-            return await self._call_once(tool, arguments, context)
-        except (ServerDown, McpServerGone):
-            return lost
+        lost: ToolOutcome | None = None
+        why = ""
+        for _ in range(2):
+            try:
+                return await self._call_once(tool, arguments, context)
+            except ServerDown as down:
+                return lost or not_started(f"The server {self.name} is not there: {down}.")
+            except McpServerGone as gone:
+                why = str(gone)
+                if gone.reached:
+                    lost = unknown(f"The server {self.name} was gone before it answered: {why}.")
+            if lost is not None and tool.effect == "write":
+                return lost
+        return lost or not_started(f"The server {self.name} was gone before it was asked: {why}.")
 
     async def _call_once(
         self, tool: ListedTool, arguments: dict[str, Any], context: ToolContext
@@ -182,7 +182,7 @@ class McpServer:
             return await self._start()
 
     async def _start(self) -> McpSession:
-        session = self._session = McpSession(self.name, self._clock)
+        session = McpSession(self.name, self._clock)
         self._began = self._clock.now()
         self._why = ""
         try:
@@ -195,7 +195,7 @@ class McpServer:
         except BaseException:
             await asyncio.shield(asyncio.ensure_future(session.close("nobody waits for it any more")))
             raise
-        self.listing = listing
+        self._session, self.listing = session, listing
         for why in listing.left_out:
             log.warning("a tool of the MCP server %s is not offered: %s", self.name, why)
         self._spawn(self._watched(session))
@@ -205,13 +205,13 @@ class McpServer:
         await self._connect(session)
         try:
             answered = await session.ask("initialize", messages.initialize(self._client))
-            self._version = messages.agreed_version(answered)
+            session.version = messages.agreed_version(answered)
             session.notify("notifications/initialized")
         except RequestRefused as refused:
             if refused.fault.code not in (messages.METHOD_UNKNOWN, messages.VERSION_UNKNOWN):
                 raise
             session.stateless = messages.stateless_meta(self._client)
-            self._version = messages.STATELESS
+            session.version = messages.STATELESS
         return await self._listed(session)
 
     async def _listed(self, session: McpSession) -> Listing:

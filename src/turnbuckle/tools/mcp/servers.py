@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from turnbuckle.errors import ConfigError
+from turnbuckle.tools.mcp.http import HttpLink
 from turnbuckle.tools.mcp.listing import MOST_TOOLS, SERVER_NAME, ListedTool, prefix_of
 from turnbuckle.tools.mcp.server import Connect, McpServer, ServerState
 from turnbuckle.tools.mcp.session import McpSession
@@ -26,8 +28,8 @@ log = logging.getLogger("turnbuckle.mcp")
 
 
 class McpPlace(Struct, frozen=True):
-    """Where servers run. `environment` holds no secrets; `own` holds the variables of each server, looked
-    up."""
+    """Where servers run. `environment` holds no secrets; `own` holds the variables or the headers of each
+    server, looked up."""
 
     workspace: Path
     environment: Mapping[str, str]
@@ -44,8 +46,14 @@ def check_servers(servers: Mapping[str, McpSettings]) -> None:
             raise ConfigError(
                 f"{key}: a name has letters, digits, - and single _, at most 24, since tools are called by it"
             )
-        if not server.command:
-            raise ConfigError(f"{key}: it needs a command")
+        if bool(server.command) == bool(server.url):
+            raise ConfigError(f"{key}: it needs a command to start, or the url of a server that runs")
+        if server.url and not re.match(r"https?://[^/@\s]+(/|$)", server.url):
+            raise ConfigError(f"{key}.url: an address such as https://host/mcp is wanted, without a password")
+        if server.url and (server.args or server.env or server.cwd or server.network):
+            raise ConfigError(f"{key}: args, env, cwd and network are for a server that is started here")
+        if server.command and server.headers:
+            raise ConfigError(f"{key}: headers are for a server with a url; a started one has env")
 
 
 class McpServers:
@@ -118,6 +126,12 @@ class McpServers:
 
 
 def _starter(name: str, settings: McpSettings, place: McpPlace, clock: Clock) -> Connect:
+    async def reach(session: McpSession) -> None:
+        session.link = HttpLink(session, settings.url, place.own.get(name, {}))
+
+    if settings.url:
+        return reach
+
     async def connect(session: McpSession) -> None:
         where = os.path.realpath(settings.cwd or place.workspace)
         environment = {**place.environment, "PWD": where}

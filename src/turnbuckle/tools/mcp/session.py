@@ -67,6 +67,10 @@ class McpLink(Protocol):
         """Whether the message with this mark may have reached the server whole."""
         ...
 
+    def drop(self, mark: int) -> None:
+        """Nobody waits for the answer to this message any more."""
+        ...
+
     @property
     def unsent(self) -> int: ...
 
@@ -94,6 +98,8 @@ class McpSession:
         self.list_changed = False
         self.stateless: dict[str, Any] | None = None
         """What every request says of us, in the revision that has no beginning."""
+        self.version = ""
+        """The revision that was agreed on."""
         self.link: McpLink | None = None
         self._clock = clock
         self._numbers = 0
@@ -103,6 +109,8 @@ class McpSession:
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._reading: asyncio.Task[None] | None = None
 
     @property
@@ -122,6 +130,7 @@ class McpSession:
             self.end("it sent more than can be read")
             return
         self._wake.set()
+        self._idle.clear()
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_all(), name=f"mcp {self.name}")
 
@@ -132,16 +141,22 @@ class McpSession:
         self.why = why
         self.over.set()
         self._wake.set()
+        self._idle.set()
         for asked in self._open.values():
             if not asked.answered.done():
                 reached = self.link is not None and self.link.has_sent(asked.mark)
                 asked.answered.set_exception(McpServerGone(why, reached=reached))
         self._queue.clear()
 
+    def lose(self, number: int, why: str, *, reached: bool) -> None:
+        """There will be no answer to this one question."""
+        waiting = self._open.pop(number, None)
+        if waiting is not None and not waiting.answered.done():
+            waiting.answered.set_exception(McpServerGone(why, reached=reached))
+
     async def settled(self) -> None:
         """All that was heard has been read."""
-        while self._queue and not self.over.is_set():
-            await asyncio.sleep(0)
+        await self._idle.wait()
 
     async def _read_all(self) -> None:
         try:
@@ -153,6 +168,7 @@ class McpSession:
     async def _read_on(self) -> None:
         while not self.over.is_set():
             if not self._queue:
+                self._idle.set()
                 self._wake.clear()
                 await self._wake.wait()
                 continue
@@ -174,19 +190,20 @@ class McpSession:
             log.warning("the MCP server %s: %s", self.name, visible_line(str(error))[:_NOTE_CAP])
         if self._garbage > MOST_GARBAGE:
             self.end(f"it sent {MOST_GARBAGE} lines that are no messages")
-        self._count_unasked(size)
+        self.count_unasked(size)
 
-    def _count_unasked(self, size: int) -> None:
+    def count_unasked(self, size: int) -> None:
+        """It said so many bytes that nobody asked for."""
         if flood := self._unasked.spend(size, self._clock.now()):
             self.end(f"it sent too many {flood} that nobody asked for")
 
     def _take(self, message: Incoming, size: int) -> None:
         asked = message.id
         if message.method and (asked is UNSET or asked is None):
-            self._count_unasked(size)
+            self.count_unasked(size)
             self._note(message)
         elif message.method and isinstance(asked, int | str):
-            self._count_unasked(size)
+            self.count_unasked(size)
             self._send(messages.answer(asked, message.method))
         elif isinstance(asked, int) and asked in self._open and (message.result or message.error):
             waiting = self._open.pop(asked)
@@ -197,7 +214,7 @@ class McpSession:
             else:
                 waiting.answered.set_result(bytes(message.result))
         else:
-            self._count_unasked(size)  # an answer that came too late, twice, or to nobody
+            self.count_unasked(size)  # an answer that came too late, twice, or to nobody
 
     def _note(self, message: Incoming) -> None:
         match message.method:
@@ -251,6 +268,8 @@ class McpSession:
             return await answered
         except asyncio.CancelledError:
             self.notify("notifications/cancelled", {"requestId": number, "reason": "it took too long"})
+            if self.link is not None:
+                self.link.drop(waiting.mark)
             raise
         finally:
             self._open.pop(number, None)

@@ -20,6 +20,10 @@ class McpSettings(Struct, frozen=True, omit_defaults=True):
         Meta(description="Variables for this server alone. Values may be `env:NAME`."),
     ] = {}
     cwd: Annotated[str, Meta(description="The folder that it starts in. Default: the workspace.")] = ""
+    url: Annotated[str, Meta(description="Its address, if it is reached by HTTP instead of started.")] = ""
+    headers: Annotated[
+        dict[str, str], Meta(description="Headers for that address. Values may be `env:NAME`.")
+    ] = {}
     network: Annotated[
         bool, Meta(description="Let a server that is started in the sandbox use the network.")
     ] = False

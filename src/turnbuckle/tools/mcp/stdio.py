@@ -55,6 +55,9 @@ class StdioLink:
     def has_sent(self, mark: int) -> bool:
         return self._given - self._process.unsent >= mark
 
+    def drop(self, mark: int) -> None:
+        return  # what is in the pipe cannot be taken back
+
     async def close(self) -> str:
         self._process.close_input()
         leaving = asyncio.ensure_future(self._clock.sleep(LEAVE))
@@ -70,6 +73,8 @@ class StdioLink:
         return await self._watch
 
     def _heard(self, data: bytes) -> None:
+        if self._session.over.is_set():
+            return  # nobody listens to it until it is gone
         try:
             for line in self._lines.add(data):
                 self._session.heard(line)
@@ -77,7 +82,8 @@ class StdioLink:
             self._session.end(str(error))
 
     def _complained(self, data: bytes) -> None:
-        self._notes = (self._notes + data)[-NOTES_CAP:]
+        self._notes = (self._notes + data[-NOTES_CAP:])[-NOTES_CAP:]
+        self._session.count_unasked(len(data))
 
     async def _watched(self) -> str:
         """Until the process is gone. How it ended, in words."""

@@ -1,0 +1,174 @@
+"""MCP servers that are reached by HTTP: documents and streams, lost connections, refusals, forgotten sessions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from support.tools.toolbox import Toolbox
+
+from turnbuckle.call.clock import SystemClock
+from turnbuckle.lab.mcp_server import END, McpDouble
+from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.mcp.servers import McpPlace, McpServers
+from turnbuckle.tools.mcp.settings import McpSettings
+from turnbuckle.tools.registry import Registry
+from turnbuckle.tools.sandbox.port import NoSandbox
+from turnbuckle.vocab.tooling import ToolOutcome
+
+pytestmark = pytest.mark.requirement("M1", "M2")
+
+Run = Callable[..., Awaitable[ToolOutcome]]
+
+
+@dataclass
+class HttpDouble:
+    """The lab's double behind HTTP. `streams`: its answers are streams of events."""
+
+    streams: bool = False
+    forgets: bool = False
+    redirects: str = ""
+    status: int = 0
+    double: McpDouble = field(default_factory=McpDouble)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    methods: list[str] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.headers.append(dict(request.headers))
+        self.methods.append(request.method)
+        if request.method == "DELETE":
+            return web.Response(status=200)
+        line = await request.read()
+        if self.redirects:
+            return web.Response(status=307, headers={"location": self.redirects})
+        is_call = b"tools/call" in line
+        if self.forgets and is_call:
+            self.forgets = False
+            return web.Response(status=404)
+        if self.status and is_call:
+            return web.Response(status=self.status, text="<html>no</html>")
+        said = self.double.take(line)
+        first = next(said, None)
+        if first is None:
+            return web.Response(status=202)
+        if first == END:
+            assert request.transport is not None
+            request.transport.close()
+            return web.Response()
+        if not self.streams:
+            return web.Response(body=first, content_type="application/json", headers={"Mcp-Session-Id": "s1"})
+        answer = web.StreamResponse(headers={"content-type": "text/event-stream", "Mcp-Session-Id": "s1"})
+        await answer.prepare(request)
+        await answer.write(b": hello\n\nid: 1\ndata:\n\n")
+        for one in chain([first], said):
+            if one == END:
+                break
+            await answer.write(b"event: message\ndata: " + one + b"\n")
+        return answer
+
+
+@asynccontextmanager
+async def served(double: HttpDouble):
+    app = web.Application()
+    app.router.add_route("*", "/mcp", double.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/mcp"
+    finally:
+        await runner.cleanup()
+
+
+def asked(folder: Path, double: HttpDouble, use: Callable[[Run], Awaitable[Any]], **settings: Any) -> Any:
+    async def main() -> Any:
+        async with asyncio.timeout(100), served(double) as url:
+            given = {"notes": McpSettings(url=url, **settings)}
+            own = {"notes": {"Authorization": "Bearer the-key-of-notes"}}
+            servers = McpServers(given, McpPlace(folder, {}, own, NoSandbox()), SystemClock())
+            box = Toolbox(folder)
+            try:
+                box.dispatcher = Dispatcher(await servers.registry(Registry()))
+                return await use(box.run)
+            finally:
+                await servers.close()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_tools_are_listed_and_called_and_the_session_is_ended(tmp_path: Path, streams: bool):
+    double = HttpDouble(streams)
+    found = asked(tmp_path, double, lambda run: run("mcp__notes__echo", text="hello"))
+    assert (found.status, found.text) == ("finished", "hello")
+    assert all(one["Authorization"] == "Bearer the-key-of-notes" for one in double.headers)
+    assert double.headers[-1]["Mcp-Session-Id"] == "s1"
+    assert double.headers[-1]["MCP-Protocol-Version"] == "2025-11-25"
+    assert double.methods[-1] == "DELETE"
+
+
+def test_progress_comes_in_the_stream_of_its_call(tmp_path: Path):
+    found = asked(tmp_path, HttpDouble(streams=True), lambda run: run("mcp__notes__progress", text=""))
+    assert found.text == "done"
+
+
+@pytest.mark.parametrize(
+    "double, tool, status",
+    [
+        (HttpDouble(), "die", "unknown"),
+        (HttpDouble(streams=True), "half", "unknown"),
+        (HttpDouble(status=502), "echo", "unknown"),
+        (HttpDouble(status=403), "echo", "failed"),
+        (HttpDouble(streams=True), "line", "unknown"),
+        (HttpDouble(forgets=True), "echo", "finished"),
+    ],
+    ids=["closed", "cut", "502", "403", "endless", "forgotten"],
+)
+def test_a_call_has_the_one_outcome_that_is_true(tmp_path: Path, double: HttpDouble, tool: str, status: str):
+    found = asked(tmp_path, double, lambda run: run(f"mcp__notes__{tool}", text="hello"))
+    assert found.status == status
+    assert double.double.calls.count(tool) <= 1
+
+
+def test_a_call_that_takes_too_long_is_dropped_and_told_so(tmp_path: Path):
+    double = HttpDouble()
+    found = asked(tmp_path, double, lambda run: run("mcp__notes__wrong", text=""), call_seconds=0.2)
+    assert found.status in ("timed_out", "unknown")
+
+
+def test_a_redirect_is_not_followed(tmp_path: Path):
+    elsewhere: list[str] = []
+
+    async def main() -> int:
+        other = HttpDouble()
+        async with served(other) as target:
+            double = HttpDouble(redirects=target)
+            async with served(double) as url:
+                place = McpPlace(tmp_path, {}, {"notes": {"Authorization": "Bearer key"}}, NoSandbox())
+                servers = McpServers({"notes": McpSettings(url=url)}, place, SystemClock())
+                registry = await servers.registry(Registry())
+                await servers.close()
+        elsewhere.extend(other.methods)
+        return len(registry.names)
+
+    assert asyncio.run(main()) == 0
+    assert elsewhere == []
+
+
+def test_nobody_at_the_address_is_told_as_that(tmp_path: Path):
+    async def main() -> str:
+        async with served(HttpDouble()) as url:
+            gone = url
+        place = McpPlace(tmp_path, {}, {}, NoSandbox())
+        servers = McpServers({"notes": McpSettings(url=gone)}, place, SystemClock())
+        (state,) = await servers.states()
+        await servers.close()
+        return state.why
+
+    assert "no connection" in asyncio.run(main())
