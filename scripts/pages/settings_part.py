@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from turnbuckle.call.presets import PRESETS
-from turnbuckle.settings import RouteSettings, Settings
+from turnbuckle.settings import RouteSettings, Settings, is_reloaded
 from turnbuckle.tools.mcp.settings import McpSettings
 
 _WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): ""}
@@ -66,9 +66,13 @@ def presets() -> str:
 def _drawn(rows: list[Row]) -> str:
     head = ["| key, and its variable | default | may be | what it is |", "|---|---|---|---|"]
     lines = (
-        f"| `{row.key}`<br>`{row.variable}` | `{row.default}` | {row.kind} | {row.about} |" for row in rows
+        f"| `{row.key}`<br>`{row.variable}` | `{row.default}` | {row.kind} | {_told(row)} |" for row in rows
     )
     return "\n".join([*head, *lines])
+
+
+def _told(row: Row) -> str:
+    return f"{row.about} ↻" if is_reloaded(row.key) else row.about
 
 
 def _row(prefix: str, name: str, annotation: Any, default: Any) -> Row:

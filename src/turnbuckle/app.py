@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import difflib
 import os
 import secrets
@@ -12,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -89,6 +89,8 @@ class App(Struct, frozen=True):
     runs: Runs
     sandbox: Holds
     tokens: TokenCounter
+    reload: Callable[[Settings], None]
+    """Take the rules of turns from other settings, for runs that begin from now on. Raises ConfigError."""
 
 
 @asynccontextmanager
@@ -126,13 +128,10 @@ async def open_app(
     if store is None:
         store = await open_journal(settings.data, Path(settings.folder))
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
-    contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox)
+    contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps)
 
     def toolbox(run: RunId) -> Tools:
-        given = contexts.of(run)
-        if deps is not None:
-            given = dataclasses.replace(given, deps=lambda: deps(run))
-        made = Toolbox(dispatcher, given, servers=servers)
+        made = Toolbox(dispatcher, contexts.of(run), servers=servers)
         return made if fault is None else FaultyTools(made, fault)
 
     try:
@@ -155,10 +154,18 @@ async def open_app(
                 windows=WindowBook(journal, window_of),
             )
             runs.conversations.forgets.append(connections.bodies.forget)
-            yield App(settings, journal, runs, sandbox.holds, TokenCounter(routes, connections))
+            tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
+            yield App(settings, journal, runs, sandbox.holds, tokens, reload)
     finally:
         await servers.close()
         await journal.close()
+
+
+def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str], again: Settings) -> None:
+    old = runs.policy
+    read = policy_of(again, environment, old.tools)
+    new = replace(read, routes=old.routes, attended=old.attended, foreign=old.foreign)
+    runs.policy = contexts.policy = new
 
 
 class _ToolContexts:
@@ -172,10 +179,12 @@ class _ToolContexts:
         journal: Journal,
         clock: SystemClock,
         sandbox: Sandbox,
+        deps: Callable[[RunId], Any] | None,
     ) -> None:
+        self._deps = deps
         self._settings = loaded.settings
         self._environment = environment
-        self._policy = policy
+        self.policy = policy
         self._journal = journal
         self._clock = clock
         self._secret = secrets_of(loaded.settings, environment)
@@ -190,7 +199,9 @@ class _ToolContexts:
         async def past(query: str) -> str:
             return await recall(self._journal, run, SessionId(await session()), query)
 
+        deps = self._deps
         return ToolContext(
+            deps=lambda: None if deps is None else deps(run),
             recall=past,
             workspace=Path(self._settings.workspace),
             data=Path(self._settings.folder),
@@ -198,7 +209,7 @@ class _ToolContexts:
             run=run,
             session=session,
             environment=self._environment,
-            consent=self._policy.consent,
+            consent=self.policy.consent,
             protected=self._protected,
             sandbox=self._sandbox,
             network=self._settings.tools.network,

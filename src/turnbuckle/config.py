@@ -13,12 +13,13 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turnbuckle.call.limits import StallSettings
 from turnbuckle.call.routes import Route, RouteError, looked_up, resolve
@@ -434,6 +435,24 @@ def _checked_address(place: str) -> str:
 
 
 # Printing
+
+
+def changed_keys(before: Settings, after: Settings) -> list[str]:
+    """The keys whose values differ, of routes and MCP servers as a whole."""
+    old, new = dict(_leaves(before)), dict(_leaves(after))
+    differ = [where for where in {**old, **new} if old.get(where, _NONE) != new.get(where, _NONE)]
+    return list(dict.fromkeys(_dotted(where[:1] if where[0] == "routes" else where) for where in differ))
+
+
+def merged(before: Settings, after: Settings, keys: Iterable[str]) -> Settings:
+    """The settings with these keys, each `table.name`, of the others."""
+    for table, _, name in (key.partition(".") for key in keys):
+        value = getattr(getattr(after, table), name)
+        before = replace(before, **{table: replace(getattr(before, table), **{name: value})})
+    return before
+
+
+_NONE = object()
 
 
 def _leaves(value: Any, where: Where = ()) -> Iterator[tuple[Where, Any]]:

@@ -13,10 +13,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from turnbuckle import __version__
 from turnbuckle.app import App, open_app, retention_of, services_of
-from turnbuckle.config import Loaded, api_keys_of, rehearses
+from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehearses
 from turnbuckle.console.assets import PAGE, load_assets
+from turnbuckle.errors import ConfigError
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics
@@ -57,7 +60,7 @@ from turnbuckle.server.streaming.heartbeat import Heartbeat
 from turnbuckle.server.streaming.run_readers import RunReaders
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates, Slots
-from turnbuckle.settings import secrets_of
+from turnbuckle.settings import is_reloaded, secrets_of
 from turnbuckle.vocab.redaction import redactor_of
 
 SWEEP_EVERY = 3600.0
@@ -72,10 +75,11 @@ async def open_server(
     loaded: Loaded,
     environment: Mapping[str, str] | None = None,
     tells_users: Callable[[], bool] = can_tell,
+    again: Callable[[], Loaded] | None = None,
 ) -> AsyncIterator[Service]:
     """Put a server together over the journal in the data folder, take up the runs that have no end, and take
-    it apart again. `tells_users`: whether this machine tells whose a connection is. Raises ConfigError, and
-    InUse if another process has the journal."""
+    it apart again. `tells_users`: whether this machine tells whose a connection is. `again` reads the
+    settings once more. Raises ConfigError, and InUse if another process has the journal."""
     environment = dict(os.environ if environment is None else environment)
     settings = loaded.settings
     keys = api_keys_of(settings, environment)
@@ -99,7 +103,7 @@ async def open_server(
             )
             looking = asyncio.create_task(LoopWatch(metrics).run(), name="loop watch")
             try:
-                yield made.service(auth, origins, token)
+                yield made.service(auth, origins, token, again)
             finally:
                 sweeping.cancel()
                 looking.cancel()
@@ -117,6 +121,7 @@ class _Parts:
         self._opened = opened
         self._loaded = loaded
         self._settings = server
+        self._idempotency_hours = server.idempotency_hours
         self._metrics = metrics
         trouble = opened.journal.trouble
         self.silence = Silence(runs.live, every=server.noop, wall=time.time)
@@ -143,7 +148,31 @@ class _Parts:
             tools={name: facts.effect for name, facts in opened.runs.policy.tools.items()},
         )
 
-    def service(self, auth: Auth, origins: Origins, token: str) -> Service:
+    def reload(self, again: Callable[[], Loaded], rates: Rates) -> None:
+        """Take what can be taken of other settings, all of it or nothing, and say what was done."""
+        try:
+            loaded = again()
+            settings = loaded.settings
+            changed = changed_keys(self._loaded.settings, settings)
+            self._opened.reload(settings)
+        except (ConfigError, OSError) as error:
+            log.error("the settings stay as they were: %s", error)
+            return
+        server = settings.server
+        self._slots.allow(server.max_runs, server.max_runs_per_owner)
+        rates.allow(server.requests_per_minute)
+        self._idempotency_hours = server.idempotency_hours
+        self._retention = retention_of(settings, self._opened.journal)
+        taken = [key for key in changed if is_reloaded(key)]
+        left = [key for key in changed if not is_reloaded(key)]
+        log.info("settings read again: %s", f"changed {', '.join(taken)}" if taken else "nothing changed")
+        if left:
+            log.warning("these need a restart, and stay as they were: %s", ", ".join(left))
+        self._loaded = replace(self._loaded, settings=merged(self._loaded.settings, settings, taken))
+
+    def service(
+        self, auth: Auth, origins: Origins, token: str, again: Callable[[], Loaded] | None
+    ) -> Service:
         server = self._settings
         rates = Rates(server.requests_per_minute, time.monotonic)
         app = Server(
@@ -167,6 +196,7 @@ class _Parts:
             drain=server.drain,
             leave=lambda seconds: self.services.lifecycle.leave_all(seconds, STOPPED),
             token=token,
+            reload=None if again is None else lambda: self.reload(again, rates),
         )
 
     def _sockets(self, rates: Rates) -> dict[str, SocketHandler]:
@@ -192,7 +222,7 @@ class _Parts:
             *usage_endpoints(UsageApi(runs.spending, sessions)),
             *model_endpoints(runs.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
-            *settings_endpoints(self._settings_view()),
+            *settings_endpoints(self._settings_view),
             *console_endpoints(PAGE, load_assets()),
         )
         return with_document(rows, __version__)
@@ -224,7 +254,7 @@ class _Parts:
     async def sweep(self) -> None:
         """Drop keys of requests that nobody will send again, and what is kept no longer. What is not swept
         now is swept the next time."""
-        await self.services.stores.idempotency.sweep(self._settings.idempotency_hours * 3600)
+        await self.services.stores.idempotency.sweep(self._idempotency_hours * 3600)
         swept = await self._retention.sweep()
         if swept != Swept():
             log.info("swept: %d runs merged, %d deleted", swept.merged, swept.deleted)

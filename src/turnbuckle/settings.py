@@ -343,6 +343,20 @@ class AgentSettings(Struct, frozen=True):
     ] = ""
 
 
+RELOADED = frozenset(
+    "turn recovery context tools.approval tools.answer_seconds server.max_runs server.max_runs_per_owner "
+    "server.requests_per_minute server.idempotency_hours session.keep_deltas_days "
+    "session.keep_relays_hours".split()
+)
+"""What a running server takes from its file again when it gets SIGHUP: tables, and single keys. Everything
+else is built into what runs (addresses, routes and their keys, tools, the sandbox) and needs a restart."""
+
+
+def is_reloaded(key: str) -> bool:
+    """Whether a running server can take this setting again, by its dotted key."""
+    return key in RELOADED or key.partition(".")[0] in RELOADED
+
+
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 

@@ -9,6 +9,7 @@ from turnbuckle.cli.echo import echo_text
 from turnbuckle.cli.trust import ask_for_trust
 from turnbuckle.config import Loaded, load, route_name
 from turnbuckle.errors import ConfigError
+from turnbuckle.trust import require_trust
 
 
 def load_for(
@@ -28,6 +29,19 @@ def load_for(
     if not Path(loaded.settings.workspace).is_dir():
         raise ConfigError(f"the workspace {loaded.settings.workspace} is not a folder")
     return _chosen(loaded, route, model)
+
+
+def load_again(
+    config: Path | None, *, workspace: Path | None = None, changes: dict[str, Any] | None = None
+) -> Loaded:
+    """The same settings once more, for a process that runs already: nobody is asked anything. Raises
+    ConfigError."""
+    given = {key: value for key, value in (changes or {}).items() if value is not None}
+    if workspace is not None:
+        given["workspace"] = str(workspace)
+    loaded = load(config, changes=given)
+    require_trust(loaded)
+    return loaded
 
 
 def _chosen(loaded: Loaded, wanted: str | None, model: str | None) -> Loaded:

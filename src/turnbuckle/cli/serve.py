@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from turnbuckle.app import sandbox_of
-from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.config import fail, load_again, load_for
 from turnbuckle.cli.echo import echo, echo_at_once
 from turnbuckle.cli.exits import CANCELLED, FAILED, OK
 from turnbuckle.cli.first_screen import Quieter, first_screen, open_browser, reachable
@@ -27,6 +28,8 @@ from turnbuckle.server.keys import KeyFile
 
 EPILOGUE = """Ctrl-C or SIGTERM stops it in good order: nothing new starts, runs get a moment to end, and the others go
 on after the next start. A second one leaves at once, which is as safe as a crash: nothing that was seen is lost.
+
+SIGHUP reads the settings again: limits, budgets and rules of consent change at once, and what needs a restart is named in the log. If the terminal was closed it stops in good order instead.
 
 Without a key it listens on this machine only. `turnbuckle keys create NAME` makes one."""  # noqa: E501
 
@@ -59,15 +62,18 @@ def serve_it(
     """
     changes = {"server.host": host, "server.port": port}
     _share_memory_between_threads()
+    again = partial(load_again, config, workspace=workspace, changes=changes)
     return guarded(
-        lambda: _serve(load_for(config, workspace=workspace, changes=changes), open_page=open_page)
+        lambda: _serve(
+            load_for(config, workspace=workspace, changes=changes), again=again, open_page=open_page
+        )
     )
 
 
-async def _serve(loaded: Loaded, *, open_page: bool) -> int:
+async def _serve(loaded: Loaded, *, again: Callable[[], Loaded], open_page: bool) -> int:
     server = loaded.settings.server
     try:
-        async with open_server(loaded) as service:
+        async with open_server(loaded, again=again) as service:
             _calm_collector()
             await serve(service, ShutdownSignal(_leave_at_once), partial(_announce, loaded, open_page))
     except (CanNotListen, InUse) as error:

@@ -23,6 +23,10 @@ class Rates:
     def __len__(self) -> int:
         return len(self._full_at)
 
+    def allow(self, per_minute: int) -> None:
+        """From now on so many."""
+        self._per_minute = per_minute
+
     def check(self, owner: str) -> None:
         """Count a request. Raises RateLimited."""
         if not self._per_minute:
@@ -50,6 +54,10 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self._taken)
+
+    def allow(self, most: int, per_owner: int) -> None:
+        """From now on so many. What is under way goes on."""
+        self._most, self._per_owner = most, per_owner
 
     @property
     def closing(self) -> bool:

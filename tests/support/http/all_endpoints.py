@@ -44,7 +44,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *usage_endpoints(UsageApi(_nobody, _nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
-        *settings_endpoints(SettingsView("1", "", True, (), (), (), SandboxView("none", (), ""))),
+        *settings_endpoints(lambda: SettingsView("1", "", True, (), (), (), SandboxView("none", (), ""))),
         *console_endpoints("index.html", {}),
     )
     return with_document(rows, "1")

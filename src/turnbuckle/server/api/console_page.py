@@ -5,7 +5,7 @@ It may load only what this server has, talk to nobody else, and stand in no othe
 keeps the files and asks each time whether they are still the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -102,11 +102,11 @@ def console_endpoints(page: str, files: Mapping[str, File]) -> tuple[Endpoint, .
     )
 
 
-def settings_endpoints(view: SettingsView) -> Iterable[Endpoint]:
+def settings_endpoints(view: Callable[[], SettingsView]) -> Iterable[Endpoint]:
     """What is set, for people who wonder why the server does what it does."""
 
     async def tell(exchange: Exchange) -> Answer:
-        return json_answer(view)
+        return json_answer(view())
 
     given = {200: (Given("The settings.", SettingsView),)}
     doc = Operation("getSettings", "The settings in effect, with their sources", "console", answers=given)

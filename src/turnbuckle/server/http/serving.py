@@ -13,6 +13,7 @@ What a stop means:
 import asyncio
 import errno
 import logging
+import os
 import signal
 import socket
 import time
@@ -55,6 +56,8 @@ class Service(Struct, frozen=True):
     max_connections: int
     drain: float
     leave: Callable[[float], Awaitable[object]]
+    reload: Callable[[], None] | None = None
+    """Take the settings again, and tell the log what came of it; None: they cannot be read again."""
     token: str = ""
     """A key that the server made for itself, since this machine does not tell one user from another."""
 
@@ -73,6 +76,29 @@ class ShutdownSignal:
 
     async def wait(self) -> None:
         await self._asked.wait()
+
+
+def _listen_for_hangup(loop: asyncio.AbstractEventLoop, service: Service, stopper: ShutdownSignal) -> None:
+    """SIGHUP has two meanings. The kernel and shells send it when a terminal is closed: then this is a stop
+    in good order. Somebody who wants the settings to be read again sends it too. They are told apart by the
+    terminal: whoever had one and has it no longer was left. Under `nohup` neither is wanted."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return
+    had_terminal = has_terminal()
+
+    def hung_up() -> None:
+        if had_terminal and not has_terminal():
+            log.info("the terminal was closed: stopping in good order")
+            stopper.ask()
+        elif service.reload is not None:
+            service.reload()
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
+
+
+def has_terminal() -> bool:
+    """Whether input, output or errors are a terminal that is still there."""
+    return any(map(os.isatty, (0, 1, 2)))
 
 
 async def serve(
@@ -103,6 +129,7 @@ async def serve(
         if signals:
             for number in SIGNALS:
                 loop.add_signal_handler(number, stopper.ask)
+            _listen_for_hangup(loop, service, stopper)
         announce(address_of(listening.sockets) + (f"{TOKEN}{service.token}" if service.token else ""))
         await stopper.wait()
         service.slots.close()
