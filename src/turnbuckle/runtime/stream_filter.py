@@ -1,5 +1,7 @@
 """What a model says on its way to the journal: behind the seam, and watched for going round in circles."""
 
+from msgspec.structs import replace
+
 from turnbuckle.reply.anchored_seam import AnchoredSeam
 from turnbuckle.reply.repetition import RepetitionGuard, Where
 from turnbuckle.reply.seam import Seam
@@ -11,13 +13,16 @@ from turnbuckle.vocab.events import (
     Cut,
     Ended,
     Event,
+    FieldsNoted,
     FinishNoted,
     ReasoningDelta,
     RefusalDelta,
+    StateNoted,
     TextDelta,
     Usage,
     UsageNoted,
 )
+from turnbuckle.wire.across import moved
 
 _GENERATED = (TextDelta, ReasoningDelta, RefusalDelta, CallArgs)
 _PLACES: tuple[Where, ...] = ("text", "reasoning", "arguments")
@@ -54,6 +59,8 @@ class StreamFilter:
         elif shown:
             self._seam = Seam(shown)
         self._told = False
+        self._skipped = 0  # characters that were only brought again
+        self._notes: list[StateNoted | FieldsNoted] = []  # about a text whose place is not known yet
         self._guards = {where: RepetitionGuard(where) for where in _PLACES}
         self._block = 0
         self._begun: set[int] = set()
@@ -91,8 +98,13 @@ class StreamFilter:
                 self._unheard.add(event.block)
                 self._say(self._joined(event.text), out)
                 continue
+            if isinstance(event, StateNoted | FieldsNoted) and "annotations" in event.data:
+                self._notes.append(event)
+                self._note(out)
+                continue
             if isinstance(event, Ended | Cut | BlockClosed | CallStarted):
                 self._settle(out, cut=isinstance(event, Cut))
+                self._note(out)
             if isinstance(event, Cut) and self._proves_an_end(event):
                 out += [FinishNoted("stop", ""), Ended("nothing more behind the last words")]
                 self.over = True
@@ -104,6 +116,18 @@ class StreamFilter:
             out.append(event)
             self.over = isinstance(event, Ended | Cut)
         return tuple(out)
+
+    def _note(self, out: list[Event]) -> None:
+        """What the text refers to, counted from where it really begins: providers count what they say again,
+        too."""
+        seam = self._seam
+        if not self._notes or self._early or (seam is not None and seam.how == "held" and seam.holding):
+            return
+        by = -self._skipped - (seam.dropped if seam is not None else 0)
+        for note in self._notes:
+            data = {**note.data, "annotations": moved(note.data["annotations"], by)}
+            out.append(replace(note, data=data) if by else note)
+        self._notes.clear()
 
     def _look_for_circles(self, text: str, where: Where) -> None:
         if not self.repeats and (circle := self._guards[where].feed(text)):
@@ -118,6 +142,7 @@ class StreamFilter:
                 return ""
             if text.startswith(self._again):
                 self._seam, text = None, text[len(self._again) :]
+                self._skipped = len(self._again)
             self._again = ""
         return self._seam.feed(text) if self._seam is not None else text
 

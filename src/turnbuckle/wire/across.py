@@ -40,6 +40,39 @@ def _pages(protocol: str, state: Mapping[str, Any], begins: int, ends: int) -> I
         }
 
 
+def moved(annotations: Any, by: int) -> list[Any]:
+    """Annotations of either of OpenAI's protocols for a text that begins elsewhere."""
+    return [_moved(one, by) for one in annotations] if isinstance(annotations, list) else []
+
+
+def _moved(one: Any, by: int) -> Any:
+    if not isinstance(one, dict) or not by:
+        return one
+    made = {
+        name: value + by if name in _PLACES and type(value) is int else value for name, value in one.items()
+    }
+    return made | {name: _moved(value, by) for name, value in one.items() if isinstance(value, dict)}
+
+
+def as_message_citations(pages: list[dict[str, Any]], known: int, mark: str) -> list[dict[str, Any]]:
+    """The same as citations of Messages, of the kind that needs no seal of its provider. `known`: so many
+    were told before. Under `mark` stands where in the text they belong, which also says that they are
+    ours."""
+    return [
+        {
+            "type": "search_result_location",
+            "source": page["url"],
+            "title": page["title"],
+            "cited_text": "",
+            "search_result_index": known + place,
+            "start_block_index": 0,
+            "end_block_index": 0,
+            mark: {name: page[name] for name in _PLACES},
+        }
+        for place, page in enumerate(pages)
+    ]
+
+
 def as_chat_annotations(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same as annotations of a chat message."""
     return [

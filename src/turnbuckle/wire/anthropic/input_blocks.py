@@ -187,7 +187,14 @@ class _MessageReader:
         text = block.text("text")
         if text is None:
             raise block.missing("text")
-        return TextPart(text, self._beside(block, "type", "text"))
+        beside = block.whole("type", "text")
+        if isinstance(beside.get("citations"), list):
+            # Pages of other providers, which we told in this protocol's words: nobody here vouches for them.
+            theirs = [one for one in beside["citations"] if not (isinstance(one, dict) and OWN_SERVER in one)]
+            beside = {**beside, "citations": theirs}
+            if not theirs:
+                del beside["citations"]
+        return TextPart(text, self._kept.state(beside, block))
 
     def _words(self, block: Fields, words: str) -> TextPart | OpaquePart:
         """A block that is a text for those who do not know it."""

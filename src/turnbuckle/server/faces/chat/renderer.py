@@ -50,7 +50,7 @@ from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.vocab.events import Finish, Usage
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.reply import Reply, ReplyBlock, ReplyCall, ReplyReasoning, ReplyRefusal, ReplyText
-from turnbuckle.wire.across import as_chat_annotations, pages_cited, token_odds
+from turnbuckle.wire.across import as_chat_annotations, moved, pages_cited, token_odds
 from turnbuckle.wire.answer_fields import CountedFields, joined
 from turnbuckle.wire.openai_chat.chunks import ChunkWriter
 from turnbuckle.wire.openai_chat.encode import answer
@@ -89,10 +89,10 @@ class _Renderer(ABC):
         self._narration = Narration(run)
         self._asked = ""  # the model that was asked last
         self._protocol = ""  # of the one that was asked last
-        self._goes_on = False  # it goes on behind what was told
         self._length = 0  # characters of the text
         self._where = (0, 0)  # attempt and block of its last words
         self._began = 0  # where in the text that block begins
+        self._reply_began = 0  # and where that attempt does
         self._cited = 0  # pages that it refers to and were told
         self._counted = CountedFields()  # by providers of this protocol
         self._labels: dict[str, str] = {}  # of calls that run
@@ -145,12 +145,14 @@ class _Renderer(ABC):
             case QuestionAnswered():
                 self._aside("approval", approvals.answered(told))
             case AnswerFields(protocol, where, data) if protocol == PROTOCOL:
+                if where == "message" and "annotations" in data:
+                    data = {**data, "annotations": moved(data["annotations"], self._reply_began)}
                 self._passed(where, data)
             case AnswerFields(protocol, where, data):
                 if odds := token_odds(protocol, where, data):
                     self._passed("choice", {"logprobs": {"content": odds}})
             case PartState(attempt, block, data):
-                if (attempt, block) == self._where and not self._goes_on:
+                if (attempt, block) == self._where:
                     self._cite(data)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
@@ -158,7 +160,7 @@ class _Renderer(ABC):
                 if route != self.route:
                     self._forget()
                 self.route, self.provider_headers = route, ()
-                self._protocol, self._goes_on = told.protocol, told.why in GOES_ON
+                self._protocol = told.protocol
                 self._counted.next_call()
                 if model != self._asked:
                     self._asked = model
@@ -179,6 +181,8 @@ class _Renderer(ABC):
                 pass
 
     def _goes_to(self, where: tuple[int, int], gap: int, size: int) -> None:
+        if where[0] != self._where[0]:
+            self._reply_began = self._length + gap
         if where != self._where:
             self._where, self._began, self._cited = where, self._length + gap, 0
         self._length += size

@@ -59,6 +59,7 @@ from turnbuckle.narrate.told import (
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.server.faces import approvals
 from turnbuckle.server.faces.chat.renderer import ARGUMENTS_PIECE, GOES_ON, KEY, WORTH_TELLING
+from turnbuckle.server.faces.messages.cited_pages import CitedPages
 from turnbuckle.server.outcomes import Ending, PlainAnswer, ending, outcome_fields, stop_of
 from turnbuckle.turn.facts import HandedCall, decode
 from turnbuckle.vocab.events import Usage
@@ -110,6 +111,8 @@ class _MessageRenderer(Generic[W]):
         self._started = False
         self._open = ""  # the kind of the block that is open
         self._where = (0, 0)  # attempt and block of its last words
+        self._pages = CitedPages()
+        self._protocol = ""  # of the one that was asked last
         self._signature = ""  # of the open thought
         self._held: dict[str, dict[str, Any]] = {}  # calls of the provider's own tools that have no result
         self._queue: list[ProviderItem] = []  # those calls and the results that have come, in their order
@@ -129,6 +132,7 @@ class _MessageRenderer(Generic[W]):
         for item in items:
             fact = decode(item.data)
             if (text := narration.going_on(fact)) and self._open == "text":
+                self._pages.grew(text)
                 writer.grow(text)
             elif text:
                 self._say(text, self._where)
@@ -151,6 +155,8 @@ class _MessageRenderer(Generic[W]):
                 self._close()
             case ProviderItem() | ProviderStage() | AnswerFields() if told.protocol == PROTOCOL:
                 self._of_provider(told)
+            case AnswerFields(protocol, "message", data):
+                self._cite(self._pages.of_reply(protocol, data))
             case UsageCounted(attempt, usage):
                 self._usages[attempt] = usage
                 if usage.input:
@@ -184,6 +190,7 @@ class _MessageRenderer(Generic[W]):
 
     def _say(self, text: str, where: tuple[int, int]) -> None:
         (attempt, block), before = where, self._where
+        self._pages.said(text, where)
         if self._open != "text" or (self._native and attempt == before[0] and block != before[1]):
             self._begin({**self._noted.pop(where, {}), "type": "text", "text": ""})
         self._where = where
@@ -219,11 +226,16 @@ class _MessageRenderer(Generic[W]):
                 self._signature = data["signature"]
             case "thinking" if self._native:
                 self._noted[where] = data
-            case None if data.get("citations") and self._open == "text" and where == self._where:
-                for citation in data["citations"]:
-                    self._writer.cite(citation)
+            case _ if not self._native:
+                self._cite(self._pages.of_part(self._protocol, data, where))
+            case None if data.get("citations") and where == self._where:
+                self._cite(data["citations"])
             case None if self._native:
                 self._noted[where] = data
+
+    def _cite(self, citations: list[Any]) -> None:
+        for citation in citations if self._open == "text" else ():
+            self._writer.cite(citation)
 
     def _of_provider(self, told: ProviderItem | ProviderStage | AnswerFields) -> None:
         """What a Messages provider says that means nothing here."""
@@ -294,7 +306,7 @@ class _MessageRenderer(Generic[W]):
         self._piece = {}
         self._counted.next_call()
         self._noted.clear()
-        self._native = told.protocol == PROTOCOL
+        self._protocol, self._native = told.protocol, told.protocol == PROTOCOL
         if told.why in _ROUNDS:
             self._mute = self._bound = False
         elif told.why in GOES_ON:

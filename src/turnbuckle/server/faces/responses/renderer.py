@@ -60,7 +60,7 @@ from turnbuckle.vocab.free_text import unwrapped
 from turnbuckle.vocab.ids import RunId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, result_part
-from turnbuckle.wire.across import pages_cited, token_odds
+from turnbuckle.wire.across import moved, pages_cited, token_odds
 from turnbuckle.wire.answer_fields import CountedFields
 from turnbuckle.wire.openai_responses.frames import ADDED, CALLS
 from turnbuckle.wire.openai_responses.open_item import OpenItem
@@ -116,6 +116,8 @@ class ResponsesRenderer:
         self._asked = ""  # the model that was asked last
         self._protocol = ""  # and how it is spoken to
         self._began = 0  # where in the message its last part begins
+        self._reply_began = 0  # and where the last attempt does
+        self._cited: list[Any] = []  # what was cited before that part
         self._beside: dict[str, Any] = {}  # what the provider says of the next piece of text
         self._counted = CountedFields()  # what it counts that we do not know
         self._narration = Narration(run)
@@ -218,8 +220,8 @@ class ResponsesRenderer:
             case AnswerFields(protocol, where, data):
                 if odds := token_odds(protocol, where, data):
                     self._beside = {"logprobs": odds}
-                elif where == "message" and self._message is not None and not self._joined:
-                    self._cite(self._message, data)
+                elif where == "message" and self._message is not None:
+                    self._cite(self._message, data, self._reply_began)
             case PartOver(block):
                 if block in self._blocks:
                     self._close(self._blocks.pop(block), "completed")
@@ -267,10 +269,12 @@ class ResponsesRenderer:
         if self._message is None:
             self._message, self._joined = OpenItem("text"), False
             self._out.append(self._writer.begin(self._message))
+            self._reply_began = 0
         elif where[0] != self._where[0]:
-            self._joined = True
+            self._joined, self._reply_began = True, self._message.length
         if where != self._where:
             self._began = self._message.length
+            self._cited = list(self._message.state.get("annotations") or [])
         self._where = where
         beside, self._beside = self._beside, {}
         if logprobs := beside.get("logprobs"):
@@ -292,16 +296,28 @@ class ResponsesRenderer:
             known.state.update(told.data)
             if not known.begun:
                 self._out.append(self._writer.add(known))
-        elif self._message is not None and self._where == (told.attempt, told.block) and not self._joined:
+        elif self._message is not None and self._where == (told.attempt, told.block):
             if self._protocol == PROTOCOL:
-                self._annotate(self._message, told.data.get("annotations") or [])
-                self._message.state.update(told.data)
+                self._note_message(self._message, told.data)
             else:
-                self._cite(self._message, told.data)
+                self._cite(self._message, told.data, self._began)
 
-    def _cite(self, message: OpenItem, state: dict[str, Any]) -> None:
+    def _note_message(self, message: OpenItem, data: dict[str, Any]) -> None:
+        """What a Responses provider notes of its message. One that goes on with another attempt's is still
+        that, and only what its text refers to is new."""
+        if data.get("annotations"):
+            every = [*self._cited, *moved(data["annotations"], self._began)]
+            self._annotate(message, every)
+            data = {**data, "annotations": every}
+        if not self._joined:
+            message.state.update(data)
+        elif "annotations" in data:
+            message.state.setdefault("type", "message")
+            message.state["annotations"] = data["annotations"]
+
+    def _cite(self, message: OpenItem, state: dict[str, Any], began: int) -> None:
         """Pages that a provider of another protocol refers to."""
-        pages = pages_cited(self._protocol, state, self._began, message.length)
+        pages = pages_cited(self._protocol, state, began, message.length)
         if pages:
             known = message.state.get("annotations") or []
             every = [*known, *(page for page in pages if page not in known)]
