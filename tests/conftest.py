@@ -26,6 +26,10 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(
 )  # nobody's own list of trusted files
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have it from whoever started them
+    os.environ["TEST_WORLDS"] = tempfile.mkdtemp(prefix="turnbuckle-worlds-")
+    atexit.register(shutil.rmtree, os.environ["TEST_WORLDS"], ignore_errors=True)
+
 WAITING = 2
 """Workers beside one for each core: a third of the suite waits for processes, browsers and clocks."""
 
@@ -56,7 +60,6 @@ def pytest_collection():
 
 def pytest_collection_finish():
     """Twenty thousand tests are a million objects that live to the end. No search for garbage needs to look at them."""
-    gc.collect()
     gc.freeze()
 
 

@@ -70,7 +70,7 @@ def test_a_real_silence_of_a_provider_in_text_is_a_stall_with_a_clean_seam(visit
             return (Say(FIRST, pieces=6), Stall("forever"))
         return (Say(SECOND, pieces=6), Finish())
 
-    server = serve(model=model, gap=1)
+    server = serve(model=model, gap=2)
     page = visit(server.url).open()
     say(page, "say it")
     run = last_run(page)
@@ -218,7 +218,7 @@ def test_a_run_with_tools_that_broke_on_the_way_tells_what_was_wasted_and_why(vi
             else (Say(" and the rest."), Finish())
         )
 
-    server = serve(model=model, gap=0.5)
+    server = serve(model=model, gap=2)
     page = visit(server.url).open()
     say(page, "say it")
     run = last_run(page)

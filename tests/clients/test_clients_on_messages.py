@@ -9,7 +9,6 @@ from typing import Any
 
 import anthropic
 import pytest
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
 from support.clients.client_harness import (
     CLIENTS,
     NODE,
@@ -204,6 +203,8 @@ def test_claude_code_writes_edits_and_runs_though_every_way_breaks(
 
 @pytest.mark.requirement("J2")
 def test_the_agent_sdk_does_the_same(coding: tuple[CodingModel, Path, str], tmp_path: Path):
+    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query  # noqa: PLC0415 - half a second for one test
+
     model, folder, url = coding
 
     async def main() -> ResultMessage:

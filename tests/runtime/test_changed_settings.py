@@ -78,7 +78,7 @@ class ChangedScene(RunWorld):
     """A world in which the settings change with the first restart."""
 
     def __init__(self, task: Task, append: int, change: Change) -> None:
-        super().__init__(task, Kill(append, "after"))
+        super().__init__(task, Kill(append, "after"), hurried=True)
         self._change = change
 
     async def _next_life(self, claim):

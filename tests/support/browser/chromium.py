@@ -1,8 +1,8 @@
 """A real browser for tests: Chromium, driven by playwright.
 
 Every page is watched. At the end of a test nobody may have written an error to the console, thrown one, failed a request
-or asked a foreign host for anything, unless the test said beforehand that it causes just that. Moments worth seeing are
-kept as pictures in build/screenshots, light and dark.
+or asked a foreign host for anything, unless the test said beforehand that it causes just that. With TURNBUCKLE_PICTURES
+in the environment moments worth seeing are kept as pictures in build/screenshots, light and dark.
 
 The tests of a file share one browser, and each visit has windows, storage and cookies of its own. It is closed behind the
 file, since playwright's plain interface keeps an event loop in the test's thread for as long as it is open, which tests
@@ -159,7 +159,9 @@ def _bare(text: str) -> str:
 
 
 def keep_picture(page: "Page", name: str) -> None:
-    """The window as it is, light and dark."""
+    """The window as it is, light and dark, for somebody who wants to look at it."""
+    if not os.environ.get("TURNBUCKLE_PICTURES"):
+        return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)

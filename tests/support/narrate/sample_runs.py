@@ -1,6 +1,8 @@
 """Runs for tests of the dialects: recorded ones, simulated ones, and ones put together by hand. Each is a list of items."""
 
 import asyncio
+import os
+import pickle
 from functools import cache
 from pathlib import Path
 
@@ -181,10 +183,16 @@ def simulated(name, fault=NOTHING, protocol="openai_chat"):
 
 
 def simulated_with_faults(name, ends=("reset",)):
-    """The same task once for each single fault."""
-    story = asyncio.run(RunWorld(TASK[name]).play())
-    for fault in (NOTHING, *faults_of(story, ends)):
-        yield fault, simulated.__wrapped__(name, fault)
+    """The same task once for each single fault. A world goes the same way each time, so it is played once for all
+    surfaces that tell it, whichever worker they are in."""
+    kept = Path(os.environ["TEST_WORLDS"]) / f"{'-'.join((name, *ends))}.pickle"
+    if not kept.exists():
+        story = asyncio.run(RunWorld(TASK[name]).play())
+        played = [(fault, simulated.__wrapped__(name, fault)) for fault in (NOTHING, *faults_of(story, ends))]
+        written = kept.with_suffix(f".{os.getpid()}")
+        written.write_bytes(pickle.dumps(played))
+        written.replace(kept)
+    yield from pickle.loads(kept.read_bytes())
 
 
 @cache
