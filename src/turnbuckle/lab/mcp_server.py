@@ -179,6 +179,10 @@ class McpDouble:
     def do_mistyped(self, number: Any, text: str, token: Any) -> Iterator[bytes]:
         yield from self._answer(number, {"content": "not a list"})
 
+    def do_parts(self, number: Any, text: str, token: Any) -> Iterator[bytes]:
+        """Millions of parts that are nothing."""
+        yield b'{"id":%d,"result":{"content":[' % number + b"{}," * 1_000_000 + b"{}]}}\n"
+
     def do_flood(self, number: Any, text: str, token: Any) -> Iterator[bytes]:
         while True:
             yield _note("message", level="info", data="x" * 2000)

@@ -124,7 +124,7 @@ def test_the_network_is_there_if_the_setting_says_so(tmp_path: Path):
 
 def test_a_real_server_that_breaks_ends_each_call_and_lives_again(tmp_path: Path):
     attack = Attack(tmp_path, "landlock")
-    calls = [("line", ""), ("echo", "again"), ("die", ""), ("long", "200000"), ("fail", "")]
+    calls = [("line", ""), ("echo", "again"), ("die", ""), ("long", "2000000"), ("fail", "")]
     flooded, again, died, long, failed = asked(attack, NoSandbox(), calls)
     assert (flooded.status, "4 MB" in flooded.text) == ("unknown", True)
     assert again.text == "again"
@@ -132,6 +132,13 @@ def test_a_real_server_that_breaks_ends_each_call_and_lives_again(tmp_path: Path
     assert long.kept_at is not None
     assert len(long.text) < 40_000
     assert (failed.status, failed.text) == ("failed", "it is broken")
+
+
+def test_a_message_of_a_million_tiny_parts_is_left_unread(tmp_path: Path):
+    attack = Attack(tmp_path, "landlock")
+    bomb, after = asked(attack, NoSandbox(), [("parts", ""), ("echo", "still here")])
+    assert (bomb.status, "parts" in bomb.text) == ("unknown", True)
+    assert after.text == "still here"
 
 
 def test_a_call_that_takes_too_long_is_ended_and_the_server_with_it(tmp_path: Path):

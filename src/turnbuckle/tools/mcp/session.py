@@ -12,18 +12,25 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from turnbuckle.tools.mcp import messages
 from turnbuckle.tools.mcp.messages import Incoming, RpcFault, UnaskedBudget, Unreadable
 from turnbuckle.tools.threads import in_thread
+from turnbuckle.tools.workers import worked
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.visible import visible_line
 
 ON_LOOP = 64 << 10
 """Bytes of a message that may be read without a thread."""
+WORKER_FROM = 512 << 10
+"""Bytes from which a process looks at a message first: it may be made of millions of tiny parts."""
+MOST_PARTS = 2000
+_WORKER = Path(__file__).with_name("message_worker.py")
 QUEUE_CAP = 3 * messages.LINE_CAP
 UNSENT_CAP = 8 << 20
 MOST_GARBAGE = 200
@@ -38,6 +45,11 @@ log = logging.getLogger("turnbuckle.mcp")
 async def read_off_loop(content: bytes, read: Callable[[bytes], T]) -> T:
     """Read what a stranger sent: in a thread, if it is long."""
     return read(content) if len(content) <= ON_LOOP else await in_thread(lambda: read(content))
+
+
+class _LookedAt(Struct, frozen=True):
+    fault: str
+    number: int | None = None
 
 
 class McpServerGone(Exception):
@@ -174,6 +186,8 @@ class McpSession:
                 continue
             line = self._queue[0]
             try:
+                if len(line) > WORKER_FROM:
+                    await self._look_through(line)
                 message = await read_off_loop(line, messages.read_message)
             except Unreadable as error:
                 self._count_garbage(len(line), error)
@@ -183,6 +197,19 @@ class McpSession:
             if self._queue:  # it is empty if that was the end
                 self._queue.popleft()
             self._queued -= len(line)
+
+    async def _look_through(self, line: bytes) -> None:
+        """Let a process of its own say that a long message can be read. If not, the question that it answers
+        has no answer. Raises Unreadable."""
+        wish = {"seconds": 5, "memory": 1 << 30, "most": MOST_PARTS}
+        answer = await worked(_WORKER, wish, line, environment={})
+        if answer is None:
+            raise Unreadable("it sent a message that takes too long to read")
+        found = msgspec.json.decode(answer, type=_LookedAt)
+        if found.fault and found.number is not None:
+            self.lose(found.number, found.fault, reached=True)
+        if found.fault:
+            raise Unreadable(found.fault)
 
     def _count_garbage(self, size: int, error: Unreadable) -> None:
         self._garbage += 1
