@@ -69,5 +69,7 @@ def test_under_every_attack_everybody_else_is_served(
                 await eventually(lambda before=before: neighbour.asked > before)
                 assert await held(server) == 0, f"{name}: {server.log[-2000:]}"
                 record_property(name, round(neighbour.longest, 3))
+        for words in ("that nobody asked for", "more than 2,000 parts"):  # the MCP server was really there
+            assert words in server.log
 
     run_process_scenario(scenario, tmp_path, hostile_model, tools=TOOLS, server=SERVER)

@@ -5,18 +5,25 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 from support.server.live_server import ApiClient
+from support.tools.mcp import PROGRAM
 
 from turnbuckle.lab.received import last_user_text, results_brought
 from turnbuckle.lab.script import Call, Finish, LabRequest, Say, ScriptItem
 
 PAGE = b"<a " * 8_000
-TOOLS = "private_addresses = true"
+_HOSTILE = (*PROGRAM, "well")
+TOOLS = f"""private_addresses = true
+readable = ["{Path(PROGRAM[-1]).parent}"]
+approval = {{ "mcp__*" = "allow" }}
+mcp = {{ hostile = {{ command = "{_HOSTILE[0]}", args = {json.dumps(_HOSTILE[1:])}, start_seconds = 100 }} }}
+"""
 SERVER = "max_connections = 60\nmax_runs_per_owner = 20"
 
 
@@ -32,6 +39,8 @@ def hostile_model(request: LabRequest) -> Iterable[ScriptItem]:
             return (*(Call("fetch_url", {"url": f"{rest}{number}"}) for number in range(250)), Finish())
         case "calls":
             return (*(Call("list_files", {"path": f"x{number}"}) for number in range(5_000)), Finish())
+        case "mcp":
+            return (Call(f"mcp__hostile__{rest}", {"text": ""}), Finish())
         case "search":
             return (Call("search_files", {"pattern": rest}), Finish())
     return (Say("What?"), Finish())
@@ -155,6 +164,8 @@ def attacks(pages: str) -> dict[str, Attack]:
         "250 fetches": lambda server: talked(server, "fetches http://127.0.0.1:1/"),
         "5,000 calls": lambda server: talked(server, "calls"),
         "a pattern without end": lambda server: talked(server, "search (a+)+$"),
+        "an MCP server that floods": lambda server: talked(server, "mcp flood"),
+        "an MCP server with a million parts": lambda server: talked(server, "mcp parts"),
         "an import": lambda server: posted(
             server, "/v1/sessions/import", waiting_messages(100_000), lines, 413
         ),

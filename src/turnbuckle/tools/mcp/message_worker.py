@@ -1,5 +1,5 @@
-"""The process that looks at a long message before anybody else does: is it JSON, with lists that can be read at
-once? Reading millions of tiny parts would hold up the whole server. Standard library only.
+"""The process that looks at a long message before anybody else does: is it JSON, with lists that can be read
+at once? Reading millions of tiny parts would hold up the whole server. Standard library only.
 
 Its wish has limits for time and memory, and how many parts there may be. It tells what is wrong, if anything.
 """

@@ -102,10 +102,13 @@ class McpServer:
         return ServerState(self.name, is_up, version, tools, self.listing.left_out, why)
 
     async def tools(self) -> tuple[ListedTool, ...]:
-        """What it offers. The first start is waited for; after a failure it is tried again behind the
-        caller's back."""
+        """What it offers. The first start is waited for. After a failure it is tried again, and a list that
+        changed is read again, behind the caller's back."""
         session = self._session
-        if session is not None and not session.over.is_set() and not session.list_changed:
+        if session is not None and not session.over.is_set():
+            if session.list_changed:
+                session.list_changed = False
+                self._spawn(self._list_again(session))
             return self.listing.tools
         if session is None and self._failures == 0:
             try:
@@ -172,8 +175,6 @@ class McpServer:
         async with self._starting:
             session = self._session
             if session is not None and not session.over.is_set():
-                if session.list_changed:
-                    await self._list_again(session)
                 return session
             if self._is_closed:
                 raise ServerDown("the program ends")
