@@ -44,6 +44,7 @@ from turnbuckle.turn.policy import Policy, ToolFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import CallArgs, CallStarted, Cut, Ended, Event, FinishNoted, TextDelta
 from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, TextPart
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
@@ -175,9 +176,16 @@ class Files:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         self.files[str(arguments.get("path"))] = str(arguments.get("content"))
         return finished("written")
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        return ()
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        return ()
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         return "unknown"

@@ -40,6 +40,8 @@ from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite import doctor
 from turnbuckle.journal.sqlite.folder import holds_journal
 from turnbuckle.lab.rehearsal.model import NAME, Rehearsal
+from turnbuckle.runtime.consent_book import NAME as ALLOWED
+from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
@@ -55,6 +57,7 @@ from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.toolbox import Toolbox, facts_of
 from turnbuckle.runtime.windows import WindowBook
+from turnbuckle.service.changes import Files
 from turnbuckle.service.limits import Slots
 from turnbuckle.service.services import Services, make_services
 from turnbuckle.session.reset import ResetRule
@@ -62,9 +65,11 @@ from turnbuckle.settings import RouteSettings, Settings, secrets_of
 from turnbuckle.tools.background import BackgroundProcess, Processes
 from turnbuckle.tools.builtin import FAMILIES
 from turnbuckle.tools.dispatch import Dispatcher
+from turnbuckle.tools.git_tree import in_git_work_tree
 from turnbuckle.tools.mcp.listing import PREFIX, prefix_of
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers, check_servers
 from turnbuckle.tools.modules import files_of, registry_of
+from turnbuckle.tools.restore import WorkspaceFiles
 from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import Holds, NoSandbox, Sandbox
@@ -91,6 +96,7 @@ class App(Struct, frozen=True):
     tokens: TokenCounter
     reload: Callable[[Settings], None]
     """Take the rules of turns from other settings, for runs that begin from now on. Raises ConfigError."""
+    files: Files | None = None
 
 
 @asynccontextmanager
@@ -121,6 +127,7 @@ async def open_app(
     policy = replace(
         policy_of(settings, environment, _facts_in(sandbox, dispatcher)),
         attended=attended,
+        versioned=in_git_work_tree(Path(settings.workspace)),
         foreign=servers.prefixes,
     )
     require_data(loaded)
@@ -144,7 +151,10 @@ async def open_app(
             runs = Runs(
                 journal,
                 RunRules(
-                    policy, opening(settings.workspace, settings.agent.instructions), PriceBook(price_of)
+                    policy,
+                    opening(settings.workspace, settings.agent.instructions),
+                    PriceBook(price_of),
+                    ConsentBook(Path(settings.folder) / ALLOWED),
                 ),
                 RoutedModels(live, embedded),
                 toolbox,
@@ -155,7 +165,8 @@ async def open_app(
             )
             runs.conversations.forgets.append(connections.bodies.forget)
             tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
-            yield App(settings, journal, runs, sandbox.holds, tokens, reload)
+            files = lambda run: WorkspaceFiles(contexts.of(run))  # noqa: E731
+            yield App(settings, journal, runs, sandbox.holds, tokens, reload, files)
     finally:
         await servers.close()
         await journal.close()
@@ -325,7 +336,7 @@ def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRu
 def services_of(opened: App, slots: Slots | None = None) -> Services:
     """What every surface asks for runs and sessions. Without `slots` there may be any number at once."""
     rules = session_rules(opened.settings, opened.runs.rules.opening)
-    return make_services(opened.journal, opened.runs, rules, slots=slots)
+    return make_services(opened.journal, opened.runs, rules, slots=slots, files=opened.files)
 
 
 class CompactedJournal(Struct, frozen=True):
@@ -362,7 +373,7 @@ def retention_of(settings: Settings, journal: Journal) -> Retention:
     session = settings.session
     once = IdempotencyStore(journal, process_environment(asyncio.sleep))
     keeping = Keeping(session.keep_deltas_days * 86_400, session.keep_relays_hours * 3600)
-    return Retention(journal, keeping, Path(settings.folder) / "kept", wall=time.time, deleted=once.deleted)
+    return Retention(journal, keeping, Path(settings.folder), wall=time.time, deleted=once.deleted)
 
 
 def folder_size(folder: Path) -> int:

@@ -85,6 +85,18 @@ class ApprovalUnknown(NotFound):
     what = "approval"
 
 
+class ChangeUnknown(NotFound):
+    """The run has not changed such a file."""
+
+    what = "changed file"
+
+
+class DraftUnknown(NotFound):
+    """There is no such draft."""
+
+    what = "draft"
+
+
 class ProcessUnknown(NotFound):
     """There is no such background process."""
 
@@ -139,6 +151,10 @@ class RunUnfinished(NotNow):
 
 class ApprovalSettled(NotNow):
     """Nobody waits for that answer any more."""
+
+
+class FileNotAsLeft(NotNow):
+    """A file is not as the run left it, or cannot be made what it was."""
 
 
 class KeyReused(NotNow):

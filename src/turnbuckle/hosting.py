@@ -29,6 +29,7 @@ from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.silence import Silence
 from turnbuckle.runtime.supervise import keep_going
 from turnbuckle.server.api.archives import ArchivesApi, archive_endpoints
+from turnbuckle.server.api.changes import ChangesApi, change_endpoints
 from turnbuckle.server.api.console_page import (
     SandboxView,
     SettingsView,
@@ -218,6 +219,7 @@ class _Parts:
                 RunsApi(runs, self._disconnect, strict=strict),
                 SessionsApi(sessions),
             ),
+            *change_endpoints(ChangesApi(self.services.changes)),
             *archive_endpoints(ArchivesApi(sessions)),
             *usage_endpoints(UsageApi(runs.spending, sessions)),
             *model_endpoints(runs.catalog, int(time.time())),

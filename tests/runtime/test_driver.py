@@ -98,10 +98,16 @@ class Tools:
     def specs(self):
         return ()
 
+    async def preview(self, name, arguments):
+        return ()
+
+    async def changes(self, key):
+        return ()
+
     async def refuse(self, call_id, name, arguments):
         return None
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         self.ran.append(call_id)
         act = self.acts.get(name)
         return await act(said, stop) if act is not None else finished("ok")

@@ -141,10 +141,16 @@ class Counting:
     def specs(self):
         return ()
 
+    async def preview(self, name, arguments):
+        return ()
+
+    async def changes(self, key):
+        return ()
+
     async def refuse(self, call_id, name, arguments):
         return None
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         self.ran += 1
         return ToolOutcome("finished", "ok")
 

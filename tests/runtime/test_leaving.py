@@ -115,7 +115,7 @@ class Ending(CountingTools):
         super().__init__()
         self._status = status
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         self.ran.append((name, arguments))
         await stop.wait()
         await asyncio.sleep(0)
@@ -125,7 +125,7 @@ class Ending(CountingTools):
 class Deaf(CountingTools):
     """Does not hear that it is to stop."""
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         self.ran.append((name, arguments))
         await asyncio.Event().wait()
 

@@ -265,7 +265,7 @@ class Harness:
         self.told = []
         self.kept = folder / "kept"
         self.retention = Retention(
-            self.journal, keeping, self.kept, wall=lambda: self.now, deleted=self._deleted
+            self.journal, keeping, folder, wall=lambda: self.now, deleted=self._deleted
         )
 
     async def _deleted(self, run):
@@ -379,7 +379,7 @@ def test_outputs_go_when_their_run_was_deleted_in_whatever_way(tmp_path):
         await harness.run("two", outputs=True)
         (harness.kept / "a file of another version.txt").write_text("stays")
         await harness.journal.drop("one")
-        assert await prune_outputs(harness.journal, harness.kept) == 1
+        assert await prune_outputs(harness.journal, tmp_path) == 1
         assert sorted(entry.name for entry in harness.kept.iterdir()) == [
             "a file of another version.txt",
             "two",

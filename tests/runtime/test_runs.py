@@ -18,6 +18,7 @@ from turnbuckle.turn.policy import Policy, RouteFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Event, TextDelta
 from turnbuckle.vocab.failure import failure
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import text_of
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
@@ -33,6 +34,12 @@ class NoTools:
     def specs(self) -> tuple[ToolSpec, ...]:
         return ()
 
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        return ()
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        return ()
+
     async def refuse(self, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutcome | None:
         return ToolOutcome("not_started")
 
@@ -44,6 +51,7 @@ class NoTools:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         return ToolOutcome("finished")
 

@@ -91,10 +91,16 @@ class World:
     def specs(self):
         return ()
 
+    async def preview(self, name, arguments):
+        return ()
+
+    async def changes(self, key):
+        return ()
+
     async def refuse(self, call_id, name, arguments):
         return None
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         said("a")
         self.times.at("tool")
         return finished("ok")

@@ -26,7 +26,7 @@ from turnbuckle.tools.sandbox.files import Visible, visible, without_hidden
 from turnbuckle.tools.sandbox.network import has_network
 from turnbuckle.tools.sandbox.port import Holds
 from turnbuckle.tools.sandbox.scratch import KEPT_SECONDS, forget_scratch, scratch_of
-from turnbuckle.turn.approvals import rule_of
+from turnbuckle.turn.approvals import judge
 from turnbuckle.turn.consent import Rule, written
 from turnbuckle.turn.policy import Policy, ToolFacts
 
@@ -383,7 +383,8 @@ def test_a_call_that_wants_the_network_needs_that_rule_too(
     approval: dict[str, Rule], arguments: dict[str, object], rule: Rule
 ):
     facts = {"shell": ToolFacts("write", subject="command", is_command=True, widens="network")}
-    assert rule_of(Policy(routes=(), tools=facts, consent=written(approval)), "shell", arguments) == rule
+    asked = Policy(routes=(), tools=facts, consent=written(approval))
+    assert judge(asked, "shell", arguments).rule == rule
 
 
 ANOTHER = """

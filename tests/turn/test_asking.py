@@ -7,7 +7,7 @@ from support.turns.turn_facts import MAIN, RESET, START, TOOLS, after, ask, burs
 from turnbuckle.turn import approvals as asking
 from turnbuckle.turn.budget import seconds_used
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, CallModel, Record, RunTool, SettleTool
-from turnbuckle.turn.consent import written
+from turnbuckle.turn.consent import ConsentRule, written
 from turnbuckle.turn.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -32,7 +32,16 @@ OWN = {
 POLICY = Policy((MAIN,), OWN, consent=written({"shell": "ask", "look": "ask"}), answer_seconds=60.0)
 COMMAND = {"command": "make"}
 SHELL = called(("c", "shell", '{"command": "make"}'))
-ASKED = ApprovalAsked(3.0, "a1-0", "c", "shell", COMMAND, expires=63.0)
+ASKED = ApprovalAsked(
+    3.0,
+    "a1-0",
+    "c",
+    "shell",
+    COMMAND,
+    expires=63.0,
+    why='the rule "shell" = "ask"',
+    always=(ConsentRule("shell", "allow", "make"),),
+)
 QUESTION = called(("q", "ask_user", '{"question": "Which?"}'))
 ASKED_QUESTION = ApprovalAsked(
     3.0, "a1-0", "q", "ask_user", {"question": "Which?"}, "question", "Which?", 63.0
@@ -371,7 +380,8 @@ WHOLE = {"path": "a", "content": "one two three four"}
 @pytest.mark.requirement("D8", "B8")
 def test_what_a_draft_became_needs_the_consent_that_a_whole_call_needs():
     (due,) = drafted().due()
-    assert due == AskPerson(ApprovalAsked(3.0, "a2-0", "f", "write_file", WHOLE, expires=63.0))
+    why = 'the rule "write_file" = "ask"'
+    assert due == AskPerson(ApprovalAsked(3.0, "a2-0", "f", "write_file", WHOLE, expires=63.0, why=why))
     fold = drafted(due.asked, answered("allowed", approval="a2-0"))
     (run,) = fold.due()
     assert (run.call_id, run.name, run.arguments) == ("f", "write_file", WHOLE)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from turnbuckle.journal.port import Reader
 from turnbuckle.journal.tail import tail
-from turnbuckle.narrate.fold import asked
+from turnbuckle.narrate.questions import asked
 from turnbuckle.narrate.told import QuestionAsked
 from turnbuckle.runtime.running import Running
 from turnbuckle.tools.threads import in_thread

@@ -26,6 +26,7 @@ from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
 from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
 from turnbuckle.session.facts import Busy
+from turnbuckle.turn.consent import asks_first
 from turnbuckle.turn.facts import RunEnded, decode
 from turnbuckle.turn.ledger import Ledger, Waste
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
@@ -48,7 +49,7 @@ async def open_local(
     begins. `call` is what a running server can be asked instead. Raises JournalTaken."""
     try:
         async with open_app(loaded, attended=attended) as opened:
-            place = LocalBackend(opened)
+            place = LocalBackend(opened, attended=attended)
             if not begins:
                 place.services.stores.manager.rest()
             try:
@@ -66,7 +67,8 @@ class LocalBackend:
 
     stays = False
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, *, attended: bool = False) -> None:
+        self._ask_first = asks_first("terminal", attended)
         self.about = ", ".join(dict.fromkeys(route.model for route in opened.runs.policy.routes))
         self.opened = opened
         self.services = services_of(opened)
@@ -158,7 +160,7 @@ class LocalBackend:
 
     async def delete(self, session: str) -> None:
         await self._sessions.delete(await self._sessions.row(session))
-        await prune_outputs(self.opened.journal, Path(self.opened.settings.folder) / "kept")
+        await prune_outputs(self.opened.journal, Path(self.opened.settings.folder))
 
     # Runs
 
@@ -190,7 +192,8 @@ class LocalBackend:
             name = SessionId((await self._sessions.row(session)).name)
         except SessionUnknown:
             name = session_id(LOCAL, session, param="the name of a session")
-        options, user = RunOptions(route=RouteName(route)), await self._sessions.user_of(name)
+        options = RunOptions(route=RouteName(route), ask_first=self._ask_first)
+        user = await self._sessions.user_of(name)
         new = NewRun((task_message(text),), name, user=user, options=options)
         begun = await self._runs.begin(new, first=(), busy=busy)
         return Taken(begun.run, not await self._runs.head(begun.run))

@@ -35,6 +35,7 @@ from turnbuckle.service.run_view import RunLine
 from turnbuckle.service.runs import Decision
 from turnbuckle.service.sessions import SessionChange, SessionLine, Verb
 from turnbuckle.session.facts import Busy
+from turnbuckle.turn.consent import asks_first
 from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, UserSpoke, decode
 from turnbuckle.turn.ledger import Waste
 from turnbuckle.vocab.ids import RunId, SessionId
@@ -59,7 +60,8 @@ class RemoteBackend:
 
     stays = True
 
-    def __init__(self, remote: Remote) -> None:
+    def __init__(self, remote: Remote, *, attended: bool = False) -> None:
+        self._ask_first = asks_first("terminal", attended)
         self.about = remote.address
         self._remote = remote
         self._poked = asyncio.Event()
@@ -182,7 +184,9 @@ class RemoteBackend:
                     raise BackendRefused("the server sends an event that is too large")
 
     async def say(self, session: str, text: str, busy: Busy | None, key: str, route: str = "") -> Taken:
-        body = {"input": text, **({} if busy is None else {"busy": busy})}
+        body: dict[str, Any] = {"input": text, **({} if busy is None else {"busy": busy})}
+        if self._ask_first:
+            body["ask_first"] = True
         if route:
             body["model"] = ON_ROUTE + route
         told = await self._ask("POST", session_path(session, "messages"), body, {"idempotency-key": key})

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
+from msgspec.structs import replace
 
 from turnbuckle.app import App as Opened
 from turnbuckle.app import new_name, open_app, services_of
@@ -41,6 +42,7 @@ from turnbuckle.service import store_words
 from turnbuckle.service.owners import LOCAL, session_id
 from turnbuckle.service.services import Services
 from turnbuckle.turn import prompts
+from turnbuckle.turn.consent import asks_first
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.request import RunOptions
@@ -203,7 +205,7 @@ async def _run(loaded: Loaded, look: Look, task: str, go_on: bool, wanted: str, 
                 return fail("the latest run has ended; give a task to go on with", USAGE_ERROR)
             return await carried_on(opened, given_up, look, options)
         user = (row.user if row is not None else "") or LOCAL
-        new = NewRun((task_message(task),), name, user=user, options=options)
+        new = NewRun((task_message(task),), name, user=user, options=_asking(options, look))
         return await _said(opened, services, new, look)
 
 
@@ -222,8 +224,13 @@ async def carried_on(
     user, session = given_up.user or LOCAL, SessionId(given_up.parent)
     services = services_of(opened)
     await services.stores.sessions.create(session, user, given_up.title)
-    new = NewRun((words,), session, user=user, options=options or RunOptions())
+    new = NewRun((words,), session, user=user, options=_asking(options or RunOptions(), look))
     return await _said(opened, services, new, look)
+
+
+def _asking(options: RunOptions, look: Look) -> RunOptions:
+    """Where a person sits, what no rule speaks of is asked first."""
+    return replace(options, ask_first=asks_first("terminal", look.ask is not None))
 
 
 async def _chosen(opened: Opened, go_on: bool, wanted: str) -> StreamRow | None:

@@ -21,6 +21,7 @@ from turnbuckle.narrate.cards import Cards
 from turnbuckle.narrate.closing import Closing, compacted_line
 from turnbuckle.narrate.line_ends import leading, trailing
 from turnbuckle.narrate.notices import Notices
+from turnbuckle.narrate.questions import asked, title_of
 from turnbuckle.narrate.told import (
     AnswerFields,
     Broke,
@@ -36,7 +37,6 @@ from turnbuckle.narrate.told import (
     ProviderItem,
     ProviderStage,
     QuestionAnswered,
-    QuestionAsked,
     Reasoning,
     ReplyOver,
     RunBegun,
@@ -117,6 +117,7 @@ class Narration:
         self.waiting = WaitingFold()
         self._run = run
         self._began = 0.0
+        self._title = ""
         self._cards = Cards()
         self._closing = Closing()
         self._waits = Waiting()
@@ -373,6 +374,7 @@ class Narration:
                 self._compacts = self._notices.compacts = fact.options.compact is not None
                 self._closing.start(fact)
                 fresh = fact.messages[max(len(fact.messages) - fact.fresh, 0) :]
+                self._title = title_of(fresh)
                 out.append(RunBegun(fact.run, fact.session, fresh))
             case UserSpoke(messages=messages):
                 out.append(UserSaid(messages))
@@ -447,9 +449,9 @@ class Narration:
             case ApprovalAsked():
                 self._part(out)
                 card = self._cards.of(fact.call_id, fact.name)
-                out.append(asked(self._run, fact, card))
+                out.append(asked(self._run, fact, card, self._title))
             case ApprovalAnswered():
-                out.append(QuestionAnswered(fact.approval, fact.verdict, fact.by, fact.text))
+                out.append(QuestionAnswered(fact.approval, fact.verdict, fact.by, fact.text, fact.always))
 
     def _start(self, fact: ToolStarted) -> ToolBegun:
         before = self._tools.get(fact.call_id)
@@ -482,10 +484,3 @@ class Narration:
         yield from self._cards.broke()
         missing = max(2 - self._ends, 0) if self._said else 0
         yield self._closing.end(self._run, fact, self._began, missing)
-
-
-def asked(run: str, fact: ApprovalAsked, card: int = 0) -> QuestionAsked:
-    """A stored question as whoever answers it sees it."""
-    return QuestionAsked(
-        run, fact.approval, fact.kind, fact.name, fact.arguments, fact.question, fact.expires, card
-    )

@@ -11,6 +11,7 @@ from msgspec import Struct
 from turnbuckle.turn.facts import AskWhy, Decision, HandedCall
 from turnbuckle.vocab.events import FieldsPlace, Usage
 from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import DraftId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.outcome import Outcome, OutcomeKind
@@ -293,7 +294,11 @@ class Broke(_Told, frozen=True, tag="broke"):
 
 
 class QuestionAsked(_Told, frozen=True, tag="question_asked"):
-    """A person must allow this very call, or answer the question that it is. Hand it to `Agent.answer`."""
+    """A person must allow this very call, or answer the question that it is. Hand it to `Agent.answer`.
+
+    This is all that any surface draws of it. `title` is that of the task. `why` says which rule asks.
+    `command` is what would run, if it is a command, and `changes` what would be done to files as they are
+    now. `always` are the rules that a yes for good would write, as they stand in settings."""
 
     run: str
     approval: str
@@ -303,6 +308,11 @@ class QuestionAsked(_Told, frozen=True, tag="question_asked"):
     question: str = ""
     expires: float | None = None
     card: int = 0
+    title: str = ""
+    why: str = ""
+    command: str = ""
+    changes: tuple[FileChange, ...] = ()
+    always: tuple[str, ...] = ()
 
 
 class QuestionAnswered(_Told, frozen=True, tag="question_answered"):
@@ -313,6 +323,7 @@ class QuestionAnswered(_Told, frozen=True, tag="question_answered"):
     verdict: Verdict
     by: str = ""
     text: str = ""
+    always: bool = False
 
 
 class HandedOver(_Told, frozen=True, tag="handed_over"):

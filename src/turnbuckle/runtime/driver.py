@@ -8,6 +8,8 @@ its intent is on disk and the claim is still ours; its result is on disk before 
 import asyncio
 from typing import Literal
 
+from msgspec.structs import replace
+
 from turnbuckle.journal.port import Conflict, Fenced, IndexUpdate, StorageFull
 from turnbuckle.reply.free_text import FreeTextCalls
 from turnbuckle.runtime.environment import Environment
@@ -28,6 +30,7 @@ from turnbuckle.runtime.tool_work import (
     Teller,
     outcome_of,
     ready_unless_stopped,
+    settled,
     store_left,
 )
 from turnbuckle.runtime.windows import WindowBook
@@ -68,10 +71,6 @@ from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
 PersonsAnswer = Literal["allowed", "denied", "answered"]
 
-_SUSPECT = (
-    "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows "
-    "whether it was done; look first, and do not stop the server again."
-)
 _STORE_AGAIN = 0.5
 _STORE_TRIES = 20
 
@@ -250,21 +249,26 @@ class Driver:
             [UserSpoke(self._wall(), message, messages, origin=origin)], waits=False
         )
 
-    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
+    async def answer(
+        self, approval: str, verdict: PersonsAnswer, by: str, text: str = "", always: bool = False
+    ) -> bool:
         """Store a person's answer. False if nobody waits for this one: it is unknown, has its answer, or
         comes too late. Raises ValueError for an answer to what was not asked: only a question can be answered
         in words, and only a call be allowed. If whoever brought it goes away meanwhile, it is stored all the
         same."""
-        return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text)))
+        return await asyncio.shield(asyncio.ensure_future(self._answer(approval, verdict, by, text, always)))
 
-    async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str) -> bool:
+    async def _answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str, always: bool) -> bool:
         await self._log.settled()  # whoever reads the journal may know of a question before the turn does
         asked = asking.question(self.turn, approval)
         if asked is None:
             return False
         if verdict == ("allowed" if asked.question else "answered"):
             raise ValueError(f"{approval} is {'a question' if asked.question else 'no question'}")
-        return await self._store_answer(ApprovalAnswered(self._wall(), approval, verdict, by, text))
+        always = always and bool(asked.always)
+        return await self._store_answer(
+            ApprovalAnswered(self._wall(), approval, verdict, by, text, always=always)
+        )
 
     async def _store_answer(self, answered: ApprovalAnswered) -> bool:
         """Of several answers at once the first is stored. That includes the one that time gives."""
@@ -286,8 +290,10 @@ class Driver:
         refused = await self._tools.refuse(asked.call_id, asked.name, asked.arguments)
         if refused is not None:
             await self._finish(asked.call_id, asked.name, refused)
-        elif not await self._stop_is_noted():
-            await self._log.append([asked])
+            return
+        changes = await self._tools.preview(asked.name, asked.arguments)
+        if not await self._stop_is_noted():
+            await self._log.append([replace(asked, changes=changes)])
 
     async def _await_answer(self, command: AwaitAnswer) -> None:
         """Until the turn has the answer, the time for it is over, or the run is to stop."""
@@ -449,20 +455,8 @@ class Driver:
             await self._log.append([again])
             await self._run_started(command)
             return
-        if answer == "done":
-            outcome = ToolOutcome(
-                "finished", "The process died as this ran. A look shows that it had been done."
-            )
-        elif answer == "not_done":
-            outcome = ToolOutcome(
-                "failed", "The process died as this ran. A look shows that it had not been done."
-            )
-        elif not command.again:
-            outcome = ToolOutcome("unknown", _SUSPECT)
-        else:
-            outcome = ToolOutcome(
-                "unknown", "The process died as this ran. Nobody knows whether it was done; look first."
-            )
+        changes = await self._tools.changes(command.key) if answer == "done" else ()
+        outcome = settled(answer, changes, is_suspect=not command.again)
         await self._finish(command.call_id, command.name, outcome)
 
     async def _run_started(self, command: RunTool | SettleTool) -> None:
@@ -479,7 +473,7 @@ class Driver:
             self._begun.add(command.call_id)
             stop = Either(self.stop, self.leaving)
             return await self._tools.run(
-                command.call_id, command.name, command.arguments, command.key, teller.say, stop
+                command.call_id, command.name, command.arguments, command.key, teller.say, stop, command.seen
             )
 
         try:

@@ -19,6 +19,7 @@ from turnbuckle.journal.wrapped import WrappedJournal
 from turnbuckle.runtime.ports import Tools
 from turnbuckle.turn.facts import decode
 from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
 
@@ -129,15 +130,22 @@ class FaultyTools:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         def heard(text: str) -> None:
             self._fault.reached("in-tool", name)
             said(text)
 
         self._fault.reached("before-tool", name)
-        outcome = await self._tools.run(call_id, name, arguments, key, heard, stop)
+        outcome = await self._tools.run(call_id, name, arguments, key, heard, stop, seen)
         self._fault.reached("after-tool", name)
         return outcome
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        return await self._tools.preview(name, arguments)
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        return await self._tools.changes(key)
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         return await self._tools.probe(name, arguments, key)

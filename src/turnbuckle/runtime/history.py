@@ -6,6 +6,7 @@ from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import NewRun, Runs, fold_run
 from turnbuckle.runtime.session_messages import SessionRules
+from turnbuckle.runtime.undo import undone_since
 from turnbuckle.session.facts import MessageAccepted
 from turnbuckle.session.reset import is_told, note_for, notice_for
 from turnbuckle.session.state import KEPT, SessionState
@@ -48,6 +49,9 @@ async def new_run(
             origin = replace(origin, notice=notice_for(anew.why, anew.detail), notice_why=anew.why)
     if before is not None and before.outcome is not None and before.outcome.kind == "cancelled":
         history = (*history, prompts.interrupted(before.messages))
+    if before is not None:
+        undone = await undone_since(journal, session, before.started_at)
+        history = (*history, *((prompts.undone(tuple(one.path for one in undone)),) if undone else ()))
     history = (
         *history,
         *(prompts.left_draft(kept.draft, runs.policy.tool(kept.draft.tool).guarded) for kept in left),

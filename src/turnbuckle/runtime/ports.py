@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Event
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome
@@ -57,8 +58,18 @@ class Tools(Protocol):
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
-        """Run it to its one outcome. Never raises."""
+        """Run it to its one outcome. Never raises. A file that a person was shown is changed only if it is
+        still as one of the marks in `seen` says."""
+        ...
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        """What a call would do to files as they are now. It changes nothing, and never raises."""
+        ...
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        """What a call did to files that a process which is gone has carried out."""
         ...
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:

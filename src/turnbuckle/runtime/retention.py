@@ -23,7 +23,6 @@ from turnbuckle.journal.port import (
     Item,
     Journal,
     Merge,
-    Reader,
     StreamQuery,
     StreamRow,
 )
@@ -32,6 +31,8 @@ from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.ports import Wall
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD
+from turnbuckle.runtime.undo import undo_name
+from turnbuckle.tools.changes import FOLDER as CHANGES
 from turnbuckle.turn.facts import RunStarted, Streamed, decode, encode
 from turnbuckle.vocab.events import (
     Alive,
@@ -78,21 +79,21 @@ class Swept(Struct, frozen=True):
 
 
 class Retention:
-    """Sweeps one journal. `kept` is the folder of the tools' outputs; `deleted` is told of every run that is
-    about to be deleted."""
+    """Sweeps one journal. `folder` is where the tools' outputs and the contents of changed files lie;
+    `deleted` is told of every run that is about to be deleted."""
 
     def __init__(
         self,
         journal: Journal,
         keeping: Keeping,
-        kept: Path,
+        folder: Path,
         *,
         wall: Wall,
         deleted: Callable[[RunId], Awaitable[None]],
     ) -> None:
         self._journal = journal
         self._keeping = keeping
-        self._kept = kept
+        self._folder = folder
         self._wall = wall
         self._deleted = deleted
 
@@ -102,7 +103,7 @@ class Retention:
         await finish_imports(self._journal, older_than=now - IMPORT_SECONDS)
         deleted = await self._delete_relays(now) if self._keeping.relays else 0
         merged, items = await self._merge_deltas(now) if self._keeping.deltas else (0, 0)
-        return Swept(merged, items, deleted, await prune_outputs(self._journal, self._kept))
+        return Swept(merged, items, deleted, await prune_outputs(self._journal, self._folder))
 
     async def _delete_relays(self, now: float) -> int:
         until = now - self._keeping.relays
@@ -158,13 +159,16 @@ class Retention:
             await self._journal.note(name, IndexUpdate(kind=KIND, status=repr(until)))
 
 
-async def prune_outputs(journal: Reader, kept: Path) -> int:
-    """Remove the outputs of runs that are no more. Returns of how many."""
+async def prune_outputs(journal: Journal, folder: Path) -> int:
+    """Remove the outputs of runs that are no more, what they had changed, and that it was undone. Returns how
+    many folders went."""
     count = 0
-    for folder in await asyncio.to_thread(_folders, kept):
-        if not await journal.head(folder.name):
-            await asyncio.to_thread(shutil.rmtree, folder, True)
-            count += 1
+    for name in ("kept", CHANGES):
+        for kept in await asyncio.to_thread(_folders, folder / name):
+            if not await journal.head(kept.name):
+                await journal.drop(undo_name(kept.name))
+                await asyncio.to_thread(shutil.rmtree, kept, True)
+                count += 1
     return count
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.runtime.driver import Driver, PersonsAnswer
 from turnbuckle.runtime.log import RunLog
 from turnbuckle.turn.facts import Waited
@@ -18,12 +19,13 @@ class Running:
     """A run that this process drives. It stays the same through all of its lives: when its driver came to a
     halt, another one goes on."""
 
-    def __init__(self, run: RunId, log: RunLog, driver: Driver) -> None:
+    def __init__(self, run: RunId, log: RunLog, driver: Driver, allowed: ConsentBook) -> None:
         self.run = run
         self.log = log
         self.leaving = ""
         """Why it is let go of, if it is."""
         self._driver = driver
+        self._allowed = allowed
         self._work: asyncio.Task[Outcome] = asyncio.get_running_loop().create_future()  # type: ignore[assignment]
 
     def drive(self, work: Coroutine[Any, Any, Outcome]) -> "asyncio.Task[Outcome]":
@@ -46,9 +48,16 @@ class Running:
         conversation goes on from what there is."""
         self._driver.stop.ask(by, keeps=keeps)
 
-    async def answer(self, approval: str, verdict: PersonsAnswer, by: str, text: str = "") -> bool:
-        """Give a person's answer to what the run has asked. False if nobody waits for it."""
-        return await self._driver.answer(approval, verdict, by, text)
+    async def answer(
+        self, approval: str, verdict: PersonsAnswer, by: str, text: str = "", *, always: bool = False
+    ) -> bool:
+        """Give a person's answer to what the run has asked. False if nobody waits for it. `always`: the rules
+        that the question came with hold from here on, in every run."""
+        if not await self._driver.answer(approval, verdict, by, text, always):
+            return False
+        if always:
+            await self._allowed.add(self.turn.rules)
+        return True
 
     async def steer(self, message: str, messages: tuple[Message, ...], origin: Origin) -> bool:
         """Say something into the turn that is under way. False if that has ended."""

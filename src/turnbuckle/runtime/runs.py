@@ -20,7 +20,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turnbuckle.errors import ClaimLost, RunHeld, RunUnknown
@@ -41,6 +41,7 @@ from turnbuckle.journal.port import (
     StreamRow,
     TooLarge,
 )
+from turnbuckle.runtime.consent_book import ConsentBook
 from turnbuckle.runtime.context import task_message
 from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations, elsewhere
 from turnbuckle.runtime.driver import Driver
@@ -132,12 +133,13 @@ class NewRun(Struct, frozen=True):
 
 
 class RunRules(Struct, frozen=True):
-    """What holds for every run: how its turn goes, the messages that open a new conversation, and what its
-    tokens cost."""
+    """What holds for every run: how its turn goes, the messages that open a new conversation, what its tokens
+    cost, and what people have allowed for good."""
 
     policy: Policy
     opening: tuple[Message, ...] = ()
     prices: PriceBook | None = None
+    allowed: ConsentBook = field(default_factory=ConsentBook)
 
 
 class Runs:
@@ -156,7 +158,6 @@ class Runs:
         windows: WindowBook | None = None,
     ) -> None:
         self.rules = rules
-        self.policy = rules.policy
         self.environment = environment
         self._histories = HistoryBook(environment.wall)
         self.conversations = Conversations(journal, rules.policy, self._histories)
@@ -172,6 +173,10 @@ class Runs:
         self.windows = windows if windows is not None else WindowBook(journal)
         self._watch = watch
         self._live: dict[RunId, Running] = {}
+
+    @property
+    def policy(self) -> Policy:
+        return self.rules.allowed.within(self.rules.policy)
 
     async def start(self, task: str, session: SessionId | None = None) -> Running:
         """Begin a run, in a session that goes on or in a new one."""
@@ -337,7 +342,7 @@ class Runs:
         return log, Driver(log, self._model, tools, self.environment, *books)
 
     def _running(self, claim: Claim) -> Running:
-        return Running(RunId(claim.stream), *self._parts(claim))
+        return Running(RunId(claim.stream), *self._parts(claim), self.rules.allowed)
 
     @contextlib.asynccontextmanager
     async def _let_go_of_on_error(self, claim: Claim) -> AsyncIterator[None]:

@@ -17,12 +17,18 @@ from turnbuckle.runtime.log import RunLog
 from turnbuckle.runtime.ports import Sleep, Tools, Wall
 from turnbuckle.turn.facts import ToolFinished, ToolSaid
 from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.tooling import Effect, ToolOutcome
 
 LEAVE_PATIENCE = 5.0
 """Seconds that a tool has to say how it ended. Everything of ours needs less than three."""
 BEFORE_IT = "The server was stopped before it began."
 _LEFT = "The server was stopped while this ran."
+_DIED = "The process died as this ran."
+_SUSPECT = (
+    "The server that you run in stopped as this ran, and this may have been the reason. Nobody knows "
+    "whether it was done; look first, and do not stop the server again."
+)
 
 
 class Either:
@@ -94,6 +100,19 @@ async def store_left(
     if outcome.status == "killed":
         outcome = replace(outcome, text=outcome.text or _LEFT)
     await log.append([ToolFinished(wall(), call_id, name, outcome)])
+
+
+def settled(probed: str, changes: tuple[FileChange, ...], *, is_suspect: bool) -> ToolOutcome:
+    """How a call ended that was started by a process which is gone, after a look."""
+    match probed:
+        case "done":
+            return ToolOutcome("finished", f"{_DIED} A look shows that it had been done.", changes=changes)
+        case "not_done":
+            return ToolOutcome("failed", f"{_DIED} A look shows that it had not been done.")
+        case _ if is_suspect:
+            return ToolOutcome("unknown", _SUSPECT)
+        case _:
+            return ToolOutcome("unknown", f"{_DIED} Nobody knows whether it was done; look first.")
 
 
 class Teller:

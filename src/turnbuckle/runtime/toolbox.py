@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from turnbuckle.reply.verdict import SoundCall
+from turnbuckle.tools.atomic import change_made
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpServers
 from turnbuckle.tools.spec import Denied, RunnableCall, ToolContext
+from turnbuckle.tools.threads import in_thread
 from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import ToolOutcome, not_started
 
@@ -60,12 +63,22 @@ class Toolbox:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         # A stopper is asked and waited for, never set, so any object with these two verbs is as good as an
         # event.
         signal = cast(asyncio.Event, stop)
-        context = dataclasses.replace(self._context, key=key, publish=said, stop=signal)
+        context = dataclasses.replace(self._context, key=key, publish=said, stop=signal, seen=seen)
         return await self._dispatcher.run(SoundCall(call_id, name, arguments), context)
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        found = await self._dispatcher.preview(SoundCall("", name, arguments), self._context)
+        return () if found is None else (found,)
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        mine = dataclasses.replace(self._context, key=key)
+        found = await in_thread(lambda: change_made(mine))
+        return () if found is None else (found,)
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         """A tool that has a probe is asked, also if it might run again: what is done already need not be done

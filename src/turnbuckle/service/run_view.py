@@ -16,12 +16,15 @@ from turnbuckle.narrate.told import (
     QuestionAsked,
     Text,
     Told,
+    ToolEnded,
     UsageCounted,
 )
 from turnbuckle.narrate.waiting import WaitingOn
 from turnbuckle.reply.draft import Draft
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import RUNNING
+from turnbuckle.runtime.undo import FileUndone
+from turnbuckle.service.changed_files import ChangedFile, changed_file
 from turnbuckle.service.owners import Owner, public_session
 from turnbuckle.turn import budget
 from turnbuckle.turn.approvals import open_in
@@ -32,6 +35,7 @@ from turnbuckle.turn.ledger import Ledger, Waste, total
 from turnbuckle.turn.policy import Policy
 from turnbuckle.turn.state import Turn
 from turnbuckle.vocab.events import Usage
+from turnbuckle.vocab.file_change import FileChange, TouchedFile, touched
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import NOTHING_SPENT, Spent
 
@@ -61,7 +65,9 @@ class ContextUse(Struct, frozen=True):
 
 
 class ApprovalView(Struct, frozen=True):
-    """What a person was asked. `arguments` are exactly those that the consent is for."""
+    """What a person was asked. `arguments` are exactly those that the consent is for. `title` is that of the
+    task, `why` says which rule asks, `command` is the command that would run, `changes` what would be done to
+    files as they were then, `always` the rules that `allow_always` would write."""
 
     id: str
     run: str
@@ -74,6 +80,11 @@ class ApprovalView(Struct, frozen=True):
     expires_at: float | None = None
     answered_at: float | None = None
     answered_by: str = ""
+    title: str = ""
+    why: str = ""
+    command: str = ""
+    changes: tuple[FileChange, ...] = ()
+    always: tuple[str, ...] = ()
 
 
 class RunView(Struct, frozen=True):
@@ -81,7 +92,8 @@ class RunView(Struct, frozen=True):
     `output` is all that the model said in it, also a refusal, with a paragraph for what it said behind each
     round of tools. `notices` are the quiet lines that every surface shows beside that: what broke, what was
     kept, what was done. `usage` is what the providers counted; `spent` is that with estimates for replies
-    that broke, and what it cost. `left` is what remains of the limits of the run."""
+    that broke, and what it cost. `left` is what remains of the limits of the run. `changes` are the files
+    that its file tools have changed; `/changes` has the diffs."""
 
     id: str
     session: str
@@ -104,6 +116,7 @@ class RunView(Struct, frozen=True):
     context: ContextUse = ContextUse()
     spent: Spent = NOTHING_SPENT
     left: BudgetLeft | None = None
+    changes: tuple[ChangedFile, ...] = ()
     object: Literal["run"] = "run"
 
 
@@ -159,6 +172,7 @@ class RunFold:
         self._summary = 0  # the attempt that writes a summary
         self._approvals: dict[str, ApprovalView] = {}
         self._handed: tuple[HandedCall, ...] = ()
+        self._changes: list[FileChange] = []  # as many as the run has tool calls
 
     @property
     def turn(self) -> Turn:
@@ -167,6 +181,11 @@ class RunFold:
     @property
     def drafts(self) -> dict[Any, Draft]:
         return self._turn.turn.drafts
+
+    @property
+    def touched(self) -> tuple[TouchedFile, ...]:
+        """The files that it has changed so far."""
+        return touched(self._changes)
 
     @property
     def output(self) -> str:
@@ -221,6 +240,11 @@ class RunFold:
                     "pending",
                     at,
                     told.expires,
+                    title=told.title,
+                    why=told.why,
+                    command=told.command,
+                    changes=told.changes,
+                    always=told.always,
                 )
             case QuestionAnswered(approval, verdict, by):
                 asked = self._approvals.get(approval)
@@ -229,6 +253,8 @@ class RunFold:
                     self._approvals[approval] = settled
             case HandedOver(calls):
                 self._handed = calls
+            case ToolEnded(outcome=outcome):
+                self._changes += outcome.changes
             case _:
                 pass
 
@@ -237,7 +263,15 @@ class RunFold:
         asked = self.started.origin.model if self.started is not None else ""
         return self._model or asked
 
-    def view(self, row: StreamRow, owner: Owner, *, live: bool, now: float) -> RunView:
+    def view(
+        self,
+        row: StreamRow,
+        owner: Owner,
+        *,
+        live: bool,
+        now: float,
+        undone: tuple[FileUndone, ...] = (),
+    ) -> RunView:
         """The run as it stands."""
         turn = self._turn.turn
         waiting = self._narration.waiting.on(now) if live else None
@@ -263,6 +297,7 @@ class RunFold:
             self._context,
             turn.tally.spent,
             None if turn.outcome is not None else budget.left(turn, self._turn.policy),
+            tuple(changed_file(file, undone) for file in self.touched),
         )
 
     @property

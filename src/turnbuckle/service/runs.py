@@ -36,6 +36,7 @@ from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import RUNNING, TOLD, NewRun
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.supervise import told
+from turnbuckle.runtime.undo import undone_in
 from turnbuckle.service.catalog import Catalog
 from turnbuckle.service.commands import Commands
 from turnbuckle.service.owners import LOCAL, Owner, of, public_session, run_id
@@ -57,8 +58,13 @@ PATIENCE = 3.0
 """Seconds without a driver after which a run is called unfinished. A session that lost its run takes it up
 again after one."""
 
-Decision = Literal["allow", "deny", "answer"]
-_VERDICTS: dict[Decision, PersonsAnswer] = {"allow": "allowed", "deny": "denied", "answer": "answered"}
+Decision = Literal["allow", "allow_always", "deny", "answer"]
+_VERDICTS: dict[Decision, PersonsAnswer] = {
+    "allow": "allowed",
+    "allow_always": "allowed",
+    "deny": "denied",
+    "answer": "answered",
+}
 
 log = logging.getLogger("turnbuckle.service")
 
@@ -326,7 +332,8 @@ class RunService:
             return queued_view(begun.run, session, begun.created, begun.awaited)
         row, fold = await self.row(run, owner), await self.fold(begun.run)
         live = self._runs.live(begun.run) is not None
-        return fold.view(row, owner, live=live, now=self._stores.environment.wall())
+        undone = await undone_in(self._journal, begun.run) if fold.touched else ()
+        return fold.view(row, owner, live=live, now=self._stores.environment.wall(), undone=undone)
 
     async def follow(self, run: RunId, after: int = 0) -> AsyncGenerator[list[Item]]:
         """Everything behind a number, then what comes, until the run has its end. Raises RunUnfinished where
@@ -383,8 +390,12 @@ class RunService:
         if (decision == "answer") != (asked.kind == "question"):
             fitting = "answer" if asked.kind == "question" else "allow or deny"
             raise InvalidValue(f"this is a {asked.kind}: decision must be {fitting}", "decision")
+        always = decision == "allow_always"
+        if always and not asked.always:
+            raise InvalidValue("no rule can allow this for good: decision must be allow or deny", "decision")
         running = self._runs.live(run)
-        if running is None or not await running.answer(approval, _VERDICTS[decision], by, text):
+        given = (approval, _VERDICTS[decision], by, text)
+        if running is None or not await running.answer(*given, always=always):
             status = (await self.approval(run, approval)).status
             kept = "kept until its run is taken up again" if status == "pending" else status
             raise ApprovalSettled(f"nobody waits for this answer any more: it is {kept}")

@@ -25,11 +25,21 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from turnbuckle.tools.changes import (
+    NOTHING,
+    FileContent,
+    compared,
+    content_at,
+    content_of,
+    keep,
+    refuse_unseen,
+)
 from turnbuckle.tools.confine import OpenedPath, open_file, place_of
 from turnbuckle.tools.file_locks import folder_locked, locked
 from turnbuckle.tools.private import private_folder
 from turnbuckle.tools.protected import refuse_change
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError
+from turnbuckle.vocab.file_change import FileChange
 
 MAX_NOTES = 4096
 COPY = 1024 * 1024
@@ -37,15 +47,19 @@ TRIES = 8
 """How often a change is made again because somebody else was quicker."""
 COARSEST_CLOCK = 50_000_000
 """Nanoseconds within which a disk may give two changes the same time. Usual are 4 to 10 million."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
-class Note(Struct, frozen=True):
-    """What the target will be once the change is made."""
+class Note(Struct, frozen=True, omit_defaults=True):
+    """What the target will be once the change is made, and what that change is, without its diff."""
 
     device: int
     inode: int
+    change: FileChange | None = None
+
+    def is_same_file(self, other: "Note | None") -> bool:
+        return other is not None and (self.device, self.inode) == (other.device, other.inode)
 
 
 Fill = Callable[[int], None]
@@ -123,18 +137,31 @@ def _change_once(
                 raise _ChangedMeanwhile from None
             raise
     try:
-        before = _Before(source, found if source is None else os.fstat(source))
+        before = _Before(source, found if source is None else os.fstat(source), _seen(context, place, found))
         return _replace_file(context, place, change(source), before, alone=alone)
     finally:
         if source is not None:
             os.close(source)
 
 
+def _seen(context: ToolContext, place: OpenedPath, found: os.stat_result | None) -> FileContent:
+    """What is there, to be told and kept. A file that can be written and not read has no content here."""
+    try:
+        content = NOTHING if found is None else content_at(place)
+    except ToolError:
+        content = FileContent("unread")
+    if found is not None and not content.mark:
+        raise _ChangedMeanwhile
+    refuse_unseen(context, place.shown, content)
+    return content
+
+
 class _Before:
     """The file that a change was made from, and whether that is still the one that has its name."""
 
-    def __init__(self, source: Source, found: os.stat_result | None) -> None:
+    def __init__(self, source: Source, found: os.stat_result | None, content: FileContent) -> None:
         self.found = found
+        self.content = content
         self._source = source
         # A file that was written a moment ago may be written again without another time on it.
         recent = found is not None and time.time_ns() - found.st_mtime_ns < COARSEST_CLOCK
@@ -182,10 +209,12 @@ def _replace_file(
             if before.found is not None:
                 _keep_mode(opened, before.found)
             os.fsync(opened)
-            found = os.fstat(opened)
+            found, after = os.fstat(opened), content_of(opened)
         finally:
             os.close(opened)
-        write_note(context, Note(found.st_dev, found.st_ino))
+        kept = keep(context, before.content, after)
+        made = FileChange(place.shown, before.content.mark, after.mark, kept=kept)
+        write_note(context, Note(found.st_dev, found.st_ino, made))
         with nullcontext() if alone else folder_locked(place, context.stopping):
             before.check(place)
             if context.stopping.is_set():
@@ -198,6 +227,8 @@ def _replace_file(
     except BaseException:
         _remove(place, name)
         raise
+    context.made.add(after.mark)
+    context.changed(compared(context, place.shown, before.content, after, kept))
     return Changed(before.found, before.found is not None and before.found.st_nlink > 1, before.disturbed)
 
 
@@ -208,11 +239,18 @@ def replaced(context: ToolContext, path: str) -> ProbeAnswer:
         return "not_done"
     try:
         with place_of(context, path) as place:
-            if _identity(place, place.name) == note:
+            if note.is_same_file(_identity(place, place.name)):
                 return "done"
-            return "not_done" if _identity(place, _temporary_name(context.key)) == note else "unknown"
+            unnamed = _identity(place, _temporary_name(context.key))
+            return "not_done" if note.is_same_file(unnamed) else "unknown"
     except ToolError:
         return "unknown"
+
+
+def change_made(context: ToolContext) -> FileChange | None:
+    """What the call of this key did, for whoever has found out that it was done."""
+    note = _read_note(context)
+    return None if note is None else note.change
 
 
 def stat_of(place: OpenedPath) -> os.stat_result | None:

@@ -24,6 +24,7 @@ from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.schema import Misfit
 from turnbuckle.tools.spec import ProbeAnswer, RunnableCall, Tool, ToolContext, ToolError
 from turnbuckle.tools.threads import Threaded, in_thread
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.redaction import Redaction, Redactor
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus, failed, finished, not_started
 
@@ -68,17 +69,33 @@ class Dispatcher:
         judged = found.name if found.subject == "path" else ""
         mine = dataclasses.replace(context, key=_key(call, context), stopping=threading.Event(), tool=judged)
         printed = _Printed(mine, call, redactor)
-        mine = dataclasses.replace(mine, publish=printed.add)
+        changes: list[FileChange] = []
+        mine = dataclasses.replace(mine, publish=printed.add, changed=changes.append)
         started = context.clock.now()
         try:
             outcome = await _supervised(found, found.shape.read(call.arguments), mine, redactor)
         finally:
             printed.close()
-        outcome = msgspec.structs.replace(outcome, seconds=max(0.0, context.clock.now() - started))
+        seconds = max(0.0, context.clock.now() - started)
+        outcome = msgspec.structs.replace(outcome, seconds=seconds, changes=tuple(changes))
         outcome = printed.filled_in(outcome)
         if len(outcome.text) > LONGEST_ON_LOOP and context.threads:
             return await in_thread(lambda: _polished(outcome, call, mine, redactor))
         return _polished(outcome, call, mine, redactor)
+
+    async def preview(self, call: RunnableCall, context: ToolContext) -> FileChange | None:
+        """What a call would do to a file, if its tool can tell. It changes nothing."""
+        found = self.registry.get(call.name)
+        if found is None or found.preview is None or self.faults(call) is not None:
+            return None
+        judged = found.name if found.subject == "path" else ""
+        mine, look = dataclasses.replace(context, tool=judged), found.preview
+        try:
+            if not context.threads:
+                return look(call.arguments, mine)
+            return await in_thread(lambda: look(call.arguments, mine))
+        except Exception as error:
+            return FileChange("", note=f"what it would change is not known: {_message(error, mine.redactor)}")
 
     async def probe(self, call: RunnableCall, context: ToolContext) -> ProbeAnswer:
         """Whether a call that was started in an earlier life of this process was carried out."""

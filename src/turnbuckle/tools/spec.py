@@ -24,6 +24,7 @@ from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
 from turnbuckle.tools.schema import ArgumentSchema, ForeignShape, TypedShape
 from turnbuckle.turn.consent import ConsentRule, rule_for
 from turnbuckle.vocab.clock import Clock
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.redaction import Redactor, redactor_of, secrets_in, without_secrets
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import Effect
@@ -74,6 +75,10 @@ def _nothing_given() -> Any:
     return None
 
 
+def _untold(change: FileChange) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """What a running tool may know and use.
@@ -93,6 +98,12 @@ class ToolContext:
     session: Callable[[], Awaitable[str]] = _no_session
     key: str = ""
     publish: Callable[[str], None] = _unheard
+    changed: Callable[[FileChange], None] = _untold
+    """Is told of every file that the call has changed."""
+    seen: tuple[str, ...] | None = None
+    """The marks that a file may have, since a person has seen it so; None if nobody was asked."""
+    made: set[str] = field(default_factory=set)
+    """The marks of what calls of this run have written."""
     ask: Callable[[str], Awaitable[str]] | None = None
     recall: Callable[[str], Awaitable[str]] | None = None
     """Searches what was said and done before in the conversation of this run."""
@@ -168,15 +179,16 @@ def _handed(hint: Any, context: ToolContext) -> Any:
 
 Invoke = Callable[[dict[str, Any], ToolContext], Any]
 Probe = Callable[[Mapping[str, Any], ToolContext], ProbeAnswer]
+Preview = Callable[[Mapping[str, Any], ToolContext], FileChange]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool. `draftable` names the long text argument that survives a cut; `guarded` names the arguments
     whose defaults must not be assumed after one. `subject` names the argument that consent rules look at, a
-    whole shell command if it `is_command`. `widens` names an argument that asks for more than the tool gives
-    by itself: if it is true, rules of that name must allow it, too. A tool that `asks` is a question to a
-    person."""
+    whole shell command if it `is_command`. `preview` says what a call would do to a file. `widens` names an
+    argument that asks for more than the tool gives by itself: if it is true, rules of that name must allow
+    it, too. A tool that `asks` is a question to a person."""
 
     name: str
     description: str
@@ -192,6 +204,7 @@ class Tool:
     is_command: bool = False
     widens: str = ""
     asks: bool = False
+    preview: Preview | None = None
     function: Callable[..., Any] | None = None
     """What it was made of."""
 
@@ -228,6 +241,7 @@ def tool(
     is_command: bool = False,
     widens: str = "",
     asks: bool = False,
+    preview: Preview | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -245,6 +259,7 @@ def tool(
     is_command: bool = False,
     widens: str = "",
     asks: bool = False,
+    preview: Preview | None = None,
 ) -> Callable[[Callable[..., Any]], Tool] | Tool:
     """Make a tool of a typed function. Without anything else (`@tool`) its effect is `write`: after a crash
     it is never repeated. Faults of the declaration are raised at once, as TypeError."""
@@ -282,6 +297,7 @@ def tool(
             is_command=is_command,
             widens=widens,
             asks=asks,
+            preview=preview,
             function=function,
         )
 

@@ -4,12 +4,21 @@ told as what it is."""
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from turnbuckle.turn.commands import AskPerson, AwaitAnswer, Command, Record, RunTool
-from turnbuckle.turn.consent import Rule, rule_for, stricter
+from turnbuckle.turn.consent import (
+    ConsentRule,
+    Rule,
+    fitting,
+    rule_text,
+    stricter,
+    subject_of,
+    unruled,
+)
 from turnbuckle.turn.facts import ApprovalAnswered, ApprovalAsked, ApprovalKind, ToolFinished
-from turnbuckle.turn.policy import Policy
+from turnbuckle.turn.policy import Policy, ToolFacts
 from turnbuckle.turn.state import Consent, PendingCall, Turn
 from turnbuckle.vocab.tooling import ToolOutcome, ToolStatus
 
@@ -30,7 +39,8 @@ def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Comm
             if policy.attended
             else _no(turn, wanted, "failed", NOBODY_ANSWERS)
         )
-    match rule_of(policy, wanted.name, wanted.arguments):
+    judged = judge(policy, wanted.name, wanted.arguments, turn.rules)
+    match judged.rule:
         case "allow":
             return wanted
         case "deny":
@@ -38,42 +48,105 @@ def gate(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy) -> Comm
         case "ask" if not policy.attended:
             return _no(turn, wanted, "denied", NOBODY_CONSENTS)
         case "ask":
-            return _ask(turn, call, wanted, policy, "approval")
+            return _ask(turn, call, wanted, policy, "approval", judged.why)
 
 
-def rule_of(policy: Policy, name: str, arguments: dict[str, Any]) -> Rule:
-    """What the rules say of a call. What it wants beyond its tool needs the rule of that name, too; without
-    one, a person is asked."""
+class Judgement(Struct, frozen=True):
+    """What the rules say of a call, and which of them does."""
+
+    rule: Rule
+    why: str = ""
+
+
+def judge(
+    policy: Policy, name: str, arguments: dict[str, Any], more: tuple[ConsentRule, ...] = ()
+) -> Judgement:
+    """What the rules say of a call, with `more` that people gave since. What it wants beyond its tool needs
+    the rule of that name, too; without one, a person is asked."""
     facts = policy.tool(name)
-    rule = rule_for(
-        policy.consent,
-        name,
-        arguments,
-        facts.subject,
-        is_command=facts.is_command,
-        otherwise=facts.unruled,
-    )
+    default = unruled(facts.kind, ask_first=policy.ask_first, versioned=policy.versioned)
+    if stricter(facts.unruled, default[0]):
+        default = (facts.unruled, "it is a tool of somebody else's server, and no rule speaks of it")
+    judged = _judged(policy, name, arguments, facts, more, Judgement(*default))
     if not facts.widens or arguments.get(facts.widens) is not True:
-        return rule
-    wider = rule_for(
-        policy.consent,
-        facts.widens,
-        arguments,
-        facts.subject,
-        is_command=facts.is_command,
-        otherwise="ask",
+        return judged
+    unsaid = Judgement("ask", f"it wants more than it has: {facts.widens}")
+    wider = _judged(policy, facts.widens, arguments, facts, more, unsaid)
+    return wider if stricter(wider.rule, judged.rule) else judged
+
+
+def _judged(
+    policy: Policy,
+    name: str,
+    arguments: dict[str, Any],
+    facts: ToolFacts,
+    more: tuple[ConsentRule, ...],
+    otherwise: Judgement,
+) -> Judgement:
+    rules = (*policy.consent, *more)
+    found = fitting(rules, name, arguments, facts.subject, is_command=facts.is_command)
+    return otherwise if found is None else Judgement(found.rule, f"the rule {rule_text(found)}")
+
+
+def rules_for_good(
+    policy: Policy, name: str, arguments: dict[str, Any], more: tuple[ConsentRule, ...] = ()
+) -> tuple[ConsentRule, ...]:
+    """The narrowest rules that would let this very call start without a question; none, if no rule can: a
+    line with more than one command, or a call that is asked about whatever else it says."""
+    facts = policy.tool(name)
+    wider = facts.widens if facts.widens and arguments.get(facts.widens) is True else ""
+    value = arguments.get(facts.subject)
+    text = (
+        subject_of(value, facts.subject, is_command=facts.is_command).text if isinstance(value, str) else ""
     )
-    return wider if stricter(wider, rule) else rule
+    patterns = [_literal(text)] if text else []
+    if facts.kind == "write":
+        patterns.insert(0, "")  # whoever allows one change for good means the tool, if no rule was about it
+    elif not text:
+        patterns = [""]
+    for pattern in patterns:
+        rules = tuple(ConsentRule(one, "allow", pattern) for one in (name, wider) if one)
+        if judge(policy, name, arguments, (*more, *rules)).rule == "allow":
+            return rules
+    return ()
 
 
-def _ask(turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: ApprovalKind) -> AskPerson:
+def _literal(text: str) -> str:
+    """A pattern that fits this text alone."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in text)
+
+
+def _ask(
+    turn: Turn, call: PendingCall, wanted: RunTool, policy: Policy, kind: ApprovalKind, why: str = ""
+) -> AskPerson:
     place = next(index for index, other in enumerate(turn.calls) if other.id == call.id)
     expires = None if policy.answer_seconds is None else turn.now + policy.answer_seconds
     question = str(wanted.arguments.get(_QUESTION, "")) if kind == "question" else ""
     approval = f"a{turn.attempt}-{place}"
+    always = rules_for_good(policy, wanted.name, wanted.arguments, turn.rules) if why else ()
     return AskPerson(
-        ApprovalAsked(turn.now, approval, call.id, wanted.name, wanted.arguments, kind, question, expires)
+        ApprovalAsked(
+            turn.now,
+            approval,
+            call.id,
+            wanted.name,
+            wanted.arguments,
+            kind,
+            question,
+            expires,
+            why=why,
+            always=always,
+        )
     )
+
+
+def seen_files(turn: Turn, consent: Consent | None) -> tuple[str, ...] | None:
+    """The marks of a file that a call may change after a person has seen it: as it was then, or as another
+    call of this reply has left it. None: nobody was shown a file."""
+    if consent is None or consent.seen is None:
+        return None
+    ours = (change.after for call in turn.calls if call.outcome for change in call.outcome.changes)
+    return (consent.seen, *ours)
 
 
 def _after_asking(turn: Turn, consent: Consent, wanted: RunTool, policy: Policy) -> Command:
@@ -86,7 +159,7 @@ def _after_asking(turn: Turn, consent: Consent, wanted: RunTool, policy: Policy)
         case "allowed" if (wanted.name, wanted.arguments) != (consent.name, consent.arguments):
             return _no(turn, wanted, "denied", "This is not the call that the user has allowed.")
         case "allowed":
-            return wanted
+            return replace(wanted, seen=seen_files(turn, consent))
         case "answered":
             text = consent.text if consent.text.strip() else "(the user gave an empty answer)"
             return _no(turn, wanted, "finished", text)
@@ -145,7 +218,16 @@ def withdrawn(turn: Turn, calls: list[PendingCall]) -> tuple[ApprovalAnswered, .
 def asked(turn: Turn, fact: ApprovalAsked) -> Turn:
     """The question is stored. It stands for these arguments and no others: of `finish_call`, for what it
     finished."""
-    consent = Consent(fact.approval, fact.name, fact.arguments, fact.kind == "question", expires=fact.expires)
+    seen = fact.changes[0].before if fact.changes else None
+    consent = Consent(
+        fact.approval,
+        fact.name,
+        fact.arguments,
+        fact.kind == "question",
+        expires=fact.expires,
+        seen=seen,
+        always=fact.always,
+    )
     since = turn.tally.asked_since if open_in(turn) else fact.at
     calls = tuple(
         # Of a call that was started only one thing can be asked.
@@ -164,7 +246,9 @@ def answered(turn: Turn, fact: ApprovalAnswered) -> Turn:
     if call is None or call.consent is None:
         return turn
     settled = replace(call, consent=replace(call.consent, verdict=fact.verdict, text=fact.text))
-    turn = replace(turn, calls=tuple(settled if one is call else one for one in turn.calls))
+    rules = (*turn.rules, *call.consent.always) if fact.always else turn.rules
+    calls = tuple(settled if one is call else one for one in turn.calls)
+    turn = replace(turn, calls=calls, rules=rules)
     waited = 0.0 if open_in(turn) else max(fact.at - turn.tally.asked_since, 0.0)
     return replace(
         turn, tally=replace(turn.tally, seconds_asked=turn.tally.seconds_asked + waited, recoveries=0)

@@ -91,7 +91,8 @@ def key_of(turn: Turn, call: PendingCall) -> str:
 
 
 def _settle(turn: Turn, call: PendingCall) -> SettleTool:
-    return SettleTool(call.id, call.name, call.arguments, key_of(turn, call))
+    seen = asking.seen_files(turn, call.consent)
+    return SettleTool(call.id, call.name, call.arguments, key_of(turn, call), seen=seen)
 
 
 def _start(turn: Turn, call: PendingCall, policy: Policy) -> Command:

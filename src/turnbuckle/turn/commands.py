@@ -17,13 +17,15 @@ class CallModel(Struct, frozen=True):
 
 class RunTool(Struct, frozen=True):
     """Write `ToolStarted`, and only then run it. `closing` are the drafts that this call settles, in the same
-    write."""
+    write. `seen` are marks of the file that may be changed: as a person has seen it, or as other calls of
+    this reply left it. None: nobody was asked."""
 
     call_id: str
     name: str
     arguments: dict[str, Any]
     key: str
     closing: tuple[DraftClosed, ...] = ()
+    seen: tuple[str, ...] | None = None
 
 
 class SettleTool(Struct, frozen=True):
@@ -36,6 +38,7 @@ class SettleTool(Struct, frozen=True):
     arguments: dict[str, Any]
     key: str
     again: bool = True
+    seen: tuple[str, ...] | None = None
 
 
 class AskPerson(Struct, frozen=True):

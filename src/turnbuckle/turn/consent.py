@@ -27,6 +27,11 @@ from msgspec import Struct
 from turnbuckle.turn.shell_words import programs
 
 Rule = Literal["allow", "ask", "deny"]
+ToolKind = Literal["command", "network", "write", "other"]
+"""What the rule for calls without a rule looks at: a command, an address on the network, a file that is
+changed, or anything else."""
+Surface = Literal["terminal", "console", "api", "program"]
+"""Who asks for a run: `run` and `chat`, the console, a client over HTTP, a program that embeds the agent."""
 
 _STRICTNESS: dict[Rule, int] = {"allow": 0, "ask": 1, "deny": 2}
 _EXACT = 1000  # no name is as long
@@ -101,6 +106,32 @@ def written(approval: dict[str, Rule]) -> tuple[ConsentRule, ...]:
     return tuple(rules)
 
 
+def rule_text(rule: ConsentRule) -> str:
+    """A rule as it would stand in the settings."""
+    key = f"{rule.tool}:{rule.pattern}" if rule.pattern else rule.tool
+    return f'"{key}" = "{rule.rule}"'
+
+
+def asks_first(surface: Surface, attended: bool) -> bool:
+    """Whether runs of this surface ask before what no rule speaks of. They do where a person sits in front of
+    it. A program and an API client have nobody there: for them the settings alone speak."""
+    return attended and surface in ("terminal", "console")
+
+
+def unruled(kind: ToolKind, *, ask_first: bool, versioned: bool) -> tuple[Rule, str]:
+    """What holds for a call that no rule speaks of, and why. `versioned`: the workspace is in a git work
+    tree, where a change can be seen and taken back."""
+    match kind:
+        case "command" if ask_first:
+            return "ask", "commands are asked about first, unless a rule says otherwise"
+        case "network" if ask_first:
+            return "ask", "the network is asked about first, unless a rule says otherwise"
+        case "write" if ask_first and not versioned:
+            return "ask", "this folder is not in a git work tree, so changes are asked about first"
+        case _:
+            return "allow", ""
+
+
 def rule_for(
     rules: tuple[ConsentRule, ...],
     name: str,
@@ -111,17 +142,28 @@ def rule_for(
     otherwise: Rule = "allow",
 ) -> Rule:
     """What the rules say of this call; `otherwise`, if none fits."""
+    found = fitting(rules, name, arguments, subject, is_command=is_command)
+    return otherwise if found is None else found.rule
+
+
+def fitting(
+    rules: tuple[ConsentRule, ...],
+    name: str,
+    arguments: dict[str, Any],
+    subject: str,
+    *,
+    is_command: bool = False,
+) -> ConsentRule | None:
+    """The rule that decides about this call."""
     value = arguments.get(subject)
     matched = subject_of(value if isinstance(value, str) else "", subject, is_command=is_command)
-    fitting = [rule for rule in rules if rule.fits(name, matched)]
-    if not fitting:
-        return otherwise
+    found = [rule for rule in rules if rule.fits(name, matched)]
 
     def weight(rule: ConsentRule) -> tuple[int, int, int]:
         narrow = len(rule.tool) if "*" in rule.tool else _EXACT
         return (narrow, len(rule.pattern), _STRICTNESS[rule.rule])
 
-    return max(fitting, key=weight).rule
+    return max(found, key=weight, default=None)
 
 
 def subject_of(text: str, argument: str, *, is_command: bool = False) -> Subject:

@@ -13,8 +13,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from turnbuckle.reply.draft import DoubtfulRest, Draft
 from turnbuckle.turn.compaction import Compaction, Folding, Measure, Step
+from turnbuckle.turn.consent import ConsentRule
 from turnbuckle.vocab.events import Event
 from turnbuckle.vocab.failure import Failure
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import DraftId, ProtocolName, RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message
 from turnbuckle.vocab.origin import Origin
@@ -329,7 +331,8 @@ class ToolFinished(Struct, frozen=True, tag="tool_finished"):
 class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=True):
     """A person must say yes before this very call may start, or must answer the question that it is. The
     arguments are frozen here: any other call needs a consent of its own. After `expires`, if set, nobody's
-    answer counts."""
+    answer counts. `why` says which rule asks. `changes` is what the call would do to files as they are now.
+    `always` are the rules that a yes for good would write."""
 
     at: float
     approval: str
@@ -340,10 +343,14 @@ class ApprovalAsked(Struct, frozen=True, tag="approval_asked", omit_defaults=Tru
     question: str = ""
     expires: float | None = None
     worked: float | UnsetType = UNSET
+    why: str = ""
+    changes: tuple[FileChange, ...] = ()
+    always: tuple[ConsentRule, ...] = ()
 
 
 class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaults=True):
-    """The one answer. `withdrawn`: the run was stopped before anybody answered. `text` answers a question."""
+    """The one answer. `withdrawn`: the run was stopped before anybody answered. `text` answers a question, or
+    is a word to the model. `always`: the rules that were shown with the question hold from here on."""
 
     at: float
     approval: str
@@ -351,6 +358,7 @@ class ApprovalAnswered(Struct, frozen=True, tag="approval_answered", omit_defaul
     by: str = ""
     text: str = ""
     worked: float | UnsetType = UNSET
+    always: bool = False
 
 
 class HandedCall(Struct, frozen=True, omit_defaults=True):

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turnbuckle.turn.consent import ConsentRule, Rule
+from turnbuckle.turn.consent import ConsentRule, Rule, ToolKind
 from turnbuckle.vocab.free_text import INPUT
 from turnbuckle.vocab.ids import ProtocolName, RouteName
 from turnbuckle.vocab.prices import Price
@@ -64,6 +64,15 @@ class ToolFacts(Struct, frozen=True):
     unruled: Rule = "allow"
     """What holds for it if no rule of consent fits."""
 
+    @property
+    def kind(self) -> ToolKind:
+        """What it is to a call without a rule."""
+        if self.is_command:
+            return "command"
+        if self.subject == "url":
+            return "network"
+        return "write" if self.subject == "path" and self.effect != "read" else "other"
+
 
 FOREIGN = ToolFacts(unruled="ask")
 """A tool of somebody else's server: whatever it says of itself, it may change anything. A person is asked."""
@@ -109,6 +118,10 @@ class Policy(Struct, frozen=True):
     consent: tuple[ConsentRule, ...] = ()
     attended: bool = True
     """Whether there is anybody who could give consent or answer a question."""
+    ask_first: bool = False
+    """Whether calls that no rule speaks of are asked about, by their kind: see `consent.unruled`."""
+    versioned: bool = False
+    """Whether the workspace is in a git work tree."""
     answer_seconds: float | None = None
     """How long an answer is waited for; None: as long as it takes."""
     capped: bool = False
@@ -188,6 +201,7 @@ def for_options(policy: Policy, options: RunOptions) -> Policy:
         routes=routes,
         tools=tools,
         limits=limits,
+        ask_first=policy.ask_first or options.ask_first,
         capped=cap is not None,
         closed=closed and not open_tools,
         several=several,

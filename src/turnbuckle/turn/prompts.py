@@ -265,6 +265,12 @@ def interrupted(messages: tuple[Message, ...]) -> Message:
     )
 
 
+def undone(paths: tuple[str, ...]) -> Message:
+    """What to say of files that the user has undone since the last turn."""
+    named = ", ".join(dict.fromkeys(paths))
+    return note(f"{MARK} The user has undone your changes to {named}: what was there before is there again.")
+
+
 def _counted(names: list[str]) -> str:
     counts = Counter(names)
     return ", ".join(name if count == 1 else f"{name} ({count} times)" for name, count in counts.items())

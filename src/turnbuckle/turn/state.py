@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from turnbuckle.reply.draft import Draft
 from turnbuckle.turn.compaction import Compaction, Folding, Measure
+from turnbuckle.turn.consent import ConsentRule
 from turnbuckle.turn.facts import AskWhy, Continue, FinishDraft, GiveUp, HandedCall, HeldCall, UserSpoke
 from turnbuckle.turn.policy import RouteFacts
 from turnbuckle.vocab.failure import Failure
@@ -73,6 +74,9 @@ class Consent(Struct, frozen=True):
     expires: float | None = None
     verdict: Answer | None = None
     text: str = ""
+    seen: str | None = None
+    """The mark of the file that it would change, as it was when a person was asked; None: it changes none."""
+    always: tuple[ConsentRule, ...] = ()
 
 
 class PendingCall(Struct, frozen=True):
@@ -209,6 +213,8 @@ class Turn(Struct, frozen=True):
     """Calls that the caller runs. The turn has ended with them."""
     left: bool = False
     """The process before let go of it in good order."""
+    rules: tuple[ConsentRule, ...] = ()
+    """What people allowed for good in this turn."""
     unasked: tuple[str, ...] = ()
     """Tools of which a call did not run because it needed consent, and there was nobody to ask."""
     stopping: bool = False

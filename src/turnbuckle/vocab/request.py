@@ -115,6 +115,9 @@ class RunOptions(Struct, frozen=True, omit_defaults=True):
     """Tokens for thinking, as the caller counts them; 0 for none."""
     choices: int = 1
     """So many answers are asked for by `extra`. Only the first is healed and kept as the run's own."""
+    ask_first: bool = False
+    """Somebody sits there: commands, the network, and changes outside a git work tree are asked about, unless
+    a rule speaks of them."""
     open_tools: bool = False
     """The caller has tools whose names are not listed: a set of them, or some that its messages define. A
     call of a name that nobody knows is for the caller."""

@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.messages import ResultPart, TextPart
 
 Effect = Literal["read", "idempotent", "write"]
@@ -44,7 +45,8 @@ class ToolOutcome(Struct, frozen=True):
 
     `text` is the result, or the reason where there is none. `partial_output` is what a stopped tool had
     printed. `killed` and `survivors` name processes. `kept_at` is a path for `read_file`, where the whole of
-    a capped output is.
+    a capped output is. `changes` are the files that it has changed, as far as we know; the model is not told
+    of them.
     """
 
     status: ToolStatus
@@ -55,6 +57,7 @@ class ToolOutcome(Struct, frozen=True):
     killed: tuple[str, ...] = ()
     survivors: tuple[str, ...] = ()
     kept_at: str | None = None
+    changes: tuple[FileChange, ...] = ()
 
     @property
     def fact(self) -> ToolFact:

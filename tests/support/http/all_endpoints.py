@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from turnbuckle.server.api.archives import ArchivesApi, archive_endpoints
+from turnbuckle.server.api.changes import ChangesApi, change_endpoints
 from turnbuckle.server.api.console_page import (
     SandboxView,
     SettingsView,
@@ -40,6 +41,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
     )
     rows = (
         *api_endpoints(*apis),
+        *change_endpoints(ChangesApi(_nobody)),
         *archive_endpoints(ArchivesApi(_nobody)),
         *usage_endpoints(UsageApi(_nobody, _nobody)),
         *model_endpoints(Catalog([]), 0),

@@ -101,10 +101,16 @@ class CountingTools:
     def specs(self):
         return tuple(ToolSpec(name) for name in (*TOOLS, "finish_call"))
 
+    async def preview(self, name, arguments):
+        return ()
+
+    async def changes(self, key):
+        return ()
+
     async def refuse(self, call_id, name, arguments):
         return None if name in TOOLS else not_started(f"There is no tool with the name {name!r}.")
 
-    async def run(self, call_id, name, arguments, key, said, stop):
+    async def run(self, call_id, name, arguments, key, said, stop, seen=None):
         self.ran.append((name, arguments))
         if name in self.slow:
             await stop.wait()

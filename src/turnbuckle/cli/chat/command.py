@@ -154,13 +154,13 @@ async def _place(loaded: Loaded, wish: Wish, *, attended: bool) -> AsyncIterator
             else:
                 if attended:
                     echo(f"sandbox: {opened.sandbox.words}", err=True)
-                local = LocalBackend(opened)
+                local = LocalBackend(opened, attended=attended)
                 stack.push_async_callback(local.leave)
                 yield local
                 return
         else:
             remote = Remote(wish.server, wish.key)
-        place = RemoteBackend(remote)
+        place = RemoteBackend(remote, attended=attended)
         try:
             await place.latest()
             holds = await place.sandbox() if attended else ""

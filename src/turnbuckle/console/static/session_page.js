@@ -333,7 +333,7 @@ export class SessionPage {
   // Saying and stopping
 
   async #send(letter) {
-    const body = { input: inputOf(letter.text, letter.files) };
+    const body = { input: inputOf(letter.text, letter.files), ask_first: true };
     if (letter.model) body.model = letter.model;
     if (letter.busy) body.busy = letter.busy;
     const line = await this.shell.api.ask("POST", `${this.path}/messages`, body, { "idempotency-key": letter.key });

@@ -10,7 +10,7 @@ from turnbuckle.turn.facts import Fact, RunEnded, RunStarted, Streamed, UserSpok
 from turnbuckle.vocab.origin import CANCEL, DETACH
 from turnbuckle.vocab.outcome import Outcome
 from turnbuckle.vocab.prices import Spent
-from turnbuckle.wire.field_table import LONGEST_WORD, Field, FieldTable, Kind, one_of, some_text, text
+from turnbuckle.wire.field_table import FLAG, LONGEST_WORD, Field, FieldTable, Kind, one_of, some_text, text
 from turnbuckle.wire.fields import Fields
 from turnbuckle.wire.openai_chat.message_fields import MESSAGE, MOST_MESSAGES
 from turnbuckle.wire.openai_chat.request_fields import MODEL, SHAPES, WISHES
@@ -70,6 +70,13 @@ _OWN_FIELDS = (
         "busy",
         one_of("queue", "steer", "interrupt", "refuse"),
         "What becomes of this while another run is under way in the session.",
+        "ours",
+    ),
+    Field(
+        "ask_first",
+        FLAG,
+        "Somebody is there to answer: commands, the network, and changes outside a git work tree wait for a "
+        "yes, unless a rule of the settings speaks of them.",
         "ours",
     ),
 )

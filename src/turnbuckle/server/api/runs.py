@@ -38,7 +38,8 @@ _STATUSES = ("running", "completed", "partial", "cancelled", "failed")
 
 
 class AnswerBody(Struct, frozen=True):
-    """`allow` or `deny` for an approval, with a word to the model if you like; `answer` for a question."""
+    """`allow` or `deny` for an approval, with a word to the model if you like; `allow_always` writes the
+    rules that the approval lists as `always`; `answer` is for a question."""
 
     decision: Decision
     text: str = ""
@@ -76,7 +77,9 @@ class RunsApi:
         usual = read_policy(body.on_disconnect, DETACH, param="on_disconnect")
         policy = read_policy(exchange.headers.get(ON_DISCONNECT, ""), usual)
         origin = Origin(SURFACE, asked.model, policy)
-        options = replace(asked.wishes, route=chosen.route, own_tools=chosen.own_tools)
+        options = replace(
+            asked.wishes, route=chosen.route, own_tools=chosen.own_tools, ask_first=body.ask_first
+        )
         names = {"only_here": asked.only_here, "unknown": asked.unknown}
         passed = passed_on(exchange, chosen, PROTOCOL, options, strict=self._strict, **names)
         options = passed.options
@@ -206,6 +209,7 @@ class _RunAsked(Struct, frozen=True):
     instructions: str
     on_disconnect: str
     busy: Busy | None
+    ask_first: bool
 
 
 def _read(body: bytes) -> _RunAsked | Failure:
@@ -225,4 +229,5 @@ def _read(body: bytes) -> _RunAsked | Failure:
         given.get("instructions", ""),
         given.get("on_disconnect", ""),
         given.get("busy"),
+        given.get("ask_first", False),
     )

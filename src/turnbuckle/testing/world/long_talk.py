@@ -27,6 +27,7 @@ from turnbuckle.turn.facts import Compacted, Fact, RunEnded
 from turnbuckle.turn.policy import CompactionRules, Policy, RouteFacts, ToolFacts
 from turnbuckle.vocab.clock import StopSignal
 from turnbuckle.vocab.events import Cut, Event
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.ids import RouteName, RunId, SessionId
 from turnbuckle.vocab.messages import Message, ResultPart, TextPart, text_of
 from turnbuckle.vocab.request import ModelRequest, ToolSpec
@@ -103,12 +104,19 @@ class TalkTools:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         if name == "recall":
             return finished(await recall(self._journal, self._run, SESSION, arguments["query"]))
         return finished(
             f"{arguments['query']}: " + "this is what there is to know of it. " * (self._size // 37)
         )
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        return ()
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        return ()
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         return "again"

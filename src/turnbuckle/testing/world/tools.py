@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from turnbuckle.turn.policy import ToolFacts
 from turnbuckle.vocab.clock import StopSignal
+from turnbuckle.vocab.file_change import FileChange
 from turnbuckle.vocab.request import ToolSpec
 from turnbuckle.vocab.tooling import FINISH_CALL, ToolOutcome, failed, finished, not_started
 
@@ -114,6 +115,7 @@ class WorldTools:
         key: str,
         said: Callable[[str], None],
         stop: StopSignal,
+        seen: tuple[str, ...] | None = None,
     ) -> ToolOutcome:
         number = self._disk.runs
         self._disk.runs += 1
@@ -127,6 +129,12 @@ class WorldTools:
         outcome = self._disk.do(name, arguments, key, self._watcher.intended(key))
         await self._watcher.tool_at(number, "after")
         return outcome
+
+    async def preview(self, name: str, arguments: dict[str, Any]) -> tuple[FileChange, ...]:
+        return ()
+
+    async def changes(self, key: str) -> tuple[FileChange, ...]:
+        return ()
 
     async def probe(self, name: str, arguments: dict[str, Any], key: str) -> str:
         if FACTS[name].effect != "write":

@@ -1,12 +1,15 @@
 """Change one place of a file, if it is certain which."""
 
 import difflib
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from turnbuckle.tools.atomic import Fill, Source, change_file, write_all
 from turnbuckle.tools.builtin.files import missing, read_open, write_was_done
+from turnbuckle.tools.changes import previewed
 from turnbuckle.tools.confine import place_of
 from turnbuckle.tools.spec import ToolContext, ToolError, tool
+from turnbuckle.vocab.file_change import FileChange
 
 LARGEST_EDIT = 16 * 1024 * 1024
 MOST_COMPARED = 5_000
@@ -14,7 +17,19 @@ MOST_PLACES = 5
 LINE_SHOWN = 160
 
 
-@tool(effect="write", probe=write_was_done, subject="path")
+def edit_preview(arguments: Mapping[str, Any], context: ToolContext) -> FileChange:
+    path, old, new = (str(arguments[name]) for name in ("path", "old", "new"))
+
+    def changed(before: bytes | None) -> bytes:
+        if before is None:
+            raise ToolError(f"there is no file {path}")
+        _refuse_empty(old, new)
+        return _replaced(before, old, new, path)[0]
+
+    return previewed(context, path, changed)
+
+
+@tool(effect="write", probe=write_was_done, subject="path", preview=edit_preview)
 def edit_file(
     path: Annotated[str, "Relative to the workspace."],
     old: Annotated[
@@ -24,28 +39,37 @@ def edit_file(
     context: ToolContext,
 ) -> str:
     """Replace one piece of a text file by another."""
-    if not old:
-        raise ToolError("old is empty; use write_file or append_file")
-    if old == new:
-        raise ToolError("old and new are the same; nothing was changed")
+    _refuse_empty(old, new)
     line = 0
 
     def change(source: Source) -> Fill:
         nonlocal line
         if source is None:
             raise missing(place)
-        try:
-            text = read_open(source, place, LARGEST_EDIT).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ToolError(f"{path} is not UTF-8 text; nothing was changed") from error
-        at, there, instead = _found(text, old, new, path)
-        line = _line(text, at)
-        data = "".join((text[:at], instead, text[at + len(there) :])).encode("utf-8", "replace")
+        data, line = _replaced(read_open(source, place, LARGEST_EDIT), old, new, path)
         return lambda opened: write_all(opened, data)
 
     with place_of(context, path) as place:
         changed = change_file(context, place, change)
         return f"Changed {place.shown}, line {line}.{changed.remarks}"
+
+
+def _refuse_empty(old: str, new: str) -> None:
+    if not old:
+        raise ToolError("old is empty; use write_file or append_file")
+    if old == new:
+        raise ToolError("old and new are the same; nothing was changed")
+
+
+def _replaced(content: bytes, old: str, new: str, path: str) -> tuple[bytes, int]:
+    """The new content, and the line in which it differs."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path} is not UTF-8 text; nothing was changed") from error
+    at, there, instead = _found(text, old, new, path)
+    data = "".join((text[:at], instead, text[at + len(there) :])).encode("utf-8", "replace")
+    return data, _line(text, at)
 
 
 def _found(text: str, old: str, new: str, path: str) -> tuple[int, str, str]:

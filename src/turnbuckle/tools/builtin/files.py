@@ -8,8 +8,10 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
 from turnbuckle.tools.atomic import Fill, Source, change_file, copy_all, replaced, write_all, write_file_whole
+from turnbuckle.tools.changes import previewed
 from turnbuckle.tools.confine import MAX_DEPTH, OpenedPath, data_identity, open_file, open_folder, place_of
 from turnbuckle.tools.spec import ProbeAnswer, ToolContext, ToolError, tool
+from turnbuckle.vocab.file_change import FileChange
 
 LARGEST_READ = 64 * 1024 * 1024
 LARGEST_APPENDED = 256 * 1024 * 1024
@@ -22,6 +24,16 @@ SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 def write_was_done(arguments: Mapping[str, Any], context: ToolContext) -> ProbeAnswer:
     """The probe of every tool that replaces one file."""
     return replaced(context, str(arguments["path"]))
+
+
+def write_preview(arguments: Mapping[str, Any], context: ToolContext) -> FileChange:
+    content = str(arguments["content"]).encode("utf-8", "replace")
+    return previewed(context, str(arguments["path"]), lambda _: content)
+
+
+def append_preview(arguments: Mapping[str, Any], context: ToolContext) -> FileChange:
+    content = str(arguments["content"]).encode("utf-8", "replace")
+    return previewed(context, str(arguments["path"]), lambda before: (before or b"") + content)
 
 
 @tool(effect="read", subject="path")
@@ -39,7 +51,7 @@ def read_file(
     return _shown(context.redact(data.decode("utf-8", "replace")), start or 1, lines, context.output_cap)
 
 
-@tool(effect="idempotent", draftable="content", probe=write_was_done, subject="path")
+@tool(effect="idempotent", draftable="content", probe=write_was_done, subject="path", preview=write_preview)
 def write_file(
     path: Annotated[str, "Relative to the workspace. Folders on the way are made."],
     content: Annotated[str, "The whole new content."],
@@ -54,7 +66,7 @@ def write_file(
         return f"{did} {place.shown}: {_measured(content, data)}.{changed.remarks}"
 
 
-@tool(effect="write", draftable="content", probe=write_was_done, subject="path")
+@tool(effect="write", draftable="content", probe=write_was_done, subject="path", preview=append_preview)
 def append_file(
     path: Annotated[str, "Relative to the workspace. The file is made if it is not there."],
     content: Annotated[str, "What to put behind its end. No line break is added before it."],
