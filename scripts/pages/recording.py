@@ -1,6 +1,6 @@
 """Recorded terminal sessions: commands typed into a real terminal, and what could be read there afterwards.
 
-Each recording runs in a folder of its own with the rehearsal model, so it needs no key and no network. What
+Each recording runs in a git work tree of its own with the rehearsal model, so it needs no key and no network. What
 differs from one time to the next (ids, seconds, guesses at tokens) is not compared, and a recording that
 differs in nothing else is left as it is. The scorecard is recorded with them, since it takes seconds, too.
 """
@@ -108,6 +108,8 @@ def typed(command: str, folder: Path) -> list[str]:
 def recorded(commands: Iterable[str]) -> str:
     """All commands of a recording, one behind the other in a new folder."""
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / ".git").mkdir()  # as in a project, where changes are not asked about
+        (Path(folder) / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         lines = [line for command in commands for line in (*typed(command, Path(folder)), "")]
     return "\n".join(lines).rstrip() + "\n"
 

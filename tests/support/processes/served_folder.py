@@ -169,9 +169,16 @@ def lab_settings(url: str, **settings: Any) -> str:
     return settings_text(url, **{"gap": 60, **settings})
 
 
+def versioned(folder: Path) -> None:
+    """Make a folder a git work tree, as a project is: changes of files are not asked about there."""
+    (folder / ".git").mkdir(exist_ok=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+
 @contextmanager
 def served(folder: Path, settings: str = "", key: str = "", **environment: str) -> Iterator[ServedFolder]:
     """A server that is gone when the block ends, whatever happens in it."""
+    versioned(folder)
     with reserved_port() as port:
         made = ServedFolder(folder, port, settings, key)
         try:

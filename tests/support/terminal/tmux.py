@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.processes.commands import ENVIRONMENT
-from support.processes.served_folder import PATIENCE, until
+from support.processes.served_folder import PATIENCE, until, versioned
 
 COLUMNS, ROWS = 80, 24
 MISSING = "tmux is not there: scripts/set-up-clients gets it, or sudo apt-get install tmux"
@@ -141,6 +141,7 @@ def terminal(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     record = tmp_path_factory.mktemp("terminal")
 
     def open_one(folder: Path = tmp_path, columns: int = COLUMNS, **environment: str) -> Terminal:
+        versioned(folder)
         made.append(Terminal(folder, record, columns, **environment))
         return made[-1]
 
