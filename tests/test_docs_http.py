@@ -103,6 +103,7 @@ def test_every_line_of_the_page_works(tmp_path):
         assert {key: status for key, status in found.items() if status >= 400} == {
             "get /v1/responses": 426,
             "get /v1/runs/{run}/drafts/{draft}": 404,
+            "post /v1/runs/{run}/drafts/{draft}/save": 404,
             "post /v1/processes/{process}/stop": 404,
         }
 

@@ -30,6 +30,8 @@ BODIES = {
     "createConversation": "{}",
     "createRun": '{"input": "write hello.txt with 300 lines and cut"}',
     "answerApproval": '{"decision": "allow"}',
+    "undoChange": '{"path": "hello.txt"}',
+    "saveDraft": "{}",
     "createSession": '{"title": "Work"}',
     "renameSession": '{"title": "More work"}',
     "sayInSession": '{"input": "read hello.txt"}',

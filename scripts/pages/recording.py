@@ -1,8 +1,9 @@
 """Recorded terminal sessions: commands typed into a real terminal, and what could be read there afterwards.
 
-Each recording runs in a git work tree of its own with the rehearsal model, so it needs no key and no network. What
-differs from one time to the next (ids, seconds, guesses at tokens) is not compared, and a recording that
-differs in nothing else is left as it is. The scorecard is recorded with them, since it takes seconds, too.
+Each recording runs in a git work tree of its own with the rehearsal model, so it needs no key and no
+network. What differs from one time to the next (ids, seconds, guesses at tokens) is not compared, and a
+recording that differs in nothing else is left as it is. The scorecard is recorded with them, since it takes
+seconds, too.
 """
 
 import fcntl
