@@ -173,10 +173,16 @@ async def open_app(
 
 
 def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str], again: Settings) -> None:
-    old = runs.policy
+    old = runs.rules.policy
     read = policy_of(again, environment, old.tools)
-    new = replace(read, routes=old.routes, attended=old.attended, foreign=old.foreign)
-    runs.policy = contexts.policy = new
+    same = {
+        "routes": old.routes,
+        "attended": old.attended,
+        "foreign": old.foreign,
+        "versioned": old.versioned,
+    }
+    contexts.policy = replace(read, **same)
+    runs.rules = replace(runs.rules, policy=contexts.policy)
 
 
 class _ToolContexts:
