@@ -69,7 +69,7 @@ from turnbuckle.tools.git_tree import in_git_work_tree
 from turnbuckle.tools.mcp.listing import PREFIX, prefix_of
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers, check_servers
 from turnbuckle.tools.modules import files_of, registry_of
-from turnbuckle.tools.restore import WorkspaceFiles
+from turnbuckle.tools.restore import RunFiles
 from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import Holds, NoSandbox, Sandbox
@@ -165,7 +165,7 @@ async def open_app(
             )
             runs.conversations.forgets.append(connections.bodies.forget)
             tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
-            files = lambda run: WorkspaceFiles(contexts.of(run))  # noqa: E731
+            files = lambda run: RunFiles(contexts.of(run))  # noqa: E731
             yield App(settings, journal, runs, sandbox.holds, tokens, reload, files)
     finally:
         await servers.close()

@@ -7,7 +7,7 @@ import pytest
 from support.tools.toolbox import Toolbox
 
 from turnbuckle.tools.changes import kept_in
-from turnbuckle.tools.restore import WorkspaceFiles
+from turnbuckle.tools.restore import RunFiles
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.vocab.file_change import LARGEST, FileChange, mark_of, touched
 
@@ -90,7 +90,7 @@ def test_what_is_too_large_is_changed_and_not_kept(tmp_path: Path):
     assert (told.diff, told.kept) == ("", False)
     assert "too large" in told.note
     with pytest.raises(ToolError, match="not kept"):
-        WorkspaceFiles(box.context).undo(touched([told])[0], "k")
+        RunFiles(box.context).undo(touched([told])[0], "k")
 
 
 @pytest.mark.requirement("H9")
@@ -112,7 +112,7 @@ def test_undo_brings_back_what_was_there_and_leaves_alone_what_somebody_changed_
         *box.do("write_file", path="deep/b.txt", content="x\n").changes,
         *box.do("edit_file", path="a.txt", old="two", new="three").changes,
     ]
-    files = WorkspaceFiles(box.context)
+    files = RunFiles(box.context)
     first, second = touched(changes)
     assert files.whole_diff(first).diff == "@@ -1 +1,2 @@\n one\n+three"
     assert files.undo(first, "k1")
@@ -137,12 +137,12 @@ def test_what_is_kept_is_for_its_owner_alone_and_no_model_can_read_it(tmp_path: 
     assert not box.do("read_file", path=f".turnbuckle/changes/r1/{told.after}").ok
     damaged = kept / told.after
     damaged.write_text("y\n")
-    assert WorkspaceFiles(box.context).whole_diff(touched([told])[0]).note
+    assert RunFiles(box.context).whole_diff(touched([told])[0]).note
 
 
 @pytest.mark.requirement("H9")
 def test_a_draft_is_saved_to_a_new_file_only(tmp_path: Path):
-    files = WorkspaceFiles((box := Toolbox(tmp_path)).context)
+    files = RunFiles((box := Toolbox(tmp_path)).context)
     assert files.save("deep/a.txt", "half a file", "k")
     assert not files.save("deep/a.txt", "half a file", "k")
     with pytest.raises(ToolError, match="is there already"):

@@ -15,13 +15,13 @@ from turnbuckle.service.changed_files import ChangedFile, ChangeKind, changed_fi
 from turnbuckle.service.owners import Owner
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.stores import Stores
-from turnbuckle.tools.restore import WorkspaceFiles
+from turnbuckle.tools.restore import RunFiles
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.file_change import TouchedFile
 from turnbuckle.vocab.ids import RunId
 
-Files = Callable[[RunId], WorkspaceFiles]
+Files = Callable[[RunId], RunFiles]
 
 
 class FileDiff(Struct, frozen=True):
@@ -118,7 +118,7 @@ class ChangeService:
             raise FileNotAsLeft(str(error)) from None
         return SavedDraft(draft, target, len(kept.text), saved)
 
-    def _of(self, run: RunId) -> WorkspaceFiles:
+    def _of(self, run: RunId) -> RunFiles:
         if self._files is None:
             raise InvalidValue("there is no workspace here")
         return self._files(run)

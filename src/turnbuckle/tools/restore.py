@@ -18,7 +18,7 @@ from turnbuckle.vocab.file_change import FileChange, TouchedFile
 NOT_KEPT = "what was there before is not kept"
 
 
-class WorkspaceFiles:
+class RunFiles:
     """The files of one run. All of it blocks: call it in a thread. Raises ToolError; then nothing was
     changed."""
 
