@@ -8,7 +8,7 @@ import pytest
 from turnbuckle.cli.chat import workspace_files
 from turnbuckle.cli.chat.own_commands import HEAD, TAIL, CommandRan, OwnCommands, shown
 from turnbuckle.cli.chat.pastes import MOST, FoldedPastes
-from turnbuckle.cli.chat.workspace_files import MOST_OFFERED, WorkspaceFiles, typed_name
+from turnbuckle.cli.chat.workspace_files import MOST_OFFERED, ChatFiles, typed_name
 from turnbuckle.tools.spec import ToolError
 from turnbuckle.turn.consent import written
 
@@ -73,8 +73,8 @@ def workspace(tmp_path):
     return tmp_path
 
 
-def files_of(folder: Path) -> WorkspaceFiles:
-    return WorkspaceFiles(folder, folder / ".turnbuckle", written({"read_file:secret*": "deny"}))
+def files_of(folder: Path) -> ChatFiles:
+    return ChatFiles(folder, folder / ".turnbuckle", written({"read_file:secret*": "deny"}))
 
 
 @pytest.mark.requirement("H13")

@@ -1,6 +1,6 @@
 """What to do about a reply that is not simply complete. One pure function, and all its rules in this file.
 
-The deciding question is what escaped. Nothing: ask again in silence, then elsewhere. Text: it stays, and the
+It depends on what the user has already seen. Nothing: retry silently, then elsewhere. Text: it stays, and the
 model goes on behind it. A call that was begun: its text is kept as a draft where the tool allows it, else the
 model is told that nothing ran. Progress refills the small budgets; three tries in a row that bring nothing
 end the turn; and the same question is never put again when it cannot change the answer.

@@ -10,7 +10,7 @@ from prompt_toolkit.document import Document
 
 from turnbuckle.cli.backend import SessionBackend
 from turnbuckle.cli.chat.commands import MODES, WORDS, about
-from turnbuckle.cli.chat.workspace_files import WorkspaceFiles, typed_name
+from turnbuckle.cli.chat.workspace_files import ChatFiles, typed_name
 from turnbuckle.errors import TurnbuckleError
 from turnbuckle.journal.port import JournalError
 from turnbuckle.turn.labels import shortened
@@ -22,7 +22,7 @@ _CHOICES = {"/busy": MODES, "/reasoning": ("on", "off"), "/drafts": ("show", "sa
 class ChatCompleter(Completer):
     """`files` are those that a message may name; None: they are not known here."""
 
-    def __init__(self, place: SessionBackend, files: WorkspaceFiles | None = None) -> None:
+    def __init__(self, place: SessionBackend, files: ChatFiles | None = None) -> None:
         self._place = place
         self._files = files
 

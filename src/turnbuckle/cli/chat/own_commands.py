@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turnbuckle.call.clock import SystemClock
-from turnbuckle.cli.chat.workspace_files import WorkspaceFiles
+from turnbuckle.cli.chat.workspace_files import ChatFiles
 from turnbuckle.tools.process import CommandEnd, run_command
 from turnbuckle.tools.spec import ToolError
 
@@ -114,7 +114,7 @@ class UsersMachine(Struct, frozen=True):
     None where these are not known."""
 
     commands: OwnCommands
-    files: WorkspaceFiles | None = None
+    files: ChatFiles | None = None
 
 
 class _CappedOutput:

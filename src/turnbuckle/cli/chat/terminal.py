@@ -29,7 +29,7 @@ from turnbuckle.cli.chat.pastes import CHANGED, FoldedPastes
 from turnbuckle.cli.chat.printing import PROMPT, Typesetter
 from turnbuckle.cli.chat.renderer import ChatPiece, CommandOutput, UserWords
 from turnbuckle.cli.chat.view import View
-from turnbuckle.cli.chat.workspace_files import WorkspaceFiles
+from turnbuckle.cli.chat.workspace_files import ChatFiles
 from turnbuckle.cli.pieces import Tone
 from turnbuckle.turn.labels import shortened
 from turnbuckle.vocab.visible import visible_line
@@ -61,7 +61,7 @@ class TerminalFront:
         history: History,
         *,
         color: bool,
-        files: WorkspaceFiles | None = None,
+        files: ChatFiles | None = None,
         input: Input | None = None,
         output: Output | None = None,
     ) -> None:

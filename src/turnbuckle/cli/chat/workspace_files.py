@@ -35,7 +35,7 @@ def typed_name(before: str) -> str | None:
     return None if found is None else found[1].removeprefix('"')
 
 
-class WorkspaceFiles:
+class ChatFiles:
     """The files that a message may name. `data` is the folder of the journal, and `rules` are those of
     consent: what `read_file` is denied is not offered."""
 

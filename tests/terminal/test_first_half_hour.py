@@ -1,0 +1,108 @@
+"""The first half hour of somebody new, from a copy of the project to a finished task, as one story on a route of the lab."""
+
+import json
+import tomllib
+
+import pytest
+from support.processes.commands import accept, command
+from support.processes.served_folder import lab_in_thread
+
+from turnbuckle.lab.received import brings_results
+from turnbuckle.lab.script import Call, Finish, Say, Stall
+
+pytestmark = [pytest.mark.process, pytest.mark.realtime]
+
+NOTE = "milk\ntea\nbread\n"
+BEGUN, REST = "The list is written. It has three lines, ", "and bread stands last."
+LONG = "Once upon a time there was a list"
+
+
+def said_last(request):
+    return [message for message in request.body["messages"] if message["role"] == "user"][-1]["content"]
+
+
+def model(request):
+    """Greets whoever tries it, writes a file, falls silent once in the middle of a sentence, and tells a long story."""
+    said = str(said_last(request))
+    if "note_word" in said:
+        return (Call("note_word", {"word": "tea"}, 40), Finish())
+    if "shopping list" in said and not brings_results(request):
+        return (Call("write_file", {"path": "list.txt", "content": NOTE}, 40), Finish())
+    if "story" in said and "[Runtime]" not in said:
+        on_and_on = [step for number in range(300) for step in (Stall(0.3), Say(f" and {number}"))]
+        return (Say(LONG), *on_and_on, Finish())
+    if "Where were we" in said:
+        return (Say("In the story of the list."), Finish())
+    if brings_results(request) and "[Runtime]" not in said:
+        return (Say(BEGUN), Stall("forever"))
+    if "[Runtime]" in said:
+        return (Say(REST), Finish())
+    return (Say("Hello."), Finish())
+
+
+@pytest.mark.requirement("H1", "H2", "H6", "H8", "H10", "B3")
+def test_the_first_half_hour(terminal, tmp_path):
+    home = tmp_path / "project"
+    home.mkdir()
+    # It runs at once, without a key and without a network.
+    tried = command(home, "run", "write hello.txt with 3 lines and cut")
+    assert tried.code == 0, tried.err
+    assert "stream broke" in tried.err
+    assert len((home / "hello.txt").read_text().splitlines()) == 3
+
+    with lab_in_thread(model) as lab:
+        # A provider is set up and tried by one command.
+        made = command(home, "init", "--base-url", f"{lab.url}/v1", "--model", "m", "--yes")
+        assert made.code == 0, made.err + made.out
+        settings = home / "turnbuckle.toml"
+        assert tomllib.loads(settings.read_text())["routes"][0]["model"] == "m"
+        price = settings.read_text().replace('model = "m"', 'model = "m"\nprice = { input = 3, output = 15 }')
+        settings.write_text(f'{price}write_file = "ask"\n[stall]\ngap = 4\n')
+        accept(home)
+        assert command(home, "doctor").code == 0
+
+        chat = terminal(home, columns=100).turnbuckle("chat", "--session", "first")
+        chat.wait_for("/help lists")
+
+        # A change is seen, and approved.
+        chat.type("make a shopping list")
+        chat.send("Enter")
+        asked = chat.wait_for("y/n ›")
+        assert "list.txt" in asked
+        assert "bread" in asked
+        assert not (home / "list.txt").exists()
+        chat.type("y")
+        chat.send("Enter")
+
+        # The stream falls silent in the middle of a sentence, and is healed.
+        chat.wait_for("completed after")
+        assert (home / "list.txt").read_text() == NOTE
+        told = " ".join(chat.text().split())
+        assert told.count(BEGUN + REST) == 1, told
+        assert "stream broke" in told or "stall" in told
+
+        # An interrupt keeps the conversation.
+        chat.type("tell me a story")
+        chat.send("Enter")
+        chat.wait_for(LONG)
+        chat.send("Escape")
+        chat.wait_for("cancelled after")
+        chat.type("Where were we?")
+        chat.send("Enter")
+        chat.wait_for("In the story of the list.")
+        chat.wait_until(lambda _: chat.text().count("completed after") == 2)
+        sent = json.dumps(lab.provider.requests[-1].body["messages"])
+        assert "shopping list" in sent
+        assert LONG in sent
+
+        # What it has cost is shown.
+        chat.type("/cost")
+        chat.send("Enter")
+        cost = chat.wait_for("This session")
+        assert "$0.0" in cost
+        chat.send("C-d")
+        assert chat.code() == 0
+        assert "Traceback" not in chat.text()
+
+    listed = json.loads(command(home, "runs", "list", "--json").out)
+    assert [run["status"] for run in listed[:3]] == ["completed", "cancelled", "completed"]
