@@ -57,10 +57,12 @@ def test_what_is_typed_is_short_on_the_screen_and_whole_for_the_model(columns, t
         chat.wait_for("list_files")
         chat.type("/runs")
         chat.send("Enter")
-        rows = chat.wait_for("RUN  ").splitlines()
-        listed = [line for line in rows if " completed " in line and line.startswith("r2")]
-        assert len(listed) == 3
-        assert all(len(line) <= columns for line in rows)
+
+        def listed(screen):
+            return [line for line in screen.splitlines() if " completed " in line and line.startswith("r2")]
+
+        rows = chat.wait_until(lambda screen: "RUN  " in screen and len(listed(screen)) == 3, "three rows")
+        assert all(len(line) <= columns for line in rows.splitlines())
         assert "finish_call" not in chat.text()
         chat.send("C-d")
         assert chat.code() == 0

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from support.processes.reserved_port import reserved_port
 from support.tools.toolbox import Toolbox
 
 from turnbuckle.call.clock import SystemClock
@@ -163,12 +164,12 @@ def test_a_redirect_is_not_followed(tmp_path: Path):
 
 def test_nobody_at_the_address_is_told_as_that(tmp_path: Path):
     async def main() -> str:
-        async with served(HttpDouble()) as url:
-            gone = url
         place = McpPlace(tmp_path, {}, {}, NoSandbox())
-        servers = McpServers({"notes": McpSettings(url=gone)}, place, SystemClock())
-        (state,) = await servers.states()
-        await servers.close()
+        with reserved_port() as nobody:
+            gone = McpSettings(url=f"http://127.0.0.1:{nobody}/mcp")
+            servers = McpServers({"notes": gone}, place, SystemClock())
+            (state,) = await servers.states()
+            await servers.close()
         return state.why
 
     assert "no connection" in asyncio.run(main())
