@@ -15,6 +15,7 @@ from support.tools.toolbox import Toolbox
 
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.lab.mcp_server import END, McpDouble
+from turnbuckle.runtime.toolbox import Toolbox as RunTools
 from turnbuckle.tools.dispatch import Dispatcher
 from turnbuckle.tools.mcp.servers import McpPlace, McpServers
 from turnbuckle.tools.mcp.settings import McpSettings
@@ -141,6 +142,23 @@ def test_a_call_that_takes_too_long_is_dropped_and_told_so(tmp_path: Path):
     double = HttpDouble()
     found = asked(tmp_path, double, lambda run: run("mcp__notes__wrong", text=""), call_seconds=0.2)
     assert found.status in ("timed_out", "unknown")
+
+
+@pytest.mark.requirement("D3", "M2")
+def test_after_a_crash_only_what_may_be_repeated_is(tmp_path: Path):
+    async def main() -> list[str]:
+        async with asyncio.timeout(100), served(HttpDouble()) as url:
+            place = McpPlace(tmp_path, {}, {}, NoSandbox())
+            servers = McpServers({"notes": McpSettings(url=url)}, place, SystemClock())
+            box = Toolbox(tmp_path, ())
+            try:
+                tools = RunTools(box.dispatcher, box.context, servers=servers)
+                names = ("mcp__notes__look", "mcp__notes__set", "mcp__notes__echo", "mcp__notes__gone")
+                return [await tools.probe(name, {"text": ""}, "key") for name in names]
+            finally:
+                await servers.close()
+
+    assert asyncio.run(main()) == ["again", "again", "unknown", "unknown"]
 
 
 def test_a_redirect_is_not_followed(tmp_path: Path):

@@ -32,6 +32,7 @@ from turnbuckle.tools.registry import Registry
 from turnbuckle.tools.sandbox.choose import SandboxRules, choose
 from turnbuckle.tools.sandbox.files import visible
 from turnbuckle.tools.sandbox.port import NoSandbox, Sandbox
+from turnbuckle.trust import is_data_ours
 from turnbuckle.vocab.tooling import ToolOutcome
 
 pytestmark = [pytest.mark.process, pytest.mark.requirement("M1", "R7")]
@@ -337,6 +338,19 @@ def test_doctor_names_each_server_with_its_tools_and_what_holds(tmp_path: Path):
     assert (gone.level, gone.about) == ("wrong", "MCP server gone")
     assert "not-a-program" in gone.what
     wait_until_gone(str(tmp_path / "workspace/lives"))
+
+
+def test_a_look_of_the_doctor_leaves_a_data_folder_that_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("turnbuckle.toml").write_text('[tools.mcp.gone]\ncommand = "not-a-program"')
+    loaded = load(environment={})
+    assert [one.level for one in asyncio.run(check_mcp(loaded, {"PATH": os.environ["PATH"]}))] == ["wrong"]
+    assert Path(".turnbuckle").exists()
+    assert is_data_ours(load(environment={}))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What can be wrong with a set-up, one check for each, and each with what to do about it.
 
-Nothing here changes anything, and nothing asks a provider unless `online` is wished: then every route is
-tried with one tiny answer and one tiny tool call.
+Nothing here changes anything, but MCP servers are started, and ended again. Nothing asks a provider unless
+`online` is wished: then every route is tried with one tiny answer and one tiny tool call.
 """
 
 import importlib.metadata
@@ -36,7 +36,7 @@ from turnbuckle.tools.mcp.server import ServerState
 from turnbuckle.tools.mcp.settings import McpSettings
 from turnbuckle.tools.modules import registry_of
 from turnbuckle.tools.sandbox.port import Holds
-from turnbuckle.trust import is_data_ours, is_trusted, risks_in
+from turnbuckle.trust import is_data_ours, is_trusted, require_data, risks_in
 from turnbuckle.vocab.failure import Failure
 from turnbuckle.vocab.redaction import is_secret_name, secrets_in_headers
 
@@ -197,9 +197,11 @@ def check_sandbox(loaded: Loaded) -> Iterator[Finding]:
 
 
 async def check_mcp(loaded: Loaded, environment: Mapping[str, str]) -> list[Finding]:
-    """Start each MCP server, see what it offers, and end it again."""
-    if not loaded.settings.tools.mcp:
+    """Start each MCP server, see what it offers, and end it again. They need a place in the data folder, so
+    that must be ours, as for every start."""
+    if not loaded.settings.tools.mcp or not is_data_ours(loaded):
         return []
+    require_data(loaded)
     try:
         sandbox = sandbox_of(loaded, environment)
         servers = servers_of(loaded, environment, sandbox)

@@ -99,7 +99,7 @@ class HttpLink:
                 await self._read(answer, number)
             why = "it closed the connection without an answer"
         except aiohttp.ClientConnectorError as error:
-            why = f"no connection: {error}"
+            why = f"no connection: {error.os_error.strerror or error.os_error}"
         except (aiohttp.ClientError, TimeoutError, OSError, Unreadable) as error:
             reached, why = True, f"{type(error).__name__}: {error}"
         if number is not None:

@@ -29,6 +29,7 @@ from turnbuckle.tools.spec import ToolContext, ToolError
 from turnbuckle.tools.threads import in_thread
 from turnbuckle.vocab.clock import Clock
 from turnbuckle.vocab.tooling import ToolOutcome, failed, finished, not_started, unknown
+from turnbuckle.vocab.visible import visible_line
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 MOST_FAILURES = 5
@@ -39,6 +40,7 @@ STEADY = 60.0
 SHORT_WAIT = 5.0
 """Seconds of a pause that a call waits for."""
 PING_PATIENCE = 5.0
+_WHY_CAP = 1000
 
 T = TypeVar("T")
 log = logging.getLogger("turnbuckle.mcp")
@@ -244,7 +246,7 @@ class McpServer:
         return ServerDown(self._why)
 
     def _note_failure(self, why: str) -> None:
-        self._why = why
+        self._why = visible_line(why)[:_WHY_CAP]
         self._failures += 1
         pause = min(FIRST_PAUSE * 2 ** (self._failures - 1), LONGEST_PAUSE)
         self._next_try = self._clock.now() + (pause if self._failures < MOST_FAILURES else REST)
