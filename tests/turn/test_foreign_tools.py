@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnbuckle.turn.approvals import rule_of
+from turnbuckle.turn.approvals import judge
 from turnbuckle.turn.consent import written
 from turnbuckle.turn.policy import Policy, RouteFacts, for_options
 from turnbuckle.vocab.ids import RouteName
@@ -15,10 +15,10 @@ NAME = "mcp__notes__add"
 @pytest.mark.requirement("M1", "D3")
 def test_such_a_tool_may_change_anything_and_is_asked_about():
     assert POLICY.tool(NAME).effect == "write"
-    assert rule_of(POLICY, NAME, {}) == "ask"
-    assert rule_of(POLICY, "mcp__other__add", {}) == "allow"  # no such server: the call runs nothing
+    assert judge(POLICY, NAME, {}).rule == "ask"
+    assert judge(POLICY, "mcp__other__add", {}).rule == "allow"  # no such server: the call runs nothing
     allowed = Policy(POLICY.routes, foreign=POLICY.foreign, consent=written({"mcp__notes__*": "allow"}))
-    assert rule_of(allowed, NAME, {}) == "allow"
+    assert judge(allowed, NAME, {}).rule == "allow"
 
 
 @pytest.mark.requirement("M1", "F11")
@@ -35,4 +35,4 @@ def test_a_relay_has_none_of_them_and_a_client_with_own_tools_keeps_ours():
 def test_a_tool_that_the_client_brings_under_such_a_name_is_the_clients():
     policy = for_options(POLICY, RunOptions(tools=(ToolSpec(NAME, "", {}),)))
     assert policy.tool(NAME).client
-    assert rule_of(policy, NAME, {}) == "allow"  # the client asks its own user
+    assert judge(policy, NAME, {}).rule == "allow"  # the client asks its own user
