@@ -1,42 +1,21 @@
 """Fields that nobody has heard of, at every level of requests and answers: each arrives, or is named."""
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.server.live_server import LiveServer, run_scenario
+from support.server.odd_fields import PATHS, Odds, found_in
 
 from turnbuckle.lab.script import Finish, LabRequest, Say, ScriptItem
 from turnbuckle.wire.anthropic.parse_request import read_message_request
 from turnbuckle.wire.openai_chat.parse_request import read_chat
 from turnbuckle.wire.openai_responses.parse_request import read_response
 
-PATHS = {
-    "openai_chat": "/v1/chat/completions",
-    "openai_responses": "/v1/responses",
-    "anthropic": "/v1/messages",
-}
 PNG = "iVBORw0KGgo="
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
-
-
-class Odds:
-    """A field that nobody knows, for each place by its name."""
-
-    def __init__(self) -> None:
-        self.places: list[str] = []
-
-    def __call__(self, place: str) -> dict[str, Any]:
-        self.places.append(place)
-        name = f"odd_{place}"
-        return {name: {"is": [f"<{place}>"]}}
-
-
-def found_in(value: Any) -> list[str]:
-    return sorted(set(re.findall(r"<([a-z_0-9]+)>", json.dumps(value))))
 
 
 def chat_request(odd: Odds) -> dict[str, Any]:

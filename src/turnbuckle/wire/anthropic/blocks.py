@@ -177,12 +177,12 @@ class Blocks:
         block = self._begin(index, "thinking", {name: found[name] for name in found if name != "thinking"})
         self.thoughts[index] = block.number, block.pieces.append
         out.append(BlockStarted(block.number, "reasoning"))
+        if kind == "redacted_thinking" or found.get("signature") or unknown_fields(found, _THOUGHT_FIELDS):
+            out.append(StateNoted(block.number, block.data))
         if text := _text(found.get("thinking")):
             block.pieces.append(text)
             out.append(ReasoningDelta(block.number, text))
             self._expect_again(index, block, text)
-        if kind == "redacted_thinking" or found.get("signature") or unknown_fields(found, _THOUGHT_FIELDS):
-            out.append(StateNoted(block.number, block.data))
 
     def _start_call(self, index: int, found: dict[str, Any], out: list[Event]) -> None:
         block = self._begin(index, "call", {name: found[name] for name in found if name not in _CALL_FIELDS})

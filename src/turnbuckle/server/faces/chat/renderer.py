@@ -89,6 +89,7 @@ class _Renderer(ABC):
         self._narration = Narration(run)
         self._asked = ""  # the model that was asked last
         self._protocol = ""  # of the one that was asked last
+        self._bound = False  # its thoughts stand behind what the client has sent, and nothing else
         self._length = 0  # characters of the text
         self._where = (0, 0)  # attempt and block of its last words
         self._began = 0  # where in the text that block begins
@@ -152,7 +153,10 @@ class _Renderer(ABC):
                 if odds := token_odds(protocol, where, data):
                     self._passed("choice", {"logprobs": {"content": odds}})
             case PartState(attempt, block, data):
-                if (attempt, block) == self._where:
+                details = data.get("reasoning_details") if self._protocol == PROTOCOL else None
+                if details and self._bound:
+                    self._passed("message", {"reasoning_details": details})
+                elif (attempt, block) == self._where:
                     self._cite(data)
             case HeadTold(headers=headers):
                 self.provider_headers = tuple(headers.items())
@@ -160,7 +164,7 @@ class _Renderer(ABC):
                 if route != self.route:
                     self._forget()
                 self.route, self.provider_headers = route, ()
-                self._protocol = told.protocol
+                self._protocol, self._bound = told.protocol, told.why not in GOES_ON
                 self._counted.next_call()
                 if model != self._asked:
                     self._asked = model

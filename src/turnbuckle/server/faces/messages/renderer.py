@@ -221,7 +221,7 @@ class _MessageRenderer(Generic[W]):
                 self._close()
             case "thinking" if data.get("signature") and vouched:
                 if self._open != "thinking" or where != self._where:
-                    self._begin({"type": "thinking", "thinking": "", "signature": ""})
+                    self._begin({**data, "type": "thinking", "thinking": "", "signature": ""})
                     self._where = where
                 self._signature = data["signature"]
             case "thinking" if self._native:
