@@ -136,6 +136,10 @@ REQUIREMENTS: dict[str, str] = {
     "I9": "A relay never compacts: the client owns its context.",
     # Many machines
     "K1": "Postgres behind the same port and the same conformance suite; nothing above the journal knows.",
+    "K2": "Any node serves any request about any run.",
+    "K3": "A dead node's runs go on elsewhere within a second, nothing twice, readers keep their place.",
+    "K4": "A graceful stop hands runs over; two neighbouring versions run side by side.",
+    "K5": "A stalled node is fenced: it writes nothing and starts no tool.",
     "K6": "Restart, failover, refusal, fullness and locks of the database are waited out and told; nothing `SURE` is lost.",
     "K9": "Moving from SQLite to Postgres and back loses nothing and can be broken off and gone on with.",
     # Tools from elsewhere
@@ -167,7 +171,7 @@ DUE: frozenset[str] = frozenset(
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
     "H1 H2 H3 H4 H5 H6 H7 H8 H12 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
-    "K1 K6 K9 "
+    "K1 K2 K3 K4 K5 K6 K9 "
     "M1 M2 "
     "R1 R2 R3 R4 R5 R6 R7 R8 R9 R10 R11 R12".split()
 )

@@ -28,10 +28,12 @@ from turnbuckle.call.transport import Connections
 from turnbuckle.config import Loaded, rehearses, route_name, routes_of, server_variables_of
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database
+from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.opening import (
     JournalReader,
     check_journal_at,
     mend_journal_at,
+    open_as_node,
     open_journal,
     open_journal_reader,
 )
@@ -46,6 +48,7 @@ from turnbuckle.runtime.context import opening
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.faults import VARIABLE, FaultyJournal, FaultyTools, read_fault
 from turnbuckle.runtime.idempotency import IdempotencyStore
+from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import Watch
 from turnbuckle.runtime.models import RoutedModels
 from turnbuckle.runtime.ports import Model, Sleep, Tools
@@ -97,6 +100,7 @@ class App(Struct, frozen=True):
     reload: Callable[[Settings], None]
     """Take the rules of turns from other settings, for runs that begin from now on. Raises ConfigError."""
     files: Files | None = None
+    nodes: Nodes | None = None
 
 
 @asynccontextmanager
@@ -109,11 +113,13 @@ async def open_app(
     tools: Sequence[Tool] = (),
     journal_given: Journal | None = None,
     deps: Callable[[RunId], Any] | None = None,
+    node: bool = False,
 ) -> AsyncIterator[App]:
     """Put everything together over the journal in the data folder, and take it apart again. Raises
     ConfigError, and InUse if another process has the journal. `attended`: somebody is there who can answer
     what a run asks. `tools` come behind those of the settings; `journal_given` takes the place of the one in
-    the data folder. `deps` gives what a program hands to the tools of a run."""
+    the data folder. `deps` gives what a program hands to the tools of a run. A `node` may be one of several
+    processes on a database."""
     environment = dict(os.environ if environment is None else environment)
     require_trust(loaded)
     settings = loaded.settings
@@ -131,9 +137,9 @@ async def open_app(
         foreign=servers.prefixes,
     )
     require_data(loaded)
-    store = journal_given
+    store, nodes = journal_given, None
     if store is None:
-        store = await open_journal(settings.data, Path(settings.folder))
+        store, nodes = await open_as_node(settings.data, Path(settings.folder), beside=node)
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps)
 
@@ -158,7 +164,7 @@ async def open_app(
                 ),
                 RoutedModels(live, embedded),
                 toolbox,
-                process_environment(clock.sleep),
+                process_environment(clock.sleep, LEASE if nodes is None else settings.node.lease),
                 watch=watch,
                 background=Processes(Path(settings.folder), clock),
                 windows=WindowBook(journal, window_of),
@@ -166,7 +172,7 @@ async def open_app(
             runs.conversations.forgets.append(connections.bodies.forget)
             tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
             files = lambda run: RunFiles(contexts.of(run))  # noqa: E731
-            yield App(settings, journal, runs, sandbox.holds, tokens, reload, files)
+            yield App(settings, journal, runs, sandbox.holds, tokens, reload, files, nodes)
     finally:
         await servers.close()
         await journal.close()
@@ -342,7 +348,9 @@ def session_rules(settings: Settings, opening: tuple[Message, ...]) -> SessionRu
 def services_of(opened: App, slots: Slots | None = None) -> Services:
     """What every surface asks for runs and sessions. Without `slots` there may be any number at once."""
     rules = session_rules(opened.settings, opened.runs.rules.opening)
-    return make_services(opened.journal, opened.runs, rules, slots=slots, files=opened.files)
+    return make_services(
+        opened.journal, opened.runs, rules, slots=slots, files=opened.files, nodes=opened.nodes
+    )
 
 
 class CompactedJournal(Struct, frozen=True):
@@ -467,10 +475,10 @@ def owner_name(process: str) -> str:
     return f"process {process} "
 
 
-def process_environment(sleep: Sleep) -> Environment:
+def process_environment(sleep: Sleep, lease: float = LEASE) -> Environment:
     """What this process is called, and its clocks."""
     owner = owner_name(str(os.getpid())) + secrets.token_hex(4)
-    return Environment(owner, time.time, sleep, new_name, time.monotonic)
+    return Environment(owner, time.time, sleep, new_name, time.monotonic, lease)
 
 
 def writer_of(reader: JournalReader) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from turnbuckle.app import App, open_app, retention_of, services_of
 from turnbuckle.config import Loaded, api_keys_of, changed_keys, merged, rehearses
 from turnbuckle.console.assets import PAGE, load_assets
 from turnbuckle.errors import ConfigError
+from turnbuckle.journal.nodes import NodeRow
 from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics
@@ -40,6 +42,7 @@ from turnbuckle.server.api.console_page import (
 from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
+from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
@@ -61,7 +64,8 @@ from turnbuckle.server.streaming.heartbeat import Heartbeat
 from turnbuckle.server.streaming.run_readers import RunReaders
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates, Slots
-from turnbuckle.settings import is_reloaded, secrets_of
+from turnbuckle.service.node_list import NodeList
+from turnbuckle.settings import Settings, is_reloaded, secrets_of
 from turnbuckle.vocab.redaction import redactor_of
 
 SWEEP_EVERY = 3600.0
@@ -93,12 +97,13 @@ async def open_server(
     metrics = Metrics()
     sight = RunObserver((metrics, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
-        async with open_app(loaded, environment, attended=True, watch=sight) as opened:
+        async with open_app(loaded, environment, attended=True, watch=sight, node=True) as opened:
             made = _Parts(opened, loaded, metrics, sight)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.services.lifecycle.take_up(resume=resume, stale_after=stale):
                 log.info("runs that had no end and were looked at: %d", count)
+            await made.services.lifecycle.join(node_name(settings), __version__, settings.node.max_runs)
             sweeping = asyncio.create_task(
                 keep_going("the sweep", made.sweep, SWEEP_EVERY, asyncio.sleep), name="sweep"
             )
@@ -111,6 +116,12 @@ async def open_server(
                 await asyncio.wait({sweeping, looking})
                 await made.silence.settled()
                 await made.services.lifecycle.leave_all(0.0, STOPPED)
+                await made.services.lifecycle.depart()
+
+
+def node_name(settings: Settings) -> str:
+    """What this process is called in a list of nodes."""
+    return settings.node.name or socket.gethostname()
 
 
 class _Parts:
@@ -222,12 +233,17 @@ class _Parts:
             *change_endpoints(ChangesApi(self.services.changes)),
             *archive_endpoints(ArchivesApi(sessions)),
             *usage_endpoints(UsageApi(runs.spending, sessions)),
+            *node_endpoints(NodesApi(self._node_list())),
             *model_endpoints(runs.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
             *settings_endpoints(self._settings_view),
             *console_endpoints(PAGE, load_assets()),
         )
         return with_document(rows, __version__)
+
+    def _node_list(self) -> NodeList:
+        row = NodeRow(0, node_name(self._loaded.settings), __version__, time.time(), 0, 0, 0.0)
+        return NodeList(self._opened.nodes, self.services.lifecycle.state, row)
 
     def _settings_view(self) -> SettingsView:
         routes, holds = self._loaded.settings.routes, self._opened.sandbox

@@ -357,6 +357,34 @@ def is_reloaded(key: str) -> bool:
     return key in RELOADED or key.partition(".")[0] in RELOADED
 
 
+class NodeSettings(Struct, frozen=True):
+    """If `data` is a database: this process as one of several on it, see [scale](scale.md)."""
+
+    name: Annotated[
+        str, Meta(description="What this node is called in lists. Empty = the name of its machine.")
+    ] = ""
+    max_runs: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description=(
+                "How many runs this node drives at the same time. More wait for another node, or until one "
+                "ends. 0 = as many as `server.max_runs` allows."
+            ),
+        ),
+    ] = 0
+    lease: Annotated[
+        float,
+        Meta(
+            ge=1,
+            description=(
+                "After how many seconds another node takes over what this one holds, if it stands still or "
+                "is cut off from the database. What a dead process held is free at once."
+            ),
+        ),
+    ] = 5.0
+
+
 class Settings(Struct, frozen=True):
     """All settings. Paths are absolute once they are loaded."""
 
@@ -366,8 +394,8 @@ class Settings(Struct, frozen=True):
         Meta(
             description=(
                 "The folder of the journal and of long tool outputs, or the address of a Postgres database "
-                "for the journal alone: `postgresql://user@host/name`, see [scale](scale.md). One process at "
-                "a time writes to it."
+                "for the journal alone: `postgresql://user@host/name`, see [scale](scale.md). A folder "
+                "belongs to one process at a time; servers can share a database."
             )
         ),
     ] = ".turnbuckle"
@@ -389,6 +417,7 @@ class Settings(Struct, frozen=True):
     session: SessionSettings = SessionSettings()
     agent: AgentSettings = AgentSettings()
     tools: ToolSettings = ToolSettings()
+    node: NodeSettings = NodeSettings()
 
     @property
     def folder(self) -> str:

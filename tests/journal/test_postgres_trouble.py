@@ -31,7 +31,7 @@ from turnbuckle.journal.postgres.errors import translated
 from turnbuckle.journal.postgres.journal import open_postgres
 from turnbuckle.journal.postgres.links import connect
 from turnbuckle.journal.postgres.reader import Clocks, open_postgres_reader
-from turnbuckle.journal.postgres.schema import FIRST, SchemaStep, bring_up_to_date, version_of
+from turnbuckle.journal.postgres.schema import FORMAT, STEPS, SchemaStep, bring_up_to_date, version_of
 from turnbuckle.journal.postgres.unsure import UnsureItems
 
 
@@ -291,15 +291,15 @@ def test_a_shape_is_brought_up_to_date_in_steps_and_neighbours_work_on_it_togeth
             ("CREATE INDEX CONCURRENTLY IF NOT EXISTS more ON stream(kind, id)",),
             oldest=1,
         )
-        await bring_up_to_date(connection, address, {0: FIRST, 1: more}, 2)
-        versions = [await version_of(connection, address, newest) for newest in (1, 2, 3)]
+        await bring_up_to_date(connection, address, {**STEPS, FORMAT: more}, FORMAT + 1)
+        versions = [await version_of(connection, address, FORMAT + ahead) for ahead in (0, 1, 2)]
         await bench.journal.note("a", IndexUpdate(status="an older program goes on"))
         other = await bench.another()
         row = (await other.streams())[0]
         await other.close()
-        last = SchemaStep(("ALTER TABLE stream DROP COLUMN mark",), oldest=3)
-        await bring_up_to_date(connection, address, {0: FIRST, 1: more, 2: last}, 3)
-        with pytest.raises(FormatUnknown, match=r"format 3.*up to 1"):
+        last = SchemaStep(("ALTER TABLE stream DROP COLUMN mark",), oldest=FORMAT + 2)
+        await bring_up_to_date(connection, address, {**STEPS, FORMAT: more, FORMAT + 1: last}, FORMAT + 2)
+        with pytest.raises(FormatUnknown, match=rf"format {FORMAT + 2}.*up to {FORMAT}"):
             await bench.another()
         await connection.execute("DROP TABLE format")
         with pytest.raises(FormatUnknown, match="other people's tables"):
@@ -308,7 +308,7 @@ def test_a_shape_is_brought_up_to_date_in_steps_and_neighbours_work_on_it_togeth
         await bench.close()
         return versions, row.title, row.status
 
-    assert asyncio.run(main()) == ([2, 2, 2], "kept", "an older program goes on")
+    assert asyncio.run(main()) == ([FORMAT + 1] * 3, "kept", "an older program goes on")
 
 
 @pytest.mark.process

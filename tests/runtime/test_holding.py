@@ -12,11 +12,13 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim, Held, StorageError
 from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.environment import Environment
-from turnbuckle.runtime.lease import LEASE, PERIOD, hold, is_held
+from turnbuckle.runtime.lease import LEASE, RENEWALS, hold, is_held
 from turnbuckle.runtime.runs import RunRules, Runs
 from turnbuckle.testing.clock import VirtualClock, numbered
 from turnbuckle.turn.facts import ToolStarted, decode
 from turnbuckle.vocab.tooling import ToolOutcome
+
+PERIOD = LEASE / RENEWALS
 
 
 class Sick(MemoryJournal):

@@ -56,6 +56,7 @@ app.command(
     name="move",
     help="Copy the journal from a folder into a database, or back.",
 )
+app.command("turnbuckle.cli.nodes:app", name="nodes", help="The servers that work on one database.")
 app.command(
     "turnbuckle.cli.clients.command:app",
     name="clients",

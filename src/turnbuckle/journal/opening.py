@@ -1,11 +1,11 @@
 """One place where a journal's address becomes a journal: a folder, or a database.
 
 What a database needs is imported only when one is named, since its driver is an extra of the package.
-Whatever the journal is kept in, one process at a time writes to it, and the folder of what stays on this
-machine has a lock that says which.
+A journal in a folder is written by one process at a time, and so is a database unless all of them serve:
+those are nodes. The folder of what stays on this machine has a lock that says which process it belongs to.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from typing import Protocol
 from turnbuckle.errors import ConfigError
 from turnbuckle.journal.address import is_database, read_address
 from turnbuckle.journal.moving import Moved, RawReading, RawWriting, move
+from turnbuckle.journal.nodes import NodeRow, Nodes
 from turnbuckle.journal.port import Journal, Reader
 from turnbuckle.journal.report import JournalReport
 from turnbuckle.journal.sqlite import doctor
@@ -49,13 +50,20 @@ class _LockedJournal(WrappedJournal):
 async def open_journal(place: str, folder: Path) -> Journal:
     """The journal at a place, to write. `folder` is that of the files beside a database. Raises ConfigError,
     InUse if another process has it, and StorageError."""
+    return (await open_as_node(place, folder, beside=False))[0]
+
+
+async def open_as_node(place: str, folder: Path, *, beside: bool = True) -> tuple[Journal, Nodes | None]:
+    """The same for a process that serves, and so may be one of several on a database; there are no nodes on a
+    folder."""
     if not is_database(place):
-        return SqliteJournal(Path(place))
+        return SqliteJournal(Path(place)), None
     with _database(place):
         from turnbuckle.journal.postgres.journal import open_postgres
     lock = FolderLock(folder)
     try:
-        return _LockedJournal(await open_postgres(place, alone=True), lock)
+        journal = await open_postgres(place, alone=not beside, beside=beside)
+        return _LockedJournal(journal, lock), journal.nodes if beside else None
     except BaseException:
         lock.release()
         raise
@@ -68,6 +76,16 @@ async def open_journal_reader(place: str) -> JournalReader | None:
     with _database(place):
         from turnbuckle.journal.postgres.reader import open_postgres_reader
     return await open_postgres_reader(place)
+
+
+async def nodes_at(place: str) -> Sequence[NodeRow] | None:
+    """The processes that serve a journal, also while nobody does; None if it is in a folder. Raises
+    ConfigError and StorageError."""
+    if not is_database(place):
+        return None
+    with _database(place):
+        from turnbuckle.journal.postgres.nodes import list_nodes
+    return await list_nodes(place)
 
 
 async def check_journal_at(place: str) -> JournalReport | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.ports import Sleep, Wall
 from turnbuckle.vocab.ids import RunId
 
@@ -19,6 +20,8 @@ class Environment(Struct, frozen=True):
     elapsed: Wall | None = None
     """The clock that work is measured by: no step of the wall clock and no sleep of the machine moves it.
     Without one, the wall clock does."""
+    lease: float = LEASE
+    """How long a claim lasts that is not renewed."""
 
     def new_run(self) -> RunId:
         return RunId(self.new_name("r"))

@@ -114,7 +114,7 @@ class HeldSession:
 
     async def _keep_claim(self) -> None:
         """Renew the claim. When it is lost, let go of everything at once."""
-        await hold(self._journal, self._claim, self._sleep)
+        await hold(self._journal, self._claim, self._sleep, self._runs.environment.lease)
         log.error("the claim of the session %s is lost; another process may have it", self.session)
         if self.running is not None:
             await self.running.abandon()

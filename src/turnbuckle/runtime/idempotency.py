@@ -149,7 +149,7 @@ class IdempotencyStore:
             fresh = await self._is_fresh(run)
             yield fresh
             if fresh and not await self._journal.head(run):
-                await self._wait_for_first_fact(run)
+                await self.wait_for_first_fact(run)
 
     async def deleted(self, run: RunId) -> None:
         """The run is about to be deleted. Its key stays used, and it is not started again."""
@@ -167,7 +167,8 @@ class IdempotencyStore:
             place = page[-1].place
         return count
 
-    async def _wait_for_first_fact(self, run: RunId) -> None:
+    async def wait_for_first_fact(self, run: RunId) -> None:
+        """Of a run that somebody starts at this moment."""
         if await self._journal.streams(StreamQuery(name=run), limit=1):  # somebody claimed it
             with suppress(TimeoutError, JournalError):  # whatever went wrong, the next one may try
                 async with asyncio.timeout(PATIENCE):

@@ -15,19 +15,17 @@ from turnbuckle.runtime.ports import Sleep
 LEASE = 30.0
 RENEWALS = 3
 """How often a claim is renewed in the time that it lasts."""
-PERIOD = LEASE / RENEWALS
-_PATIENCE = PERIOD / 4  # for one renewal: two that hang still end before the claim does
 
 log = logging.getLogger("turnbuckle.run")
 
 
-async def hold(journal: Journal, claim: Claim, sleep: Sleep) -> None:
+async def hold(journal: Journal, claim: Claim, sleep: Sleep, seconds: float = LEASE) -> None:
     """Renew the claim. Returns when it is lost, or when no renewal came through and there is time for no
     other."""
     failed = 0
     while failed < RENEWALS - 1:
-        await sleep(PERIOD)
-        match await _renewed(journal, claim, sleep):
+        await sleep(seconds / RENEWALS)
+        match await _renewed(journal, claim, sleep, seconds):
             case True:
                 failed = 0
             case False:
@@ -36,10 +34,11 @@ async def hold(journal: Journal, claim: Claim, sleep: Sleep) -> None:
                 failed += 1
 
 
-async def _renewed(journal: Journal, claim: Claim, sleep: Sleep) -> bool | None:
+async def _renewed(journal: Journal, claim: Claim, sleep: Sleep, seconds: float) -> bool | None:
     """None if nobody knows: the journal failed, or did not answer before it was due again."""
-    renewing = asyncio.ensure_future(journal.renew(claim, LEASE))
-    waiting = asyncio.ensure_future(sleep(_PATIENCE))
+    renewing = asyncio.ensure_future(journal.renew(claim, seconds))
+    # Of two that hang both end before the claim does.
+    waiting = asyncio.ensure_future(sleep(seconds / RENEWALS / 4))
     try:
         await asyncio.wait({renewing, waiting}, return_when=asyncio.FIRST_COMPLETED)
         return renewing.result() if renewing.done() else None
@@ -51,7 +50,7 @@ async def _renewed(journal: Journal, claim: Claim, sleep: Sleep) -> bool | None:
         renewing.cancel()
 
 
-async def is_held(journal: Journal, claim: Claim) -> bool:
+async def is_held(journal: Journal, claim: Claim, seconds: float = LEASE) -> bool:
     """Whether the claim is good at this moment; one that has only run out is made good again. Ask it right
     before anything that cannot be undone."""
-    return journal.still_mine(claim) or (await journal.renew(claim, LEASE) and journal.still_mine(claim))
+    return journal.still_mine(claim) or (await journal.renew(claim, seconds) and journal.still_mine(claim))

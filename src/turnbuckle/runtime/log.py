@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from turnbuckle.journal.port import Claim, Conflict, Grade, IndexUpdate, Journal, StorageError
-from turnbuckle.runtime.lease import is_held
+from turnbuckle.runtime.lease import LEASE, is_held
 from turnbuckle.runtime.ports import Sleep
 from turnbuckle.turn.base import Base
 from turnbuckle.turn.facts import (
@@ -118,6 +118,7 @@ class RunLog:
         are marked by it with the time that they took. `base_of` gives the history that a run stands on."""
         self.fold = fold
         self.sleep = sleep
+        self.lease = LEASE
         self._elapsed = elapsed
         self._marked_at = elapsed() if elapsed is not None else 0.0
         self._watch = watch
@@ -325,4 +326,4 @@ class RunLog:
 
     async def is_held(self) -> bool:
         """Whether this process may still act for the run."""
-        return await is_held(self._journal, self._claim)
+        return await is_held(self._journal, self._claim, self.lease)

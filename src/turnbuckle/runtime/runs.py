@@ -47,7 +47,7 @@ from turnbuckle.runtime.conversation import NOTHING, Conversation, Conversations
 from turnbuckle.runtime.driver import Driver
 from turnbuckle.runtime.environment import Environment
 from turnbuckle.runtime.history_book import HistoryBook
-from turnbuckle.runtime.lease import LEASE, hold
+from turnbuckle.runtime.lease import hold
 from turnbuckle.runtime.log import RunLog, Watch, may_pass, pause
 from turnbuckle.runtime.plain_rest import WayBook
 from turnbuckle.runtime.ports import Model, Tools
@@ -92,6 +92,7 @@ MOST_FAILURES = 3
 HOPELESS = (Damaged, FormatUnknown, TooLarge, msgspec.DecodeError)
 """What is the same the next time."""
 MISTAKE = "something went wrong in the server, again and again; its log tells more"
+NO_ROOM = "another node has room for it"
 NOT_SEEN = "How it ended was never seen."
 _TITLE = 100
 _PAGE = 50
@@ -182,9 +183,9 @@ class Runs:
         """Begin a run, in a session that goes on or in a new one."""
         return await self.begin(NewRun((task_message(task),), session))
 
-    async def begin(self, new: NewRun) -> Running:
-        """Begin a run. It is stored when this returns. Raises RunHeld if somebody begins the same one, or has
-        begun it before."""
+    async def begin(self, new: NewRun, *, drives: bool = True) -> Running:
+        """Begin a run. It is stored when this returns; if it is not to be driven here, it is left for others.
+        Raises RunHeld if somebody begins the same one, or has begun it before."""
         session = new.session or SessionId(self.environment.new_name("s"))
         new = await self._based(new, session)
         base = await self._told(new, session)
@@ -215,6 +216,10 @@ class Runs:
             if claim.head:
                 raise RunHeld(f"the run {run} has begun already")
             await running.driver.begin(started, row, new.left)
+            if not drives:
+                await running.driver.leave(NO_ROOM)
+                await self._let_go(claim)
+                return running
         # Whoever begins is told that it cannot be stored; from here on it is waited for.
         running.log.sleep = self._sleep
         if self.background is not None:
@@ -327,7 +332,7 @@ class Runs:
         return RunId(rows[0].name) if rows else None
 
     async def _claim(self, run: RunId) -> Claim:
-        claim = await self._journal.claim(run, self.environment.owner, LEASE)
+        claim = await self._journal.claim(run, self.environment.owner, self.environment.lease)
         if isinstance(claim, Held):
             raise RunHeld(f"{claim.by} drives the run {run} at this moment")
         return claim
@@ -337,6 +342,7 @@ class Runs:
         elapsed = self.environment.elapsed
         before = self.conversations.before
         log = RunLog(self._journal, claim, fold, self._watch, elapsed=elapsed, base_of=before)
+        log.lease = self.environment.lease
         tools = self._tools(RunId(claim.stream))
         books = (self._ways, self.windows, self._histories, self.rules.prices)
         return log, Driver(log, self._model, tools, self.environment, *books)
@@ -401,7 +407,7 @@ class Runs:
         tries = 0
         while True:
             try:
-                claim = await self._journal.claim(run, self.environment.owner, LEASE)
+                claim = await self._journal.claim(run, self.environment.owner, self.environment.lease)
                 if isinstance(claim, Claim):
                     return claim
                 if claim.by != self.environment.owner:
@@ -440,7 +446,7 @@ class Runs:
         """One life. Raises ClaimLost, and whatever came out of the driver."""
         driver = running.driver
         driving = asyncio.create_task(driver.resume(claim.epoch) if again else driver.go_on())
-        holding = asyncio.create_task(hold(self._journal, claim, self._sleep))
+        holding = asyncio.create_task(hold(self._journal, claim, self._sleep, self.environment.lease))
         try:
             await asyncio.wait({driving, holding}, return_when=asyncio.FIRST_COMPLETED)
             if not driving.done():

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context
 from typing import TypeVar
 
+from msgspec import Struct
+
 from turnbuckle.errors import SessionBusy
 from turnbuckle.journal.port import Held, Journal, StreamQuery
 from turnbuckle.runtime.held_session import ACTIVE, KIND
-from turnbuckle.runtime.lease import LEASE
 from turnbuckle.runtime.log import pause
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import Runs, listed
@@ -27,8 +28,19 @@ _MOMENTS = 1000  # ten seconds: as long as a claim lasts that somebody who died 
 log = logging.getLogger("turnbuckle.session")
 
 
+class HeldElsewhere(SessionBusy):
+    """Another process has the session."""
+
+
 class _HeldHere(SessionBusy):
     """This process has not let go of the session yet, or could not."""
+
+
+class TakenUpRuns(Struct, frozen=True):
+    """`running` is a run of a session that was taken up again; `left` says of one that it was given up."""
+
+    running: Running | None = None
+    left: Suspended | None = None
 
 
 class SessionManager:
@@ -58,10 +70,11 @@ class SessionManager:
         return self._open.get(session)
 
     async def open(
-        self, session: SessionId, user: str, running: Running | None = None, left: Suspended | None = None
+        self, session: SessionId, user: str, take: Callable[[], Awaitable[TakenUpRuns]] | None = None
     ) -> SessionWorker:
-        """The session's worker; `running` is a run of it that was taken up again, and `left` says of one that
-        it was given up. Raises SessionBusy if another process has the session."""
+        """The session's worker. What is to be taken up with it is taken once the session is held, so that no
+        other process can have one without the other. Raises HeldElsewhere if another process has the
+        session."""
         while True:
             worker = self._open.get(session)
             if worker is not None and worker.closing is not None:
@@ -72,9 +85,7 @@ class SessionManager:
                 return worker
             opening = self._opening.get(session)
             if opening is None:
-                opening = self._opening[session] = asyncio.ensure_future(
-                    self._make(session, user, running, left)
-                )
+                opening = self._opening[session] = asyncio.ensure_future(self._make(session, user, take))
                 opening.add_done_callback(lambda _: self._opening.pop(session, None))
             return await asyncio.shield(opening)
 
@@ -114,6 +125,11 @@ class SessionManager:
                     return SessionId(row.name), message
         return self.waiting(run, user)  # it may have been opened meanwhile
 
+    @property
+    def beginning(self) -> int:
+        """In how many sessions something is about to begin."""
+        return sum(worker.running is None and bool(worker.state.waiting) for worker in self._open.values())
+
     def rest(self) -> None:
         """Begin nothing more."""
         self._resting = True
@@ -140,21 +156,22 @@ class SessionManager:
             self._forget(worker)
 
     async def _make(
-        self, session: SessionId, user: str, running: Running | None, left: Suspended | None
+        self, session: SessionId, user: str, take: Callable[[], Awaitable[TakenUpRuns]] | None
     ) -> SessionWorker:
-        claim = await self._journal.claim(session, self._owner, LEASE)
+        claim = await self._journal.claim(session, self._owner, self._runs.environment.lease)
         for _ in range(_MOMENTS):
             if not isinstance(claim, Held) or claim.by != self._owner:
                 break
             await self._sleep(_MOMENT)  # somebody here makes the session, or brings it in
-            claim = await self._journal.claim(session, self._owner, LEASE)
+            claim = await self._journal.claim(session, self._owner, self._runs.environment.lease)
         if isinstance(claim, Held):
-            kind = _HeldHere if claim.by == self._owner else SessionBusy
+            kind = _HeldHere if claim.by == self._owner else HeldElsewhere
             raise kind(f"{claim.by} works on the session {session} at this moment")
         worker = SessionWorker(claim, user, self._journal, self._runs, self._rules, began=self._began)
         worker.resting = self._resting
         try:
-            await worker.open(running, left)
+            taken = TakenUpRuns() if take is None else await take()
+            await worker.open(taken.running, taken.left)
         except BaseException:
             await worker.let_go()
             raise
@@ -181,7 +198,7 @@ class SessionManager:
             try:
                 await self.open(session, user)
             except Exception as error:
-                if isinstance(error, SessionBusy) and not isinstance(error, _HeldHere):
+                if isinstance(error, HeldElsewhere):
                     log.info("the session %s stays closed here: %s", session, error)
                     return
                 log.warning("the session %s cannot be opened: %s", session, error)

@@ -415,7 +415,7 @@ class SessionWorker(HeldSession):
                 return True  # somebody was quicker
             if not self.state.waiting or self.resting:
                 return False
-            if not await is_held(self._journal, self._claim):
+            if not await is_held(self._journal, self._claim, self._runs.environment.lease):
                 raise ClaimLost(f"another process has the session {self.session}")
             first = self.state.waiting[0]
             try:

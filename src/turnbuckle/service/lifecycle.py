@@ -1,15 +1,23 @@
-"""When a process starts and stops: what the one before it left is taken up, and what runs is let go of."""
+"""When a process starts and stops: what the one before it left is taken up, and what runs is let go of.
+
+A node among others does the first all the time: what no living node holds is taken up by whoever has room.
+"""
 
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
-from turnbuckle.errors import SessionBusy, TurnbuckleError
-from turnbuckle.journal.port import JournalError, StreamQuery
+from msgspec import Struct
+
+from turnbuckle.errors import RunHeld, SessionBusy, TurnbuckleError
+from turnbuckle.journal.nodes import NodeState
+from turnbuckle.journal.port import JournalError, StreamQuery, StreamRow
 from turnbuckle.runtime.held_session import ACTIVE
 from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.running import Running
 from turnbuckle.runtime.runs import listed
+from turnbuckle.runtime.session_manager import HeldElsewhere, TakenUpRuns
 from turnbuckle.service.runs import RunService
 from turnbuckle.service.stores import Stores
 from turnbuckle.session.facts import FreshWhy, Suspended
@@ -18,8 +26,18 @@ from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.origin import CANCEL, SECOND_CHANCE
 
 _LOOK_AROUND = 0.25  # seconds after which a process that stops looks again whether a run waits for a person
+_MOST_AT_ONCE = 200  # of what nobody holds, in one look
+_AGAIN = 5.0  # seconds until something is tried again that could not be taken up
 
 log = logging.getLogger("turnbuckle.service")
+
+
+class TakingUp(Struct, frozen=True):
+    """How runs without an end are taken up. With `resume` off all are stopped. One that nobody touched for
+    `stale_after` seconds is left alone until somebody asks for it; 0: none is."""
+
+    resume: bool = True
+    stale_after: float = 0.0
 
 
 class Lifecycle:
@@ -32,61 +50,103 @@ class Lifecycle:
         self._manager = stores.manager
         self._stores = stores
         self._service = service
+        self._rules = TakingUp()
+        self._most = 0
+        self._leaving = False
+        self._looking: asyncio.Task[None] | None = None
+        self._left_alone: dict[str, float] = {}
+        """By the names of runs and sessions: until when they are not looked at."""
+
+    # Starting
 
     async def take_up(self, *, resume: bool = True, stale_after: float = 0.0) -> int:
         """After a start: exactly the runs without an end are looked at, and the sessions in which a message
-        waits.
+        waits; those that another node has are its own.
 
         A run goes on where its journal ends. One whose client would have ended it by leaving is stopped,
-        since that client is gone; with `resume` off all are. One that nobody touched for `stale_after`
-        seconds is left alone until somebody asks for it. Returns how many runs there were."""
-        now = self._stores.environment.wall()
-        rows = await self._runs.unfinished()
-        going_on: dict[SessionId, Running] = {}
-        left: dict[SessionId, Suspended] = {}
-        for row in rows:
-            run, session = RunId(row.name), SessionId(row.parent)
-            if stale_after and now - row.updated > stale_after:
-                left[session] = Suspended(now, "stale", run)
-                continue
-            given_up: dict[RunId, FreshWhy] = {}
-            with contextlib.suppress(JournalError):  # a session that cannot be read is told of when opened
-                given_up = (await self._sessions.state(session)).given_up
-            was_left = await self._was_left(run)
-            running = await self._service.resume(row)
-            if running is None:
-                left[session] = Suspended(now, "crashed", run)
-                continue
-            if given_up.get(run, "stale") != "stale":
-                running.stop("it was to be stopped before the process died")  # before it does anything
-            policy = (await self._service.started(run)).origin.on_disconnect
-            if policy == CANCEL and was_left:
-                policy = SECOND_CHANCE  # its client was told that the run is kept
-            if not resume or policy == CANCEL:
-                running.stop("the server was restarted")
-                left[session] = Suspended(now, "crashed", run)
-            else:
-                self._service.watch.awaits(run, policy)
-            going_on[session] = running
-        await self._open_sessions(going_on, left)
+        since that client is gone; among nodes it has a moment to come back to another one. Returns how many
+        runs there were."""
+        self._rules = TakingUp(resume, stale_after)
+        if self._stores.desk is None:
+            rows = await self._runs.unfinished()
+            sessions = await listed(self._journal, StreamQuery(kind=SESSION, status=ACTIVE))
+        else:
+            found = await self._stores.desk.nodes.unheld(_MOST_AT_ONCE)
+            rows, sessions = found.runs, found.sessions
+        await self._take_all(rows, sessions)
         return len(rows)
+
+    async def _take_all(self, rows: Sequence[StreamRow], sessions: Sequence[StreamRow]) -> None:
+        of_session: dict[SessionId, list[StreamRow]] = {}
+        for row in rows:
+            of_session.setdefault(SessionId(row.parent), []).append(row)
+        found = {SessionId(row.name): row for row in sessions}
+        for session in of_session:
+            for row in await self._stores.rows(SESSION, session):
+                found[session] = row
+        for session, row in found.items():
+            await self._take_session(row, of_session.pop(session, []))
+        for alone in of_session.values():
+            await self._take_rows(alone)
+
+    async def _take_session(self, row: StreamRow, rows: list[StreamRow]) -> None:
+        """The session first: whoever has it has its runs."""
+        is_taken = False
+
+        async def take() -> TakenUpRuns:
+            nonlocal is_taken
+            is_taken = True
+            return await self._take_rows(rows)
+
+        try:
+            await self._manager.open(SessionId(row.name), row.user, take)
+        except HeldElsewhere:
+            if self._stores.desk is None:
+                log.error("the session %s is another process's", row.name)
+        except (TurnbuckleError, JournalError) as error:  # all others are served
+            log.error("the session %s cannot be opened: %s", row.name, error)
+            self._leave_alone(row.name)
+            if not is_taken:
+                await self._take_rows(rows)
+
+    async def _take_rows(self, rows: Sequence[StreamRow]) -> TakenUpRuns:
+        """Runs without an end, all of one session."""
+        taken = TakenUpRuns()
+        for row in rows:
+            with contextlib.suppress(RunHeld):  # another node was quicker
+                one = await self._take_row(row)
+                taken = TakenUpRuns(one.running or taken.running, one.left or taken.left)
+        return taken
+
+    async def _take_row(self, row: StreamRow) -> TakenUpRuns:
+        now = self._stores.environment.wall()
+        run, session = RunId(row.name), SessionId(row.parent)
+        if self._rules.stale_after and now - row.updated > self._rules.stale_after:
+            self._leave_alone(run, forever=True)
+            return TakenUpRuns(None, Suspended(now, "stale", run))
+        given_up: dict[RunId, FreshWhy] = {}
+        with contextlib.suppress(JournalError):  # a session that cannot be read is told of when opened
+            given_up = (await self._sessions.state(session)).given_up
+        was_left = await self._was_left(run)
+        running = await self._service.resume(row)
+        if running is None:
+            self._leave_alone(run)
+            return TakenUpRuns(None, Suspended(now, "crashed", run))
+        if given_up.get(run, "stale") != "stale":
+            running.stop("it was to be stopped before the process died")  # before it does anything
+        policy = (await self._service.started(run)).origin.on_disconnect
+        if policy == CANCEL and (was_left or self._stores.desk is not None):
+            policy = SECOND_CHANCE  # its client was told that the run is kept, or comes back to another node
+        if not self._rules.resume or policy == CANCEL:
+            running.stop("the server was restarted")
+            return TakenUpRuns(running, Suspended(now, "crashed", run))
+        self._service.watch.awaits(run, policy)
+        return TakenUpRuns(running)
 
     async def _was_left(self, run: RunId) -> bool:
         """Whether the process before let go of a run in good order."""
         last = await self._journal.read(run, max(await self._journal.head(run) - 1, 0), 1)
         return bool(last) and isinstance(decode(last[0].data), RunLeft)
-
-    async def _open_sessions(
-        self, going_on: dict[SessionId, Running], left: dict[SessionId, Suspended]
-    ) -> None:
-        rows = await listed(self._journal, StreamQuery(kind=SESSION, status=ACTIVE))
-        for session in (*going_on, *left):
-            rows += await self._stores.rows(SESSION, session)
-        for session, row in {SessionId(row.name): row for row in rows}.items():
-            try:
-                await self._manager.open(session, row.user, going_on.get(session), left.get(session))
-            except (TurnbuckleError, JournalError) as error:  # all others are served
-                log.error("the session %s cannot be opened: %s", session, error)
 
     async def resume_all(self) -> tuple[RunId, ...]:
         """Take up every run without an end, and every session in which a message waits. A session has one run
@@ -101,9 +161,75 @@ class Lifecycle:
             taken.extend(message.run for message in worker.state.waiting if message.run not in taken)
         return tuple(taken)
 
+    # Among nodes
+
+    async def join(self, name: str, version: str, most: int = 0) -> None:
+        """From here on this process answers other nodes, and takes up what none of them holds: as many runs
+        at once as `most`, or any number if that is 0."""
+        desk = self._stores.desk
+        if desk is not None:
+            self._most = most
+            self._service.is_full = lambda: self._room <= 0
+            self._service.watch.add(self)
+            await desk.nodes.join(name, version, self.state, desk.perform, self._look)
+
+    async def depart(self) -> None:
+        """Answer nothing more."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking])
+        if self._stores.desk is not None:
+            await self._stores.desk.nodes.leave()
+
+    def began(self, running: Running) -> None:
+        """One more is driven here."""
+
+    def awaits(self, run: RunId, on_disconnect: str) -> None:
+        """Its readers are somebody else's business."""
+
+    def gone(self, run: RunId, error: BaseException | None) -> None:
+        """There is room for another one."""
+        if self._most:
+            self._look()
+
+    def state(self) -> NodeState:
+        """How much this process has to do."""
+        return NodeState(len(self._runs.all_live), self._most)
+
+    @property
+    def _room(self) -> int:
+        taken = len(self._runs.all_live) + self._manager.beginning
+        return self._most - taken if self._most else _MOST_AT_ONCE
+
+    def _look(self) -> None:
+        """There may be work that nobody holds."""
+        if self._looking is None and not self._leaving and self._room > 0:
+            self._looking = asyncio.create_task(self._take_what_is_there(), name="work of other nodes")
+
+    async def _take_what_is_there(self) -> None:
+        desk = self._stores.desk
+        assert desk is not None
+        try:
+            found = await desk.nodes.unheld(_MOST_AT_ONCE)
+            now = self._stores.environment.wall()
+            self._left_alone = {name: until for name, until in self._left_alone.items() if until > now}
+            rows = [row for row in found.runs if row.name not in self._left_alone]
+            sessions = [row for row in found.sessions if row.name not in self._left_alone]
+            room = max(self._room, 0)
+            await self._take_all(rows[:room], sessions[: max(room - len(rows), 0)])
+        except (TurnbuckleError, JournalError) as error:
+            log.warning("work that nobody holds cannot be taken up now: %s", error)
+        finally:
+            self._looking = None
+
+    def _leave_alone(self, name: str, *, forever: bool = False) -> None:
+        self._left_alone[name] = self._stores.environment.wall() + (1e9 if forever else _AGAIN)
+
+    # Stopping
+
     async def leave_all(self, seconds: float, why: str) -> int:
         """Let the runs that are under way end, for so long; mark the others as left. Nobody waits for those
         that only wait for a person. Returns how many were left."""
+        self._leaving = True
         self._manager.rest()  # what waits in a session begins after the next start
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
@@ -118,4 +244,6 @@ class Lifecycle:
         await self._manager.close()  # so that nothing that waits begins now
         left = self._runs.all_live
         await asyncio.gather(*(running.leave(why) for running in left), return_exceptions=True)
+        if self._stores.desk is not None:
+            self._stores.desk.nodes.call()  # somebody else goes on with them
         return len(left)

@@ -2,12 +2,14 @@
 
 from msgspec import Struct
 
+from turnbuckle.journal.nodes import Nodes
 from turnbuckle.journal.port import Journal
 from turnbuckle.runtime.idempotency import IdempotencyStore
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.session_messages import SessionRules
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.changes import ChangeService, Files
 from turnbuckle.service.lifecycle import Lifecycle
 from turnbuckle.service.limits import NO_LIMIT, Slots
@@ -16,6 +18,7 @@ from turnbuckle.service.sessions import SessionService
 from turnbuckle.service.spending import SpendingService
 from turnbuckle.service.stores import Stores
 from turnbuckle.service.watch import RunWatch
+from turnbuckle.vocab.ids import RunId, SessionId
 
 
 class Services(Struct, frozen=True):
@@ -35,14 +38,22 @@ def make_services(
     *,
     slots: Slots | None = None,
     files: Files | None = None,
+    nodes: Nodes | None = None,
 ) -> Services:
     """Over runs that are made already. Without `slots` there may be any number at once; without `files` there
-    is no workspace."""
+    is no workspace. `nodes` are the other processes on the journal, if there may be any."""
     watch = RunWatch(Slots(NO_LIMIT, NO_LIMIT) if slots is None else slots)
     manager = SessionManager(journal, runs, rules, began=watch.began)
     idempotency = IdempotencyStore(journal, runs.environment)
     spending = SpendingService(journal, runs)
-    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending)
-    service = RunService(stores, watch)
+
+    def is_here(stream: str) -> bool:
+        return runs.live(RunId(stream)) is not None or manager.of(SessionId(stream)) is not None
+
+    desk = None if nodes is None else NodeDesk(nodes, is_here, runs.environment.owner)
+    stores = Stores(journal, runs, Sessions(journal, runs), manager, idempotency, spending, desk)
+    service, sessions = RunService(stores, watch), SessionService(stores)
+    if desk is not None:
+        desk.serve(service, sessions)
     changes = ChangeService(stores, service, files)
-    return Services(service, SessionService(stores), Lifecycle(stores, service), stores, changes)
+    return Services(service, sessions, Lifecycle(stores, service), stores, changes)

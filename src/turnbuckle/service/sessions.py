@@ -15,7 +15,6 @@ from msgspec import Struct
 from turnbuckle.errors import (
     BadSessionName,
     InvalidValue,
-    ProcessUnknown,
     RunUnknown,
     SessionExists,
     SessionUnknown,
@@ -29,15 +28,17 @@ from turnbuckle.runtime.held_session import KIND as SESSION
 from turnbuckle.runtime.runs import KIND as RUN
 from turnbuckle.runtime.runs import READING, RUNNING, NewRun, Runs, listed
 from turnbuckle.runtime.session_log import SessionStates
+from turnbuckle.runtime.session_manager import TakenUpRuns
 from turnbuckle.runtime.session_messages import IncomingMessage
 from turnbuckle.runtime.session_worker import SessionWorker
 from turnbuckle.runtime.sessions import Sessions
 from turnbuckle.runtime.transcript import MessagePlace, SessionMessage
+from turnbuckle.service.anywhere import NodeDesk, anywhere
+from turnbuckle.service.background import BackgroundOfSessions
 from turnbuckle.service.commands import Commands, SessionContext
 from turnbuckle.service.owners import LOCAL, Caller, Owner, of, public_session, run_id, session_id
 from turnbuckle.service.stores import RequestKey, Stores
 from turnbuckle.session.state import SessionState
-from turnbuckle.tools.background import BackgroundProcess
 from turnbuckle.vocab.ids import RunId, SessionId
 from turnbuckle.vocab.request import RunOptions
 
@@ -238,7 +239,7 @@ class SessionReader:
         return exported(self._reader, row, public_session(owner, row.name), now)
 
 
-class SessionService(SessionReader):
+class SessionService(SessionReader, BackgroundOfSessions):
     """All surfaces share one."""
 
     def __init__(self, stores: Stores) -> None:
@@ -349,12 +350,19 @@ class SessionService(SessionReader):
         """The labels that it was made with."""
         return await self._stores.sessions.metadata(SessionId(row.name))
 
+    @property
+    def desk(self) -> NodeDesk | None:
+        """The other nodes, if there may be any."""
+        return self._stores.desk
+
+    @anywhere("row")
     async def status(self, row: StreamRow) -> str:
         """What runs and what waits, in words."""
         new = NewRun((), user=row.user or LOCAL)
         answer = await self._commands.perform("status", SessionId(row.name), new, IncomingMessage(()))
         return answer.text
 
+    @anywhere("row")
     async def context(self, row: StreamRow) -> SessionContext:
         """How full the model's window is for a session, and the summary that the model is told."""
         return await self._in(row, self._commands.context)
@@ -367,6 +375,14 @@ class SessionService(SessionReader):
         """Stop a session, start it fresh, take its last run or its last compaction back, say its last message
         again, or make what its model is told smaller: `keep` says what must stay. The same request under the
         same key does it once. Raises SessionBusy, and what a key raises."""
+        if key is None and self.desk is not None:  # another node may do it twice, and must know
+            key = RequestKey(row.user or LOCAL, self._stores.environment.new_name("once"), "")
+        return await self._change(row, caller, verb, key, keep)
+
+    @anywhere("row")
+    async def _change(
+        self, row: StreamRow, caller: Caller, verb: Verb, key: RequestKey | None, keep: str
+    ) -> SessionChange:
         match verb:
             case "stop":
                 left = await self._stop_left(row, caller.by)
@@ -403,12 +419,17 @@ class SessionService(SessionReader):
         runs, manager = self._stores.runs, self._manager
         if left is None or runs.live(left) is not None or manager.of(session) is not None:
             return None
-        running = await runs.resume(left)
-        running.stop(by)
+
+        async def taken() -> TakenUpRuns:
+            running = await runs.resume(left)
+            running.stop(by)
+            return TakenUpRuns(running)
+
         user = row.user or LOCAL
-        await manager.open(session, user, running)
+        await manager.open(session, user, taken)
         await manager.with_worker(session, user, lambda worker: worker.suspend("stopped", left))
-        await running.over()
+        if (running := runs.live(left)) is not None:
+            await running.over()
         return left
 
     async def _retry(self, row: StreamRow, key: RequestKey | None) -> SessionChange:
@@ -433,6 +454,7 @@ class SessionService(SessionReader):
         """Raises InvalidValue for a title that is too long."""
         await self._stores.sessions.rename(SessionId(row.name), checked_title(title))
 
+    @anywhere("row")
     async def delete(self, row: StreamRow) -> None:
         """The session and all its runs, which no key begins again. Raises SessionBusy; then all of it is
         there."""
@@ -441,40 +463,8 @@ class SessionService(SessionReader):
         await self._stores.sessions.delete(session)
 
     def _drives(self, run: StreamRow) -> bool:
-        return self._stores.runs.live(RunId(run.name)) is not None
-
-    # Background processes
-
-    def processes(self, row: StreamRow) -> tuple[BackgroundProcess, ...]:
-        """What runs, or ran, in the background, oldest first."""
-        background = self._stores.runs.background
-        return () if background is None else background.listed(SessionId(row.name))
-
-    async def all_processes(self, owner: Owner) -> tuple[BackgroundProcess, ...]:
-        """All background processes of an owner. What nobody is known to have begun any more is the machine's
-        own."""
-        background = self._stores.runs.background
-        listed_here = () if background is None else await asyncio.to_thread(background.listed)
-        if owner is None:
-            return listed_here
-        owners = {process.id: await self._owner_of(process) for process in listed_here}
-        return tuple(process for process in listed_here if owners[process.id] == owner)
-
-    async def _owner_of(self, process: BackgroundProcess) -> str:
-        for name in (process.run, process.session):
-            if rows := await self._stores.journal.streams(StreamQuery(name=name), limit=1):
-                return rows[0].user or LOCAL
-        return LOCAL
-
-    async def stop_process(self, name: str, owner: Owner) -> BackgroundProcess:
-        """One that has ended stays as it is. Raises ProcessUnknown."""
-        background = self._stores.runs.background
-        process = None if background is None else background.named(name)
-        if background is not None and process is not None and owner in (None, await self._owner_of(process)):
-            ended = await background.stop(name)
-            if ended is not None:
-                return ended
-        raise ProcessUnknown.named(name)
+        here = self._stores.runs.live(RunId(run.name)) is not None
+        return here or (self.desk is not None and self.desk.is_elsewhere(run))
 
 
 def checked_title(title: str) -> str:

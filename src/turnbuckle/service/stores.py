@@ -9,6 +9,7 @@ from turnbuckle.runtime.idempotency import IdempotencyStore, KeyConflict, New, R
 from turnbuckle.runtime.runs import Runs
 from turnbuckle.runtime.session_manager import SessionManager
 from turnbuckle.runtime.sessions import Sessions
+from turnbuckle.service.anywhere import NodeDesk
 from turnbuckle.service.owners import Owner, of
 from turnbuckle.service.spending import SpendingService
 from turnbuckle.vocab.ids import RunId
@@ -32,6 +33,8 @@ class Stores(Struct, frozen=True):
     manager: SessionManager
     idempotency: IdempotencyStore
     spending: SpendingService
+    desk: NodeDesk | None = None
+    """The other nodes on this journal, if there may be any."""
 
     @property
     def environment(self) -> Environment:

@@ -15,6 +15,7 @@ from turnbuckle.server.api.console_page import (
 from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
+from turnbuckle.server.api.nodes import NodesApi, node_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
@@ -44,6 +45,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *change_endpoints(ChangesApi(_nobody)),
         *archive_endpoints(ArchivesApi(_nobody)),
         *usage_endpoints(UsageApi(_nobody, _nobody)),
+        *node_endpoints(NodesApi(_nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
         *settings_endpoints(lambda: SettingsView("1", "", True, (), (), (), SandboxView("none", (), ""))),

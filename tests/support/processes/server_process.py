@@ -31,8 +31,8 @@ class ServerProcess(ApiClient):
         self.folder = folder
         self.behind = behind
         self.work.mkdir()
-        place = settings.pop("place", "") or place_in(folder)
-        (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, data=place, **settings))
+        self.place = settings.pop("place", "") or place_in(folder)
+        (folder / "turnbuckle.toml").write_text(settings_text(behind.lab.url, data=self.place, **settings))
         accept(folder)
         self._process: subprocess.Popen[str] | ForkedProcess | None = None
 

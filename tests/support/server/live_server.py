@@ -190,16 +190,22 @@ class Listener:
 
 @dataclass
 class ApiClient:
-    """Where a server is, and how it is asked. `key` is shown with every request if there is one."""
+    """Where a server is, and how it is asked. `key` is shown with every request if there is one. With other nodes beside
+    it, each request goes to the next of them."""
 
     port: int
     key: str = ""
+    others: tuple[int, ...] = field(default=(), kw_only=True)
+    asked: int = field(default=0, kw_only=True)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 22)
+        ports = (self.port, *self.others)
+        port = ports[self.asked % len(ports)]
+        self.asked += 1
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
         try:
-            yield Client(reader, writer, self.port)
+            yield Client(reader, writer, port)
         finally:
             writer.transport.abort()
 
@@ -288,10 +294,14 @@ class KeyedClient(ApiClient):
 
 
 def place_in(folder: Path) -> str:
-    """Where the journal of a folder's server is: in the folder, or with TURNBUCKLE_TEST_STORE=postgres in a database."""
-    if os.environ.get("TURNBUCKLE_TEST_STORE") != "postgres":
+    """Where the journal of a folder's server is: in the folder, or with TURNBUCKLE_TEST_STORE in a database."""
+    if os.environ.get("TURNBUCKLE_TEST_STORE") not in ("postgres", "nodes"):
         return "data"
-    return shared_server().url(f"test_{hashlib.sha256(str(folder).encode()).hexdigest()[:24]}")
+    return shared_server().url(_schema_of(folder))
+
+
+def _schema_of(folder: Path) -> str:
+    return f"test_{hashlib.sha256(str(folder).encode()).hexdigest()[:24]}"
 
 
 def settings_text(
@@ -334,7 +344,38 @@ async def lab_provider(model: Model) -> AsyncIterator["LabProvider"]:
 
 @asynccontextmanager
 async def serve_live(folder: Path, behind: LabProvider, **settings: Any) -> AsyncIterator[LiveServer]:
-    """A server over a folder, until the block ends."""
+    """A server over a folder, until the block ends. With TURNBUCKLE_TEST_STORE=nodes it is two on one database, which
+    are asked in turns."""
+    if os.environ.get("TURNBUCKLE_TEST_STORE") == "nodes":
+        async with two_nodes(folder, behind, **settings) as (one, other):
+            one.others = (other.port,)
+            yield one
+    else:
+        async with serve_one(folder, behind, **settings) as live:
+            yield live
+
+
+@asynccontextmanager
+async def two_nodes(
+    folder: Path, behind: LabProvider, **settings: Any
+) -> AsyncIterator[tuple[LiveServer, LiveServer]]:
+    """Two servers on one database, with one workspace."""
+    (folder / "work").mkdir(exist_ok=True)
+    beside = folder / "beside"
+    beside.mkdir(exist_ok=True)
+    if not (beside / "work").exists():
+        (beside / "work").symlink_to(folder / "work")
+    place = settings.pop("place", "") or shared_server().url(_schema_of(folder))
+    async with (
+        serve_one(folder, behind, place=place, **settings) as one,
+        serve_one(beside, behind, place=place, **settings) as other,
+    ):
+        yield one, other
+
+
+@asynccontextmanager
+async def serve_one(folder: Path, behind: LabProvider, **settings: Any) -> AsyncIterator[LiveServer]:
+    """One server over a folder."""
     (folder / "work").mkdir(exist_ok=True)
     file = folder / "turnbuckle.toml"
     place = settings.pop("place", "") or place_in(folder)

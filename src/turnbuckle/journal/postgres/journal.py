@@ -35,7 +35,6 @@ from turnbuckle.journal.port import (
     Held,
     IndexUpdate,
     Item,
-    JournalError,
     Landed,
     Merge,
     StorageError,
@@ -45,6 +44,7 @@ from turnbuckle.journal.port import (
 from turnbuckle.journal.postgres import rows
 from turnbuckle.journal.postgres.committer import GONE, LaneCommitter, PendingWork, heard_of, nothing
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server
+from turnbuckle.journal.postgres.nodes import PostgresNodes
 from turnbuckle.journal.postgres.reader import Clocks, PostgresReader
 from turnbuckle.journal.postgres.schema import bring_up_to_date
 from turnbuckle.journal.postgres.unsure import UnsureItems
@@ -65,23 +65,30 @@ class PostgresJournal(PostgresReader):
         self._relaxed, self._sure = DatabaseLink(address, relaxed=True), DatabaseLink(address)
         self._committer = LaneCommitter(self._relaxed, self._sure, self._channel, self._note_work)
         self.listener.own = lambda: self._relaxed.pid
+        self._calling = DatabaseLink(address, relaxed=True)
+        self.nodes = PostgresNodes(self._calling, self._node, self._channel, clocks.grace)
 
     async def read(self, stream: str, after: int = 0, limit: int = READ_LIMIT) -> list[Item]:
         self._check_open()
-        hot = self._hot.read(stream, after, limit)
-        if hot is not None:
-            return hot
-        live = self._live.get(stream)
-        if live is not None and live.head <= after and stream not in self._doubted:
-            return []
+        if (live := self._known(stream)) is not None:
+            if (hot := self._hot.read(stream, after, limit)) is not None:
+                return hot
+            if live.head <= after:
+                return []
         return await super().read(stream, after, limit)
 
     async def _look_up(self, stream: str) -> tuple[int, int, int] | None:
         self._check_open()
-        live = self._live.get(stream)
-        if live is not None and stream not in self._doubted:
+        if (live := self._known(stream)) is not None:
             return live.key, live.epoch, live.head
         return await super()._look_up(stream)
+
+    def _known(self, stream: str) -> Live | None:
+        """A stream that nobody else can have changed: it is held here, and the claim has not run out."""
+        live = self._live.get(stream)
+        if live is None or stream in self._doubted or self._clocks.monotonic() >= live.until:
+            return None
+        return live
 
     def trouble(self) -> Trouble | None:
         return self._book.trouble
@@ -269,7 +276,7 @@ class PostgresJournal(PostgresReader):
         async def act(connection: Connection) -> bool:
             found = await connection.fetch(rows.IS_FREE, list(drops), now, self._clocks.grace)
             if not all(free for _, free in found):
-                raise _NotFree
+                raise rows.NotFree
             for name, note in noted:
                 await rows.write_note(connection, name, note, wall, makes=False)
             await rows.write_drops(connection, [key for key, _ in found])
@@ -295,7 +302,7 @@ class PostgresJournal(PostgresReader):
             self._accept(live, new)
         try:
             await self._committer.enqueue(work)
-        except _NotFree:
+        except rows.NotFree:
             return False
         with suppress(StorageError):  # they are gone; what is left of them is deleted with the next start
             await self.sweep()
@@ -321,8 +328,8 @@ class PostgresJournal(PostgresReader):
     async def _finish(self) -> None:
         self._hot.clear()
         await self._committer.close()
-        await self._relaxed.close()
-        await self._sure.close()
+        for link in (self._calling, self._relaxed, self._sure):
+            await link.close()
 
     def abort(self) -> None:
         """End as a process does that dies: nothing is finished, nothing is given back."""
@@ -341,9 +348,8 @@ class PostgresJournal(PostgresReader):
             "sure": self._sure,
             "reading": self._reading,
             "searching": self._searching,
+            "calling": self._calling,
         }
-
-    # Small things
 
     def _note_work(self, error: StorageError | None) -> None:
         if error is None:
@@ -478,15 +484,14 @@ class PostgresJournal(PostgresReader):
             self._hot.forget(live.name)
 
 
-class _NotFree(JournalError):
-    """One of the streams that are to be dropped is claimed."""
-
-
-async def open_postgres(place: str, clocks: Clocks | None = None, *, alone: bool = False) -> PostgresJournal:
-    """The journal at an address. Raises ValueError for an address that is none, and JournalError: InUse if it
-    is to be `alone` and another process is that."""
+async def open_postgres(
+    place: str, clocks: Clocks | None = None, *, alone: bool = False, beside: bool = False
+) -> PostgresJournal:
+    """The journal at an address; `alone`, or as a node `beside` others. Raises ValueError for an address that
+    is none, and JournalError: InUse if another process is there that does not go with that."""
     journal = PostgresJournal(read_address(place), clocks or Clocks())
-    journal.listener.alone = alone
+    journal.listener.alone, journal.listener.beside = alone, beside
+    journal.listener.called = journal.nodes.called if beside else None
     try:
         await journal.open()
     except BaseException:

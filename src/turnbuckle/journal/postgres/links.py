@@ -134,9 +134,10 @@ async def check_server(connection: Connection, address: Address) -> None:
         raise StorageFailed(f"the database at {address.shown} is Postgres {version // 10000}: 13 is needed")
 
 
-async def lock_alone(connection: Connection, address: Address) -> bool:
-    """Be the only process that writes, for as long as the connection lasts. False if another one is."""
-    sql = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))"
+async def lock_alone(connection: Connection, address: Address, *, shared: bool = False) -> bool:
+    """Be the only process that writes, for as long as the connection lasts; or, `shared`, one of several.
+    False if another one is alone, or is there."""
+    sql = f"SELECT pg_try_advisory_lock{'_shared' if shared else ''}(hashtextextended($1, 0))"
     return bool(await connection.fetchval(sql, _ALONE + address.schema))
 
 

@@ -17,6 +17,8 @@ from turnbuckle.journal.postgres.errors import ERRORS, translated
 from turnbuckle.journal.postgres.links import Connection, connect, lock_alone, writer_of
 
 POLL_SECONDS = 5.0
+CALLS = "_nodes"
+"""Behind the name of the channel: the one on which nodes call each other."""
 _TRIES, _TRIES_PAUSE = 100, 0.05
 _PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0)
 _hints = msgspec.json.Decoder(dict[str, int])
@@ -41,6 +43,10 @@ class Listener:
         self._lost = asyncio.Event()
         self.alone = False
         """Whether no other process may write beside this one."""
+        self.beside = False
+        """Whether this one writes beside others, and so keeps those out that must be alone."""
+        self.called: Callable[[str], None] | None = None
+        """Told what nodes call to each other."""
         self.own: Callable[[], int] = lambda: 0
         """The server's process behind the connection that sends our own hints."""
 
@@ -53,7 +59,7 @@ class Listener:
         """Raises JournalError."""
         try:
             await self._connect()
-            if self.alone:
+            if self.alone or self.beside:
                 await self._lock_alone()
         except ERRORS as error:
             raise translated(error, self._address.shown) from error
@@ -61,7 +67,7 @@ class Listener:
 
     async def _lock_alone(self) -> None:
         for _ in range(_TRIES):
-            if await lock_alone(self._connection, self._address):
+            if await lock_alone(self._connection, self._address, shared=self.beside):
                 return
             await self._sleep(_TRIES_PAUSE)  # a process that was killed is noticed after some milliseconds
         who = await writer_of(self._connection, self._address)
@@ -89,6 +95,8 @@ class Listener:
             if self._node:
                 await connection.execute("SELECT pg_advisory_lock($1)", self._node)
             await connection.add_listener(self._channel, self._on_hint)
+            if self.called is not None:
+                await connection.add_listener(self._channel + CALLS, self._on_call)
         except BaseException:
             connection.terminate()
             raise
@@ -107,8 +115,10 @@ class Listener:
             try:
                 if self._connection.is_closed():
                     await self._connect()
-                    if self.alone:  # claims are fenced by themselves; this is for those who start meanwhile
-                        await lock_alone(self._connection, self._address)
+                    if (
+                        self.alone or self.beside
+                    ):  # claims are fenced by themselves; this is for those who start meanwhile
+                        await lock_alone(self._connection, self._address, shared=self.beside)
                 else:
                     await self._connection.execute("SELECT 1")
             except (*ERRORS, StorageError):
@@ -128,3 +138,7 @@ class Listener:
             return
         for stream, seq in hints.items():
             self._heard(stream, seq)
+
+    def _on_call(self, _: object, __: int, ___: str, payload: object) -> None:
+        if self.called is not None:
+            self.called(str(payload))

@@ -29,12 +29,11 @@ from turnbuckle.journal.postgres.committer import GONE
 from turnbuckle.journal.postgres.group_reads import GroupReads, clamped
 from turnbuckle.journal.postgres.links import Connection, DatabaseLink, check_server, patiently, writer_of
 from turnbuckle.journal.postgres.listener import Listener
+from turnbuckle.journal.postgres.nodes import GRACE
 from turnbuckle.journal.postgres.schema import version_of
 from turnbuckle.journal.trouble import TroubleBook
 from turnbuckle.journal.words import kept
 
-GRACE = 3.0
-"""Seconds after its start in which the database knows of no process that it is dead."""
 T = TypeVar("T")
 
 

@@ -13,6 +13,7 @@ from turnbuckle.journal.port import (
     Claim,
     Held,
     IndexUpdate,
+    JournalError,
     Merge,
     StreamOrder,
     StreamQuery,
@@ -32,6 +33,10 @@ _ORDERS: dict[StreamOrder, tuple[str, str]] = {
     "oldest": ("created", "ASC"),
 }
 _FIELDS = {"user": "owner"}
+
+
+class NotFree(JournalError):
+    """One of the streams that are to be dropped is claimed."""
 
 
 def _now(at: str) -> str:

@@ -17,7 +17,7 @@ from turnbuckle.journal.address import Address
 from turnbuckle.journal.port import FormatUnknown
 from turnbuckle.journal.postgres.links import LOCK_MILLISECONDS
 
-FORMAT = 1
+FORMAT = 2
 _PATIENCE = 600.0  # for somebody else who brings a large database up to date
 _TEXT = "text COLLATE \"C\" NOT NULL DEFAULT ''"
 
@@ -71,7 +71,25 @@ class SchemaStep(Struct, frozen=True):
 FIRST = SchemaStep(
     (STREAMS, ITEMS, WORDS, "CREATE TABLE dropped(stream bigint PRIMARY KEY)", ALIVE, *INDEXES), oldest=1
 )
-STEPS: Mapping[int, SchemaStep] = {0: FIRST}
+QUESTIONS = """
+CREATE TABLE question(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, stream text COLLATE "C" NOT NULL,
+    node bigint NOT NULL DEFAULT 0, asker bigint NOT NULL, asked float8 NOT NULL,
+    taken bigint NOT NULL DEFAULT 0, data bytea NOT NULL, answer bytea)"""
+NODES = """
+CREATE TABLE node(
+    number bigint PRIMARY KEY, name text NOT NULL, version text NOT NULL, since float8 NOT NULL,
+    runs int NOT NULL DEFAULT 0, most int NOT NULL DEFAULT 0, lag float8 NOT NULL DEFAULT 0)"""
+LIVING = """
+CREATE FUNCTION living(grace float8) RETURNS TABLE(node bigint) LANGUAGE sql VOLATILE AS $$
+    SELECT classid::bigint << 32 | objid::bigint FROM pg_catalog.pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 1
+    AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+    UNION SELECT s.node FROM stream s WHERE s.holder <> ''
+    AND pg_catalog.pg_postmaster_start_time() > clock_timestamp() - grace * interval '1 second' $$"""
+BY_NODES = SchemaStep((QUESTIONS, NODES, LIVING), oldest=1)
+"""What nodes say to each other. A program that knows nothing of it goes on, as the only one that writes."""
+STEPS: Mapping[int, SchemaStep] = {0: FIRST, 1: BY_NODES}
 """From each version to the next."""
 
 

@@ -1,0 +1,57 @@
+"""`turnbuckle nodes`: the servers that work on one journal."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from turnbuckle.cli.config import fail, load_for
+from turnbuckle.cli.echo import echo, echo_json
+from turnbuckle.cli.exits import OK, USAGE_ERROR
+from turnbuckle.cli.run import guarded
+from turnbuckle.cli.table import echo_table
+from turnbuckle.journal.opening import nodes_at
+from turnbuckle.service.node_list import NodeView, node_view
+
+_FOLDER = "the journal is in a folder, which has one process at most; nodes share a database (docs/scale.md)"
+
+app = App(name="nodes")
+
+
+@app.default
+def nodes(
+    *,
+    config: Annotated[Path | None, Parameter(show_default=False)] = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative="", show_default=False)] = False,
+) -> int:
+    """List the servers that work on the database of the settings, the oldest first.
+
+    Parameters
+    ----------
+    config
+        The settings; turnbuckle.toml in this folder if left out.
+    as_json
+        As JSON, for programs.
+    """
+
+    async def act() -> int:
+        found = await nodes_at(load_for(config).settings.data)
+        if found is None:
+            return fail(_FOLDER, USAGE_ERROR)
+        views = [node_view(row) for row in found]
+        if as_json:
+            echo_json(views, indented=True)
+            return OK
+        echo_table(("node", "version", "up", "runs", "lag"), [_cells(view) for view in views])
+        if not views:
+            echo("no nodes", err=True)
+        return OK
+
+    return guarded(act)
+
+
+def _cells(view: NodeView) -> tuple[str, ...]:
+    runs = f"{view.runs} of {view.max_runs}" if view.max_runs else str(view.runs)
+    up = max(int(time.time() - view.started), 0)
+    return view.name, view.version, f"{up // 3600}:{up // 60 % 60:02}:{up % 60:02}", runs, f"{view.lag:.3f} s"

@@ -1,0 +1,92 @@
+"""What several processes on one journal are to each other: nodes. Only a journal that several processes can
+write has them (`postgres/nodes.py`).
+
+A stream is changed by whoever holds its claim. A node that is asked to change one that another node holds
+puts the question to that node, and hands on its answer. Questions are rows beside the journal: they are no
+part of what happened, and nobody needs them once they are answered.
+
+A question is done at least once. If the node that was asked dies, the next holder of the stream is asked, or
+whoever put the question is told that nobody has it. So what is asked for must not mind being done twice.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from turnbuckle.journal.port import StreamRow
+
+Perform = Callable[[bytes], Awaitable[bytes]]
+"""Does what another node asks for, and gives the answer. Must not raise."""
+
+
+class NodeState(Struct, frozen=True):
+    """What a node says of itself. `most` is how many runs it takes; 0: any number."""
+
+    runs: int = 0
+    most: int = 0
+
+
+class NodeRow(Struct, frozen=True):
+    """One node that lives. `lag`: by how many seconds its last look around was late."""
+
+    number: int
+    name: str
+    version: str
+    since: float
+    runs: int
+    most: int
+    lag: float
+    is_here: bool = False
+
+
+class Unheld(Struct, frozen=True):
+    """Streams with something to do that no living node holds."""
+
+    runs: list[StreamRow]
+    sessions: list[StreamRow]
+
+
+class NodeTimeout(Exception):
+    """The node that holds a stream did not answer in time."""
+
+
+class Nodes(Protocol):
+    """The nodes of one journal, as one of them sees them."""
+
+    async def join(
+        self,
+        name: str,
+        version: str,
+        state: Callable[[], NodeState],
+        perform: Perform,
+        look: Callable[[], None],
+    ) -> None:
+        """Be one of them. `look` is called when there may be work that nobody holds, and every quarter of a
+        second besides."""
+        ...
+
+    async def leave(self) -> None:
+        """Answer nothing more, and be gone from the list. What is being answered is finished first."""
+        ...
+
+    async def ask(self, stream: str, data: bytes) -> bytes | None:
+        """Ask the living node that holds a stream, or that holds the parent of a stream that nobody holds.
+        None if no other node does. Raises NodeTimeout and StorageError."""
+        ...
+
+    async def ask_all(self, data: bytes) -> list[bytes]:
+        """Ask every other node that lives. Those that do not answer are left out."""
+        ...
+
+    async def unheld(self, limit: int) -> Unheld:
+        """What could be taken up, what was touched first before the others."""
+        ...
+
+    def call(self) -> None:
+        """Tell the others, soon, that there is work that nobody holds."""
+        ...
+
+    async def listed(self) -> Sequence[NodeRow]:
+        """All that live, the oldest first."""
+        ...

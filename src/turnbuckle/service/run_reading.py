@@ -1,0 +1,247 @@
+"""Runs to look at: find one, read it, follow it, and say how it stands."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turnbuckle.errors import ApprovalUnknown, RunUnfinished, RunUnknown
+from turnbuckle.journal.port import Item, StreamQuery, StreamRow
+from turnbuckle.journal.tail import read_all
+from turnbuckle.runtime.running import Running
+from turnbuckle.runtime.runs import KIND as RUN
+from turnbuckle.runtime.runs import RUNNING, TOLD
+from turnbuckle.runtime.undo import undone_in
+from turnbuckle.service.anywhere import NodeDesk
+from turnbuckle.service.owners import Owner, of, public_session, run_id
+from turnbuckle.service.run_handle import RunHandle, handle_of
+from turnbuckle.service.run_view import ApprovalView, RunFold, RunLine, RunView, line_of, queued_view
+from turnbuckle.service.stores import Stores
+from turnbuckle.turn.approvals import open_in
+from turnbuckle.turn.facts import Fact, RunStarted, UserSpoke, decode
+from turnbuckle.vocab.ids import RunId, SessionId
+from turnbuckle.vocab.messages import Message
+from turnbuckle.vocab.prices import Spent
+
+PATIENCE = 3.0
+"""Seconds without a driver after which a run is called unfinished. A session that lost its run takes it up
+again after one."""
+
+
+class _Standing(Struct, frozen=True):
+    """A run that another node drives, as a list shows it."""
+
+    status: Literal["running", "waiting_for_approval"] = "running"
+    spent: Spent | None = None
+
+
+class RunReading:
+    """The half of `RunService` that changes nothing."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._journal = stores.journal
+        self._runs = stores.runs
+        self._manager = stores.manager
+        self.spending = stores.spending
+
+    def live(self, run: RunId) -> Running | None:
+        """The run, if it is driven here at this moment."""
+        return self._runs.live(run)
+
+    @property
+    def desk(self) -> NodeDesk | None:
+        """The other nodes, if there may be any."""
+        return self._stores.desk
+
+    def _goes_on_elsewhere(self, row: StreamRow) -> bool:
+        """Whether another node drives it; one that died a moment ago counts."""
+        return self.desk is not None and row.status == RUNNING and self.desk.is_elsewhere(row)
+
+    def is_driven(self, run: RunId) -> bool:
+        """Whether it is driven here, or will be when its turn comes."""
+        return self._runs.live(run) is not None or self._manager.waiting(run, None) is not None
+
+    # Finding
+
+    async def row(self, run: str, owner: Owner = None) -> StreamRow:
+        """A run of this owner, or the answer to a command. Raises RunUnknown: one of somebody else looks
+        unknown."""
+        if (known := run_id(run)) is not None:
+            for kind in (RUN, TOLD):
+                if rows := await self._stores.rows(kind, known, owner):
+                    return rows[0]
+        raise RunUnknown.named(run)
+
+    async def find(self, run: str, owner: Owner = None) -> RunHandle:
+        """A run of this owner, also one that waits for its turn in a session. Raises RunUnknown."""
+        try:
+            return await self._begun(run, owner)
+        except RunUnknown:
+            waiting = await self._manager.find_waiting(run, owner)
+        if waiting is None:
+            return await self._begun(run, owner)  # its turn came between the two looks
+        session, message = waiting
+        return RunHandle(message.run, session, message.origin, message.at)
+
+    async def _begun(self, run: str, owner: Owner) -> RunHandle:
+        """One whose beginning can be read: its row may be seen a moment before."""
+        row = await self.row(run, owner)
+        begun = handle_of(await self.started(RunId(row.name)), ended=row.status != RUNNING)
+        return replace(begun, told=row.kind == TOLD)
+
+    async def steered(self, found: RunHandle, message: str) -> RunHandle | None:
+        """The answer to what was said into a run, from where it begins. None if it was not told that."""
+        async for items in self.stored(found.run, found.after):
+            for item in items:
+                fact = decode(item.data) if b'"user_spoke"' in item.data[:24] else None
+                if isinstance(fact, UserSpoke) and fact.id == message:
+                    origin = fact.origin
+                    began = item.seq if origin.after is None else origin.after
+                    at = fact.at if origin.created is None else origin.created
+                    return replace(found, origin=origin, created=at, after=began, message=message)
+        return None
+
+    async def started(self, run: RunId) -> RunStarted:
+        """How a run began. Raises RunUnknown."""
+        first = await self._journal.read(run, 0, 1)
+        fact = decode(first[0].data) if first else None
+        if not isinstance(fact, RunStarted):
+            raise RunUnknown.named(run)
+        return fact
+
+    def new_id(self) -> RunId:
+        return self._runs.new_id()
+
+    async def head(self, run: RunId) -> int:
+        """How many items are stored of it: none, while it waits for its turn."""
+        return await self._journal.head(run)
+
+    async def page(
+        self, wanted: StreamQuery, owner: Owner, place: tuple[float, str] | None = None, limit: int = 50
+    ) -> tuple[list[StreamRow], list[RunLine]]:
+        """A page of runs, the last touched first: as the index has them, and as they are shown."""
+        rows = await self._journal.streams(replace(wanted, kind=RUN, user=of(owner)), place, limit)
+        spent = {row.name: await self.spending.of_run(row) for row in rows}
+        elsewhere = await self._standing(rows)
+        return rows, [
+            self._line_of(row, owner, spent[row.name], elsewhere.get(row.name, _Standing())) for row in rows
+        ]
+
+    def _line_of(self, row: StreamRow, owner: Owner, spent: Spent | None, standing: _Standing) -> RunLine:
+        if self._goes_on_elsewhere(row):
+            line = line_of(row, owner, None, standing.spent)
+            return replace(line, status=standing.status)
+        return line_of(row, owner, self._runs.live(RunId(row.name)), spent)
+
+    async def _standing(self, rows: Sequence[StreamRow]) -> dict[str, _Standing]:
+        """Of those that other nodes drive: how they stand. One that does not answer is left out."""
+        names = [RunId(row.name) for row in rows if self._goes_on_elsewhere(row)]
+        if self.desk is None or not names:
+            return {}
+        found: dict[str, _Standing] = {}
+        for answer in await self.desk.from_all(self, RunReading._standing_here, names):
+            found |= answer
+        return found
+
+    async def _standing_here(self, runs: list[RunId]) -> dict[str, _Standing]:
+        live = {run: self._runs.live(run) for run in runs}
+        return {
+            run: _Standing("waiting_for_approval" if open_in(one.turn) else "running", one.turn.tally.spent)
+            for run, one in live.items()
+            if one is not None
+        }
+
+    # Reading
+
+    async def stored(self, run: RunId, after: int = 0) -> AsyncIterator[Sequence[Item]]:
+        """All that is stored of a run behind a number, page by page."""
+        async for items in read_all(self._journal, run, after):
+            yield items
+            await asyncio.sleep(0)  # a long run must not hold up those who read live
+
+    async def facts(self, run: RunId) -> AsyncIterator[tuple[int, Fact]]:
+        """The same as what happened, each with its number."""
+        async for items in self.stored(run):
+            for item in items:
+                yield item.seq, decode(item.data)
+
+    async def said(self, run: RunId, session: SessionId) -> tuple[Message, ...]:
+        """All that was said up to the end of a run."""
+        return (await self._runs.conversations.until(run, session)).messages
+
+    async def fold(self, run: RunId) -> RunFold:
+        """All that is stored of a run, folded."""
+        fold = RunFold(self._runs.policy)
+        async for seq, fact in self.facts(run):
+            fold.take(seq, fact)
+        return fold
+
+    async def line(self, begun: RunHandle, owner: Owner) -> RunLine:
+        """A run in a list, also one that waits for its turn."""
+        try:
+            row = await self.row(begun.run, owner)
+        except RunUnknown:
+            session = public_session(owner, begun.session)
+            return RunLine(begun.run, session, "queued", "", begun.created, begun.created)
+        elsewhere = await self._standing([row])
+        spent = await self.spending.of_run(row)
+        return self._line_of(row, owner, spent, elsewhere.get(row.name, _Standing()))
+
+    async def view(self, run: str, owner: Owner) -> RunView:
+        """A run as it stands. Raises RunUnknown."""
+        begun = await self.find(run, owner)
+        if not await self.head(begun.run):
+            session = public_session(owner, begun.session)
+            return queued_view(begun.run, session, begun.created, begun.awaited)
+        row, fold = await self.row(run, owner), await self.fold(begun.run)
+        live = self._runs.live(begun.run) is not None or self._goes_on_elsewhere(row)
+        undone = await undone_in(self._journal, begun.run) if fold.touched else ()
+        return fold.view(row, owner, live=live, now=self._stores.environment.wall(), undone=undone)
+
+    async def follow(self, run: RunId, after: int = 0) -> AsyncGenerator[list[Item]]:
+        """Everything behind a number, then what comes, until the run has its end. Raises RunUnfinished where
+        it has none and nobody drives it."""
+        while True:
+            if items := await self._journal.read(run, after):
+                after = items[-1].seq
+                yield items
+                continue
+            if await self._is_over(run):
+                if await self._journal.head(run) <= after:
+                    return
+                continue
+            cared_for = await self._is_cared_for(run)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE if cared_for else 0):
+                    await self._journal.wait(run, after)
+                continue
+            if not await self._is_cared_for(run) and not await self._is_over(run):
+                raise RunUnfinished(f"the run {run} has no end, and nobody drives it")
+
+    async def _is_cared_for(self, run: RunId) -> bool:
+        """Whether it is driven, or its session is at work and will drive it again in a moment."""
+        if self.is_driven(run):
+            return True
+        rows = await self._journal.streams(StreamQuery(name=run), limit=1)
+        return (
+            not rows
+            or self._manager.of(SessionId(rows[0].parent)) is not None
+            or self._goes_on_elsewhere(rows[0])
+        )
+
+    async def _is_over(self, run: RunId) -> bool:
+        if (live := self._runs.live(run)) is not None:
+            return live.turn.outcome is not None
+        rows = await self._journal.streams(StreamQuery(name=run), limit=1)
+        return bool(rows) and rows[0].status not in ("", RUNNING)
+
+    async def approval(self, run: RunId, approval: str) -> ApprovalView:
+        """What was asked, and what became of it. Raises ApprovalUnknown."""
+        for view in (await self.fold(run)).approvals:
+            if view.id == approval:
+                return view
+        raise ApprovalUnknown.named(approval)

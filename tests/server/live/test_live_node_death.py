@@ -1,0 +1,129 @@
+"""A node dies, or stands still for too long: what it drove goes on elsewhere, once, and every reader keeps its place."""
+
+import asyncio
+import signal
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.postgres.server import shared_server
+from support.processes.server_process import ServerProcess
+from support.server.live_server import eventually, gate, lab_provider, run, said_in
+from support.server.scripted_models import LAST, NOTE, OUTSIDE, is_alive, model_by_phase
+
+from turnbuckle.lab.script import Finish
+
+pytestmark = pytest.mark.process
+
+STAGES = {"first": b"model_asked", "text": b" one ", "arguments": b"Two scr", "tool": b"tool_said"}
+
+
+@asynccontextmanager
+async def processes(folder: Path, model, names: str = "ab", more: str = "", **environment: str):
+    """Servers on a new database, each with files and a workspace of its own."""
+    place = shared_server().url()
+    async with lab_provider(model) as behind:
+        made = []
+        try:
+            for name in names:
+                (folder / name).mkdir()
+                made.append(ServerProcess(folder / name, behind, place=place, tools=OUTSIDE, more=more))
+                await made[-1].start(**environment)
+            async with asyncio.timeout(100):
+                yield made
+        finally:
+            for server in made:
+                await server.close()
+
+
+@pytest.mark.requirement("K3")
+def test_the_runs_of_a_killed_node_go_on_at_another_and_readers_there_notice_a_pause(tmp_path: Path):
+    async def main():
+        async with processes(tmp_path, model_by_phase()) as (dies, stays):
+            runs = {stage: await dies.begin(stage, session=f"s-{stage}") for stage in STAGES}
+            reading, seen, whole = asyncio.Event(), {}, {}
+
+            async def read(stage: str) -> None:
+                """One reader at the node that stays, which reads on; and one at the other, which comes back."""
+                path = f"/v1/runs/{runs[stage]}/events"
+                async with stays.listen(path) as there, dies.listen(path) as here:
+                    await there.until(STAGES[stage])
+                    await here.until(STAGES[stage])
+                    seen[stage] = here.frames
+                    if len(seen) == len(STAGES):
+                        reading.set()
+                    whole[stage] = await there.rest()
+
+            async with asyncio.TaskGroup() as group:
+                for stage in STAGES:
+                    group.create_task(read(stage))
+                await reading.wait()
+                pid = int((dies.work / "tool.pid").read_text())
+                await dies.kill()
+            rest = {stage: await stays.events(runs[stage], int(seen[stage][-1].id)) for stage in STAGES}
+            views = {stage: await stays.run(runs[stage]) for stage in STAGES}
+            await eventually(lambda: not is_alive(pid))
+            return seen, rest, whole, views, stays.work
+
+    seen, rest, whole, views, work = run(main())
+    for stage in STAGES:
+        assert [frame.raw for frame in (*seen[stage], *rest[stage])] == [frame.raw for frame in whole[stage]]
+        kinds = [frame.event for frame in whole[stage]]
+        assert (kinds.count("run_claimed"), kinds.count("run_ended")) == (1, 1)
+        assert (views[stage]["status"], views[stage]["output"], said_in(whole[stage])) == (
+            "completed",
+            LAST,
+            LAST,
+        )
+    assert (work / "arguments.txt").read_text() == NOTE
+    finished = [frame.json for frame in whole["tool"] if frame.event == "tool_finished"]
+    assert [one["outcome"]["status"] for one in finished] == ["unknown"]
+
+
+@pytest.mark.requirement("K5")
+def test_a_node_that_stands_still_for_too_long_is_fenced_and_starts_no_tool(tmp_path: Path):
+    """It stops while the model speaks; the call that the model makes then is another node's to run."""
+
+    async def main():
+        async with processes(tmp_path, model_by_phase(), more="[node]\nlease = 2") as (stalls, stays):
+            begun = await stalls.begin("arguments", session="s")
+            async with stays.listen(f"/v1/runs/{begun}/events") as reader:
+                await reader.until(STAGES["arguments"])
+                stalls.signal(signal.SIGSTOP)
+                events = await reader.rest()
+            stalls.signal(signal.SIGCONT)
+            view = await stalls.run(begun)  # it reads what the other one has done
+            again = await stalls.ended(await stalls.begin("whole", session="s"))
+            return events, view, again["status"], await stays.events(begun), stalls.work, stays.work
+
+    events, view, again, after, stalled, work = run(main())
+    assert (view["status"], again) == ("completed", "completed")
+    assert [frame.raw for frame in after] == [frame.raw for frame in events]
+    assert [frame.event for frame in events].count("tool_started") == 1
+    assert ((work / "arguments.txt").exists(), (stalled / "arguments.txt").exists()) == (True, False)
+
+
+@pytest.mark.requirement("K3")
+def test_a_run_that_comes_back_again_and_again_is_given_up_whichever_nodes_died(tmp_path: Path):
+    def silent(request):
+        return (gate(1), Finish())
+
+    async def main():
+        async with processes(tmp_path, silent, "abc", TURNBUCKLE_RECOVERY_MAX_RECOVERIES="1") as servers:
+            begun = await servers[0].begin("go", session="s")
+            left = {server.pid: server for server in servers}
+            for number in (1, 2):
+                await servers[0].behind.asked(number)
+                await left.pop(driver_of(servers[0].place, begun)).kill()
+            [last] = left.values()
+            return await last.ended(begun), len(last.behind.lab.requests)
+
+    view, asked = run(main())
+    assert (view["status"], asked) == ("failed", 2)
+
+
+def driver_of(place: str, run: str) -> int:
+    """The process that holds a run."""
+    schema = place.rpartition("schema=")[2]
+    holder = shared_server().sql(f"SELECT holder FROM {schema}.stream WHERE name = '{run}'")
+    return int(holder.split()[1])
