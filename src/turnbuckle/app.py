@@ -137,9 +137,7 @@ async def open_app(
         foreign=servers.prefixes,
     )
     require_data(loaded)
-    store, nodes = journal_given, None
-    if store is None:
-        store, nodes = await open_as_node(settings.data, Path(settings.folder), beside=node)
+    store, nodes = await _store_of(settings, journal_given, node)
     journal: Journal = store if fault is None else FaultyJournal(store, fault)
     contexts = _ToolContexts(loaded, environment, policy, journal, clock, sandbox, deps)
 
@@ -189,6 +187,12 @@ def _reload(runs: Runs, contexts: "_ToolContexts", environment: Mapping[str, str
     }
     contexts.policy = replace(read, **same)
     runs.rules = replace(runs.rules, policy=contexts.policy)
+
+
+async def _store_of(settings: Settings, given: Journal | None, node: bool) -> tuple[Journal, Nodes | None]:
+    if given is not None:
+        return given, None
+    return await open_as_node(settings.data, Path(settings.folder), beside=node)
 
 
 class _ToolContexts:

@@ -11,8 +11,9 @@ from turnbuckle.journal.memory import MemoryJournal
 from turnbuckle.journal.port import Claim
 from turnbuckle.lab.rehearsal.model import Rehearsal
 from turnbuckle.runtime.context import opening
+from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.lease import LEASE
-from turnbuckle.runtime.runs import RunRules, Runs, find_run, fold_run
+from turnbuckle.runtime.runs import RunRules, Runs, fold_run
 from turnbuckle.testing.clock import VirtualClock
 from turnbuckle.turn.facts import Fact, RunClaimed, RunEnded, RunStarted, StopAsked, Streamed, decode
 from turnbuckle.turn.policy import Policy, RouteFacts

@@ -17,7 +17,8 @@ from turnbuckle.cli.table import echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery
 from turnbuckle.reply.draft import Draft
-from turnbuckle.runtime.runs import KIND, find_run, fold_run, listed
+from turnbuckle.runtime.find_run import find_run
+from turnbuckle.runtime.runs import KIND, fold_run, listed
 from turnbuckle.service.run_view import draft_of
 from turnbuckle.vocab.ids import RunId
 

@@ -17,9 +17,10 @@ from turnbuckle.config import Loaded
 from turnbuckle.errors import ApprovalSettled, RunUnfinished, SessionBusy, SessionUnknown, TurnbuckleError
 from turnbuckle.journal.port import InUse, StreamQuery, StreamRow
 from turnbuckle.runtime.context import task_message
+from turnbuckle.runtime.find_run import find_run
 from turnbuckle.runtime.retention import prune_outputs
 from turnbuckle.runtime.running import Running
-from turnbuckle.runtime.runs import NewRun, find_run
+from turnbuckle.runtime.runs import NewRun
 from turnbuckle.runtime.transcript import UNDONE
 from turnbuckle.service.owners import LOCAL, Caller, session_id
 from turnbuckle.service.run_view import RunLine

@@ -17,7 +17,8 @@ from turnbuckle.cli.table import LONGEST, echo_table
 from turnbuckle.config import Loaded
 from turnbuckle.journal.port import Reader, StreamQuery, StreamRow
 from turnbuckle.journal.tail import read_all
-from turnbuckle.runtime.runs import KIND, RUNNING, find_run
+from turnbuckle.runtime.find_run import find_run
+from turnbuckle.runtime.runs import KIND, RUNNING
 from turnbuckle.server.faces.events import event_line
 from turnbuckle.service.cursors import cursor, row_place_at
 from turnbuckle.service.owners import LOCAL
