@@ -126,7 +126,8 @@ class LocalBackend:
 
     async def told(self, session: str, command: str) -> str:
         name = session_id(LOCAL, session, param="the name of a session")
-        new = NewRun((task_message(command),), name, user=await self._sessions.user_of(name))
+        user, options = await self._sessions.user_of(name), RunOptions(ask_first=self._ask_first)
+        new = NewRun((task_message(command),), name, user=user, options=options)
         begun = await self._runs.begin(new, first=())
         return (await self._runs.view(begun.run, None)).output
 

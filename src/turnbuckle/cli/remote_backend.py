@@ -107,7 +107,8 @@ class RemoteBackend:
         return await self.told(session, "/status")
 
     async def told(self, session: str, command: str) -> str:
-        begun = await self._ask("POST", session_path(session, "messages"), {"input": command})
+        body = {"input": command, **({"ask_first": True} if self._ask_first else {})}
+        begun = await self._ask("POST", session_path(session, "messages"), body)
         view = await self._ask("GET", _run_path(begun["id"]))
         return str(view["output"])
 

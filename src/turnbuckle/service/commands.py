@@ -28,6 +28,7 @@ from turnbuckle.session.commands import (
 )
 from turnbuckle.turn.facts import SESSION
 from turnbuckle.turn.ledger import CHARACTERS_PER_TOKEN
+from turnbuckle.turn.policy import for_options
 from turnbuckle.turn.window import told
 from turnbuckle.vocab.ids import SessionId
 
@@ -79,8 +80,7 @@ class Commands:
             case "sessions":
                 return CommandReply(await self._listed(new.user))
             case "tools":
-                policy = self._sessions.runs.policy
-                return CommandReply(tools_text(policy.tools, policy.consent))
+                return CommandReply(tools_text(for_options(self._sessions.runs.policy, new.options)))
             case "cost":
                 return CommandReply(await self._spending.words(session, new.user))
             case _:

@@ -1,33 +1,37 @@
-"""What the agent may use, and what of it asks first: for people, in one line for each tool."""
+"""What the agent may use, and what of it asks first: for people, in one line for each tool.
 
-from collections.abc import Iterable, Mapping
+It is judged as a call is, by the same rules, without arguments: what patterns say stands beside it.
+"""
 
-from turnbuckle.turn.consent import ConsentRule, Rule, rule_for
-from turnbuckle.turn.policy import ToolFacts
+from msgspec.structs import replace
+
+from turnbuckle.turn.approvals import judge
+from turnbuckle.turn.consent import ConsentRule, Rule
+from turnbuckle.turn.policy import Policy
 from turnbuckle.vocab.tooling import FINISH_CALL, is_internal
 
 _WORDS: dict[Rule, str] = {"allow": "runs unasked", "ask": "asks first", "deny": "is not allowed"}
 _PLAIN: dict[Rule, str] = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
 
 
-def tools_text(tools: Mapping[str, ToolFacts], rules: tuple[ConsentRule, ...]) -> str:
-    """All tools by name, each with its rule and the patterns that differ from it."""
-    named = [name for name in tools if name != FINISH_CALL and not is_internal(name)]
+def tools_text(policy: Policy) -> str:
+    """All tools by name, each with its rule and the patterns that differ from it. The policy is that of the
+    runs of whoever wants to know."""
+    whole = replace(policy, consent=tuple(rule for rule in policy.consent if not rule.pattern))
+    named = [name for name in policy.tools if name != FINISH_CALL and not is_internal(name)]
     wide = max(map(len, named), default=0)
-    lines = [f"{name:<{wide}}  {_about(name, tools[name], rules)}" for name in named]
+    lines = [f"{name:<{wide}}  {_about(name, whole, policy.consent)}" for name in named]
     return "\n".join(lines) or "The agent has no tools."
 
 
-def _about(name: str, facts: ToolFacts, rules: tuple[ConsentRule, ...]) -> str:
+def _about(name: str, whole: Policy, rules: tuple[ConsentRule, ...]) -> str:
+    facts = whole.tool(name)
     if facts.asks:
         return "is a question to you"
-    whole = tuple(rule for rule in rules if not rule.pattern)
-    parts = [_WORDS[rule_for(whole, name, {}, "")], *_patterns(name, rules)]
+    parts = [_WORDS[judge(whole, name, {}).rule]]
+    parts += [
+        f"{rule.pattern}: {_PLAIN[rule.rule]}" for rule in rules if rule.pattern and rule.tool in (name, "*")
+    ]
     if facts.widens:
-        parts.append(f"{facts.widens}: {_PLAIN[rule_for(whole, facts.widens, {}, '', otherwise='ask')]}")
+        parts.append(f"{facts.widens}: {_PLAIN[judge(whole, name, {facts.widens: True}).rule]}")
     return "; ".join(parts)
-
-
-def _patterns(name: str, rules: Iterable[ConsentRule]) -> list[str]:
-    fitting = [rule for rule in rules if rule.pattern and rule.tool in (name, "*")]
-    return [f"{rule.pattern}: {_PLAIN[rule.rule]}" for rule in fitting]

@@ -2,6 +2,7 @@
 server."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -258,6 +259,8 @@ async def _in_lines(loaded: Loaded, place: SessionBackend, session: str, wish: W
 async def _until_left(talk: ChatController, front: "PlainFront | TerminalFront", *, quietly: bool) -> str:
     loop, leaving = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, leaving.set)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # the terminal was closed
+        loop.add_signal_handler(signal.SIGHUP, leaving.set)
     await talk.open(quietly=quietly)
     showing, leave = asyncio.ensure_future(front.run()), asyncio.ensure_future(leaving.wait())
     try:
@@ -281,7 +284,8 @@ def _farewell(talk: ChatController, place: SessionBackend) -> None:
             if place.stays
             else f"the run is kept unfinished; {words}"
         )
-    echo(words, err=True)
+    with contextlib.suppress(OSError):  # the terminal is gone
+        echo(words, err=True)
 
 
 def _leave_at_once(talk: ChatController, place: SessionBackend) -> None:
