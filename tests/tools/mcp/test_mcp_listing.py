@@ -1,10 +1,13 @@
 """Names, descriptions and schemas of a stranger are checked and capped before a model reads them."""
 
+import contextlib
 import json
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from turnbuckle.tools.mcp.listing import (
@@ -14,9 +17,17 @@ from turnbuckle.tools.mcp.listing import (
     Listing,
     listing_of,
     offered_name,
+    read_page,
     written_out,
 )
-from turnbuckle.tools.mcp.messages import LineSplitter, UnaskedBudget, Unreadable
+from turnbuckle.tools.mcp.messages import (
+    LineSplitter,
+    UnaskedBudget,
+    Unreadable,
+    agreed_version,
+    read_message,
+)
+from turnbuckle.tools.mcp.results import read_result
 from turnbuckle.tools.schema import ForeignShape, Misfit
 
 pytestmark = pytest.mark.requirement("M1", "M2")
@@ -180,3 +191,44 @@ def test_a_server_that_notes_something_now_and_then_may_do_so_for_years():
 def test_a_schema_that_is_none_raises(schema: dict[str, Any]):
     with pytest.raises(ValueError):
         ForeignShape(msgspec.json.decode(msgspec.json.encode(schema)))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                "type properties items $ref $defs content text data resource uri tools name inputSchema annotations "
+                "description isError structuredContent id method result error params message code".split()
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@pytest.mark.requirement("M2")
+@settings(max_examples=40)
+@given(VALUES)
+def test_whatever_a_server_sends_is_read_or_refused_in_words(value: Any):
+    line = msgspec.json.encode(value)
+    for read in (read_message, read_result, read_page, agreed_version):
+        with contextlib.suppress(Unreadable):
+            read(line)
+    found = listing_of("notes", [Raw(line), Raw(msgspec.json.encode({"name": "t", "inputSchema": value}))])
+    for tool in found.tools:
+        assert len(tool.offered) <= 64
+        with contextlib.suppress(ValueError):
+            ForeignShape(tool.checked, told=tool.told)
+
+
+@pytest.mark.requirement("M2")
+@given(st.binary(max_size=100))
+def test_bytes_that_are_nothing_are_refused_in_words(data: bytes):
+    for read in (read_message, read_result, read_page, agreed_version):
+        with contextlib.suppress(Unreadable):
+            read(data)
