@@ -247,6 +247,14 @@ def test_two_hosts_are_none_of_ours(built, key, hosts):
     assert reply.status in (400, 421)
 
 
+@pytest.mark.requirement("F9", "R12")
+def test_a_request_of_the_newer_kind_without_a_host_is_refused_and_an_older_one_needs_none(built, key):
+    for version, status in ((b"1.1", 400), (b"1.0", 200)):
+        sent = b"GET /v1/models HTTP/" + version + b"\r\n" + key + b"connection: close\r\n\r\n"
+        [reply] = exchanged(built, sent, then_ends=False)
+        assert reply.status == status
+
+
 @pytest.mark.requirement("F9")
 def test_an_address_that_names_another_host_is_not_for_us(built, key):
     """Whatever the header says: the address counts."""
