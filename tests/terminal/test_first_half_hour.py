@@ -98,8 +98,7 @@ def test_the_first_half_hour(terminal, tmp_path):
         # What it has cost is shown.
         chat.type("/cost")
         chat.send("Enter")
-        cost = chat.wait_for("This session")
-        assert "$0.0" in cost
+        chat.wait_until(lambda screen: "This session" in screen and "$0.0" in screen, "what it has cost")
         chat.send("C-d")
         assert chat.code() == 0
         assert "Traceback" not in chat.text()
