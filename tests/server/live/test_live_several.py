@@ -150,6 +150,21 @@ def test_a_cut_in_several_choices_ends_each_truthfully_and_nothing_is_asked_twic
 
 
 @pytest.mark.requirement("I8")
+@pytest.mark.parametrize("until", [6, 100], ids=["cut", "whole"])
+def test_several_choices_are_stored_and_told_again_as_they_were(tmp_path: Path, until: int) -> None:
+    async def scenario(server: LiveServer) -> None:
+        body = {**ASKED, "stream": True, "tools": [TOOL]}
+        first, again = [
+            put_together(await server.read("/v1/chat/completions", body, idempotency_key="k"))
+            for _ in range(2)
+        ]
+        assert first == again
+        assert len(server.lab.requests) == 1
+
+    run_scenario(scenario, tmp_path, lambda _: three(until=until))
+
+
+@pytest.mark.requirement("I8")
 def test_before_anything_was_shown_several_answers_are_asked_for_again(tmp_path: Path) -> None:
     def model(request: LabRequest) -> Iterable[ScriptItem]:
         return (Status(503),) if request.number == 1 else three()
