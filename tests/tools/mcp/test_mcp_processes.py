@@ -18,7 +18,7 @@ from support.tools.mcp import PROGRAM
 from support.tools.sandbox_attack import MECHANISMS, SECRET, Attack, tools_for
 
 from turnbuckle import Agent, QuestionAsked
-from turnbuckle.app import own_files
+from turnbuckle.app import own_files, sandbox_of
 from turnbuckle.call.clock import SystemClock
 from turnbuckle.cli.doctor.setup import check_mcp
 from turnbuckle.config import load
@@ -38,7 +38,6 @@ from turnbuckle.vocab.tooling import ToolOutcome
 pytestmark = [pytest.mark.process, pytest.mark.requirement("M1", "R7")]
 
 HERE = Path(__file__).parent
-SETTINGS = McpSettings(PROGRAM[0], PROGRAM[1:])
 VALUE = "value-of-the-variable-4711"
 
 
@@ -66,7 +65,8 @@ def asked(
     """Start a server, make these calls one after the other, and end it."""
 
     async def main() -> list[ToolOutcome]:
-        given = McpSettings(PROGRAM[0], PROGRAM[1:], **settings)
+        words = (*PROGRAM[1:], "well", str(attack.workspace / "lives"))
+        given = McpSettings(PROGRAM[0], words, start_seconds=100, **settings)
         own = {"notes": {"NOTES_VALUE": VALUE}}
         servers = McpServers(
             {"notes": given}, McpPlace(attack.workspace, attack.environment, own, sandbox), SystemClock()
@@ -125,14 +125,17 @@ def test_the_network_is_there_if_the_setting_says_so(tmp_path: Path):
 
 def test_a_real_server_that_breaks_ends_each_call_and_lives_again(tmp_path: Path):
     attack = Attack(tmp_path, "landlock")
-    calls = [("line", ""), ("echo", "again"), ("die", ""), ("long", "2000000"), ("fail", "")]
-    flooded, again, died, long, failed = asked(attack, NoSandbox(), calls)
+    much = "y" * 1_000_000  # more than a pipe takes at once
+    calls = [("line", ""), ("echo", "again"), ("die", ""), ("long", "2000000"), ("fail", ""), ("echo", much)]
+    flooded, again, died, long, failed, echoed = asked(attack, NoSandbox(), calls)
     assert (flooded.status, "4 MB" in flooded.text) == ("unknown", True)
     assert again.text == "again"
     assert (died.status, "exit code 3" in died.text, "too much" in died.text) == ("unknown", True, True)
     assert long.kept_at is not None
     assert len(long.text) < 40_000
     assert (failed.status, failed.text) == ("failed", "it is broken")
+    assert echoed.kept_at is not None
+    assert len((attack.workspace / echoed.kept_at).read_text()) == len(much)
 
 
 def test_a_message_of_a_million_tiny_parts_is_left_unread(tmp_path: Path):
@@ -146,7 +149,7 @@ def test_a_call_that_takes_too_long_is_ended_and_the_server_with_it(tmp_path: Pa
     attack = Attack(tmp_path, "landlock")
     (hung,) = asked(attack, NoSandbox(), [("hang", "")], call_seconds=0.2)
     assert hung.status == "timed_out"
-    assert not processes_with(str(tmp_path))
+    wait_until_gone(str(attack.workspace / "lives"))
 
 
 def test_no_server_outlives_a_program_that_is_killed(tmp_path: Path):
@@ -171,7 +174,7 @@ def test_no_server_outlives_a_program_that_is_killed(tmp_path: Path):
 def written(folder: Path, *lines: str) -> Path:
     (folder / "workspace").mkdir()
     words = ", ".join(f'"{word}"' for word in (*PROGRAM[1:], "well", str(folder / "workspace/lives")))
-    server = f'[tools.mcp.notes]\ncommand = "{PROGRAM[0]}"\nargs = [{words}]\n'
+    server = f'[tools.mcp.notes]\ncommand = "{PROGRAM[0]}"\nargs = [{words}]\nstart_seconds = 100\n'
     tools = f'[tools]\nreadable = ["{Path(PROGRAM[-1]).parent}"]\n'
     file = folder / "turnbuckle.toml"
     file.write_text(
@@ -334,7 +337,8 @@ def test_doctor_names_each_server_with_its_tools_and_what_holds(tmp_path: Path):
     loaded = load(file, environment={})
     good, gone = asyncio.run(check_mcp(loaded, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}))
     assert (good.level, good.about) == ("ok", "MCP server notes")
-    assert "tools, revision 2025-11-25, sandbox: bubblewrap" in good.what
+    held = sandbox_of(loaded, {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}).holds.mechanism
+    assert f"tools, revision 2025-11-25, sandbox: {held}" in good.what
     assert (gone.level, gone.about) == ("wrong", "MCP server gone")
     assert "not-a-program" in gone.what
     wait_until_gone(str(tmp_path / "workspace/lives"))
