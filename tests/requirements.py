@@ -115,6 +115,7 @@ REQUIREMENTS: dict[str, str] = {
     "H8": "Tokens, context and cost are shown for every call, run, session and day, or said to be unknown.",
     "H9": "What a tool will change is shown as a diff before consent, and what it changed after.",
     "H10": "One renderer for approvals; allow once, always, deny with words. Attended surfaces ask first.",
+    "H11": "Waste, health and queue can be seen at a glance, in the console and from metrics.",
     "H12": "A run of hundreds of calls stays usable in console and terminal.",
     "H13": "Unknown commands are refused with the nearest one; pipes, narrow terminals and no terminal work.",
     "H14": "Embedding feels like the frameworks people know: types in and out, per-run options, cost.",
@@ -169,7 +170,7 @@ DUE: frozenset[str] = frozenset(
     "E1 E2 E3 E4 E5 E6 E7 E8 E9 E10 E11 E12 "
     "F1 F2 F3 F4 F5 F6 F7 F8 F9 F10 F11 "
     "G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 "
-    "H1 H2 H3 H4 H5 H6 H7 H8 H12 H13 "
+    "H1 H2 H3 H4 H5 H6 H7 H8 H11 H12 H13 "
     "I1 I2 I3 I4 I5 I6 I7 I8 I9 "
     "K1 K2 K3 K4 K5 K6 K9 "
     "M1 M2 "

@@ -99,6 +99,7 @@ class App(Struct, frozen=True):
     tokens: TokenCounter
     reload: Callable[[Settings], None]
     """Take the rules of turns from other settings, for runs that begin from now on. Raises ConfigError."""
+    models: Models
     files: Files | None = None
     nodes: Nodes | None = None
 
@@ -170,7 +171,7 @@ async def open_app(
             runs.conversations.forgets.append(connections.bodies.forget)
             tokens, reload = TokenCounter(routes, connections), partial(_reload, runs, contexts, environment)
             files = lambda run: RunFiles(contexts.of(run))  # noqa: E731
-            yield App(settings, journal, runs, sandbox.holds, tokens, reload, files, nodes)
+            yield App(settings, journal, runs, sandbox.holds, tokens, reload, live, files, nodes)
     finally:
         await servers.close()
         await journal.close()

@@ -26,6 +26,7 @@ from turnbuckle.observe.logs import RunLines, open_log
 from turnbuckle.observe.loop_watch import LoopWatch
 from turnbuckle.observe.metrics import Metrics
 from turnbuckle.observe.run_observer import RunObserver
+from turnbuckle.observe.tally import WasteTally
 from turnbuckle.observe.traces import Traces
 from turnbuckle.runtime.retention import Swept
 from turnbuckle.runtime.silence import Silence
@@ -43,6 +44,7 @@ from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
+from turnbuckle.server.api.overview import OverviewApi, RunsNow, overview_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
@@ -65,6 +67,7 @@ from turnbuckle.server.streaming.run_readers import RunReaders
 from turnbuckle.server.streaming.run_streamer import RunStreamer
 from turnbuckle.service.limits import Rates, Slots
 from turnbuckle.service.node_list import NodeList
+from turnbuckle.service.owners import Owner
 from turnbuckle.settings import Settings, is_reloaded, secrets_of
 from turnbuckle.vocab.redaction import redactor_of
 
@@ -94,11 +97,11 @@ async def open_server(
     auth = Auth(written, file, settings.server.host, SameUser(os.getuid()))
     origins = Origins(settings.server.origins, settings.server.host, needs_key=auth.needs_key)
     redactor = redactor_of(secrets_of(settings, environment).values)
-    metrics = Metrics()
-    sight = RunObserver((metrics, Traces(), RunLines()))
+    metrics, tally = Metrics(), WasteTally()
+    sight = RunObserver((metrics, tally, Traces(), RunLines()))
     with open_log(settings.server.log, redactor):
         async with open_app(loaded, environment, attended=True, watch=sight, node=True) as opened:
-            made = _Parts(opened, loaded, metrics, sight)
+            made = _Parts(opened, loaded, metrics, tally, sight)
             resume = settings.session.after_crash == "resume"
             stale = settings.session.stale_after
             if count := await made.services.lifecycle.take_up(resume=resume, stale_after=stale):
@@ -127,7 +130,9 @@ def node_name(settings: Settings) -> str:
 class _Parts:
     """What one server is made of."""
 
-    def __init__(self, opened: App, loaded: Loaded, metrics: Metrics, sight: RunObserver) -> None:
+    def __init__(
+        self, opened: App, loaded: Loaded, metrics: Metrics, tally: WasteTally, sight: RunObserver
+    ) -> None:
         settings = loaded.settings
         server, runs = settings.server, opened.runs
         self._opened = opened
@@ -135,6 +140,7 @@ class _Parts:
         self._settings = server
         self._idempotency_hours = server.idempotency_hours
         self._metrics = metrics
+        self._tally = tally
         trouble = opened.journal.trouble
         self.silence = Silence(runs.live, every=server.noop, wall=time.time)
         self._heartbeat = Heartbeat(
@@ -146,6 +152,7 @@ class _Parts:
         )
         self._slots = Slots(server.max_runs, server.max_runs_per_owner)
         self.services = services_of(opened, self._slots)
+        self.services.runs.route_of = tally.route_of
         self._disconnect = DisconnectPolicy(self.services.runs.stop_soon)
         self._streamer = RunStreamer(
             opened.journal, self._heartbeat, self._disconnect, metrics, server.hold_status
@@ -234,6 +241,7 @@ class _Parts:
             *archive_endpoints(ArchivesApi(sessions)),
             *usage_endpoints(UsageApi(runs.spending, sessions)),
             *node_endpoints(NodesApi(self._node_list())),
+            *overview_endpoints(self._overview()),
             *model_endpoints(runs.catalog, int(time.time())),
             *health_endpoints(readiness, self._metrics.render),
             *settings_endpoints(self._settings_view),
@@ -244,6 +252,20 @@ class _Parts:
     def _node_list(self) -> NodeList:
         row = NodeRow(0, node_name(self._loaded.settings), __version__, time.time(), 0, 0, 0.0)
         return NodeList(self._opened.nodes, self.services.lifecycle.state, row)
+
+    def _overview(self) -> OverviewApi:
+        def runs(owner: Owner) -> RunsNow:
+            return RunsNow(self._slots.of(owner), len(self._slots), *self._slots.most)
+
+        return OverviewApi(
+            tuple(route.name for route in self._opened.runs.policy.routes),
+            self._opened.models.health,
+            self._tally,
+            runs,
+            folder=self._loaded.settings.folder,
+            since=time.time(),
+            now=self._opened.models.now,
+        )
 
     def _settings_view(self) -> SettingsView:
         routes, holds = self._loaded.settings.routes, self._opened.sandbox

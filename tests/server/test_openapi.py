@@ -270,6 +270,7 @@ def look_at_sessions(visit, things, session):
     visit("GET", "/v1/sessions/{session}/usage", session=session)
     visit("GET", "/v1/usage")
     visit("GET", "/v1/nodes")
+    visit("GET", "/v1/overview")
     for path in ("retry", "stop", "undo", "compact", "undo_compaction", "new", "reset", "stop"):
         visit("POST", f"/v1/sessions/{{session}}/{path}", {}, session=session)
     visit("DELETE", "/v1/sessions/{session}", session=f"{session}-fork")

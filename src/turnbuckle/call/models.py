@@ -25,6 +25,7 @@ class Models:
         self._connections = connections
         self._clock = clock
         self._health = health
+        self.health, self.now = health, clock.now  # for whoever looks at how the routes fare
         self._live: set[Attempt] = set()
 
     async def attempt(

@@ -60,6 +60,15 @@ class Slots:
         self._most, self._per_owner = most, per_owner
 
     @property
+    def most(self) -> tuple[int, int]:
+        """How many runs there may be, of all and of one owner."""
+        return self._most, self._per_owner
+
+    def of(self, owner: str | None) -> int:
+        """How many runs of this owner are under way; None: of all."""
+        return len(self) if owner is None else self._by_owner.get(owner, 0)
+
+    @property
     def closing(self) -> bool:
         return self._closing
 

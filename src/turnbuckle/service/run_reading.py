@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -47,6 +47,7 @@ class RunReading:
         self._runs = stores.runs
         self._manager = stores.manager
         self.spending = stores.spending
+        self.route_of: Callable[[RunId], str] = lambda run: ""  # whoever looks on may know
 
     def live(self, run: RunId) -> Running | None:
         """The run, if it is driven here at this moment."""
@@ -135,7 +136,8 @@ class RunReading:
         if self._goes_on_elsewhere(row):
             line = line_of(row, owner, None, standing.spent)
             return replace(line, status=standing.status)
-        return line_of(row, owner, self._runs.live(RunId(row.name)), spent)
+        run = RunId(row.name)
+        return line_of(row, owner, self._runs.live(run), spent, self.route_of(run))
 
     async def _standing(self, rows: Sequence[StreamRow]) -> dict[str, _Standing]:
         """Of those that other nodes drive: how they stand. One that does not answer is left out."""

@@ -122,7 +122,7 @@ class RunView(Struct, frozen=True):
 
 class RunLine(Struct, frozen=True):
     """A run in a list. `spent` is null where it is not known: the run has no end yet, or is of a version that
-    did not count."""
+    did not count. `route` is the one that was asked last, of runs since the server started."""
 
     id: str
     session: str
@@ -131,6 +131,7 @@ class RunLine(Struct, frozen=True):
     created_at: float
     updated_at: float
     spent: Spent | None = None
+    route: str = ""
     object: Literal["run"] = "run"
 
 
@@ -333,14 +334,16 @@ def queued_view(run: str, session: str, at: float, waits: WaitingOn | None = Non
     )
 
 
-def line_of(row: StreamRow, owner: Owner, running: Running | None, spent: Spent | None = None) -> RunLine:
+def line_of(
+    row: StreamRow, owner: Owner, running: Running | None, spent: Spent | None = None, route: str = ""
+) -> RunLine:
     """A run in a list: what the index knows of it, and whoever drives it."""
     status: Any = row.status if row.status != RUNNING else "interrupted"
     if row.status == RUNNING and running is not None:
         status = "waiting_for_approval" if open_in(running.turn) else "running"
         spent = running.turn.tally.spent
     session = public_session(owner, row.parent)
-    return RunLine(row.name, session, status, row.title, row.created, row.updated, spent)
+    return RunLine(row.name, session, status, row.title, row.created, row.updated, spent, route)
 
 
 def draft_of(run: str, draft: Draft, *, with_text: bool = False) -> DraftView:

@@ -16,6 +16,7 @@ from turnbuckle.server.api.conversations import ConversationsApi
 from turnbuckle.server.api.health import Readiness, health_endpoints
 from turnbuckle.server.api.models_list import model_endpoints
 from turnbuckle.server.api.nodes import NodesApi, node_endpoints
+from turnbuckle.server.api.overview import OverviewApi, overview_endpoints
 from turnbuckle.server.api.runs import RunsApi
 from turnbuckle.server.api.sessions import SessionsApi
 from turnbuckle.server.api.table import api_endpoints
@@ -46,6 +47,7 @@ def all_endpoints() -> tuple[Endpoint, ...]:
         *archive_endpoints(ArchivesApi(_nobody)),
         *usage_endpoints(UsageApi(_nobody, _nobody)),
         *node_endpoints(NodesApi(_nobody)),
+        *overview_endpoints(OverviewApi((), _nobody, _nobody, _nobody, folder="", since=0.0, now=_nobody)),
         *model_endpoints(Catalog([]), 0),
         *health_endpoints(Readiness(_nobody, bool), bytes),
         *settings_endpoints(lambda: SettingsView("1", "", True, (), (), (), SandboxView("none", (), ""))),

@@ -1,8 +1,8 @@
 /** What stands behind the `#` of the address, and back. Pure: the address alone says what a page shows. */
 
-/** @typedef {{page: "start"|"session"|"run"|"runs"|"approvals"|"settings"|"unknown", id?: string}} Place */
+/** @typedef {{page: "start"|"session"|"run"|"overview"|"runs"|"approvals"|"settings"|"unknown", id?: string}} Place */
 
-const PLAIN = new Set(["runs", "approvals", "settings"]);
+const PLAIN = new Set(["overview", "runs", "approvals", "settings"]);
 const WITH_ID = { s: "session", r: "run" };
 const UP = /^\.{1,2}$/; // in the address of a request these two are steps in the path, and no names
 const TASK = /^[a-z]{1,20}$/;

@@ -12,6 +12,7 @@ import { copyCode } from "./copy_button.js";
 import { el, icon, newId, setText } from "./elements.js";
 import { showKeys } from "./keys_dialog.js";
 import { forgetKey, keptKey, Login, takeGivenKey, whenKeyChanges } from "./login.js";
+import { OverviewPage } from "./overview_page.js";
 import { Outbox, storeOf } from "./outbox.js";
 import { RunList } from "./run_list.js";
 import { RunPage } from "./run_page.js";
@@ -178,6 +179,8 @@ export class Shell {
         return new RunPage(this, place.id);
       case "runs":
         return new RunList(this);
+      case "overview":
+        return new OverviewPage(this);
       case "approvals":
         return new ApprovalsPage(this);
       case "settings":
@@ -192,12 +195,13 @@ export class Shell {
   #buildSide() {
     const fresh = el("a.new", { href: "#/" }, icon("plus"), "New session");
     const links = [
+      ["#/overview", "Overview"],
       ["#/runs", "Runs"],
       ["#/approvals", "Approvals"],
       ["#/settings", "Settings"],
     ].map(([href, words]) => el("a", { href }, words));
     this.badge = el("span.badge", { hidden: true });
-    links[1].append(this.badge);
+    links[2].append(this.badge);
     this.links = [fresh, ...links];
     const close = el("button.plain.icon.onphone", { type: "button", "aria-label": "Close the list" }, icon("close"));
     close.addEventListener("click", () => this.#closeDrawer(true));

@@ -2,8 +2,8 @@
 
 import { addressOf } from "./address.js";
 import { el, newId, setText } from "./elements.js";
-import { ago, extended, merged } from "./lists.js";
-import { STATUS, many, spaced, spentWords } from "./words.js";
+import { ago, extended, found, merged } from "./lists.js";
+import { STATUS, many, spaced, span, spentWords } from "./words.js";
 
 const STATUSES = [
   ["", "All"],
@@ -14,6 +14,7 @@ const STATUSES = [
   ["failed", "Failed"],
 ];
 const PAGE = 50;
+const MOST_PAGES = 20; // that one search looks at by itself
 
 export class RunList {
   title = "Runs";
@@ -29,6 +30,9 @@ export class RunList {
     const id = newId("status");
     this.filter = el("select", { id }, ...STATUSES.map(([value, words]) => el("option", { value }, words)));
     this.filter.addEventListener("change", () => void this.#reload());
+    const words = newId("words");
+    this.words = el("input", { type: "search", id: words, placeholder: "Search runs", autocomplete: "off" });
+    this.words.addEventListener("input", () => void this.#searched());
     this.list = el("ul.runs", { "aria-label": "Runs" });
     this.note = el("p.muted", { role: "status" });
     this.today = el("span.muted.small.today");
@@ -36,7 +40,8 @@ export class RunList {
     this.element = el(
       "div.page",
       null,
-      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter, el("span.grow"), this.today),
+      el("div.row.toolbar", null, el("label", { for: id }, "Show"), this.filter, el("label.sr", { for: words }, "Search runs"),
+        this.words, el("span.grow"), this.today),
       this.list,
       this.note,
       this.more,
@@ -106,15 +111,25 @@ export class RunList {
     }
   }
 
+  /** What is searched for may stand on a later page: a few of them are looked at. */
+  async #searched() {
+    this.#draw();
+    const wanted = this.words.value;
+    for (let page = 0; page < MOST_PAGES && this.#next && this.words.value === wanted && !this.#loading; page += 1) {
+      if (!wanted || this.list.children.length >= PAGE) return;
+      await this.#more();
+    }
+  }
+
   #draw() {
     const now = this.shell.api.now();
     const kept = new Map();
-    const items = this.#rows.map((row) => {
+    const items = found(this.#rows, this.words.value).map((row) => {
       const item = this.#items.get(row.id) ?? made(row);
       setText(item.status, STATUS[row.status] ?? spaced(row.status));
       item.status.dataset.status = row.status;
       setText(item.link, row.title || row.id);
-      setText(item.spent, spentWords(row.spent));
+      setText(item.spent, [lasted(row, now), row.route, spentWords(row.spent)].filter(Boolean).join(" · "));
       setText(item.when, ago(row.updated_at, now));
       kept.set(row.id, item);
       return item.element;
@@ -126,6 +141,11 @@ export class RunList {
     setText(this.note, items.length ? "" : "There are no such runs.");
     this.more.hidden = !this.#next;
   }
+}
+
+function lasted(row, now) {
+  const isOver = ["completed", "partial", "cancelled", "failed"].includes(row.status);
+  return row.status === "queued" ? "" : span((isOver ? row.updated_at : now) - row.created_at);
 }
 
 function made(row) {

@@ -35,11 +35,12 @@ export function many(number, thing) {
   return `${whole(number)} ${thing}${number === 1 ? "" : "s"}`;
 }
 
-/** 12.3 kB */
+/** 12.3 kB, 4.5 GB */
 export function size(characters) {
   if (characters < 1000) return `${characters} B`;
   if (characters < 1e6) return `${(characters / 1000).toFixed(characters < 1e4 ? 1 : 0)} kB`;
-  return `${(characters / 1e6).toFixed(1)} MB`;
+  if (characters < 1e9) return `${(characters / 1e6).toFixed(1)} MB`;
+  return `${(characters / 1e9).toFixed(1)} GB`;
 }
 
 /** A time span: 40 ms, 2.3 s, 48 s, 2 min 5 s, 3 h 2 min, 2 d 4 h */

@@ -1,0 +1,141 @@
+/** How the server fares: what runs, what it used, what was wasted and why, how the routes are, and the disk. */
+
+import { el, setText } from "./elements.js";
+import { clock, many, money, size, spaced, span, spentWords, whole } from "./words.js";
+
+const EVERY = 4000; // ms; the numbers of days are asked for seldom
+const SELDOM = 60_000;
+const DAYS = 7;
+const STANDING = { fit: "fine", benched: "rests", due: "to be tried again", probed: "being tried" };
+
+export class OverviewPage {
+  title = "Overview";
+  #days = null;
+  #daysAt = -Infinity;
+  #timer = 0;
+  #open = false;
+  #drawn = "";
+
+  /** @param {import("./main.js").Shell} shell */
+  constructor(shell) {
+    this.shell = shell;
+    this.now = el("dl.about");
+    this.routes = el("div");
+    this.waste = el("div");
+    this.used = el("div");
+    this.problem = el("p.problem", { role: "alert", hidden: true });
+    this.since = el("p.muted.small");
+    const part = (title, content) => el("section.part", { "aria-label": title }, el("h2", null, title), content);
+    this.element = el(
+      "div.page.overview",
+      null,
+      this.problem,
+      part("Now", this.now),
+      part("Routes", this.routes),
+      part("Waste by day and cause", this.waste),
+      part(`The last ${DAYS} days`, this.used),
+      this.since,
+    );
+  }
+
+  async open() {
+    this.#open = true;
+    await this.#look();
+  }
+
+  close() {
+    this.#open = false;
+    clearTimeout(this.#timer);
+  }
+
+  async #look() {
+    clearTimeout(this.#timer);
+    if (!document.hidden) {
+      try {
+        const now = performance.now();
+        const overview = await this.shell.api.ask("GET", "/v1/overview");
+        if (now - this.#daysAt > SELDOM) {
+          this.#days = (await this.shell.api.ask("GET", `/v1/usage?days=${DAYS}`)).days;
+          this.#daysAt = now;
+        }
+        if (this.#open) this.#draw(overview);
+        this.problem.hidden = true;
+      } catch (problem) {
+        if (problem.name !== "ApiProblem") throw problem;
+        setText(this.problem, problem.message);
+        this.problem.hidden = problem.lost || problem.status === 401; // the banner or the login say so
+      }
+    }
+    if (this.#open) this.#timer = setTimeout(() => void this.#look(), EVERY);
+  }
+
+  #draw(overview) {
+    const waiting = this.shell.watch.approvals.length;
+    const key = JSON.stringify([{ ...overview, disk: size(overview.disk.free ?? 0) }, this.#days, waiting]);
+    if (key === this.#drawn) return; // nobody loses their place for nothing
+    this.#drawn = key;
+    this.now.replaceChildren(...pairs(nowOf(overview, waiting)));
+    this.routes.replaceChildren(routesOf(overview.routes));
+    this.waste.replaceChildren(wasteOf(overview.waste));
+    this.used.replaceChildren(daysOf(this.#days ?? []));
+    setText(this.since, `Routes and waste count from ${clock(overview.since, this.shell.api.now())}, when this server started.`);
+  }
+}
+
+function nowOf({ runs, disk }, waiting) {
+  const free = disk.total ? `${size(disk.free)} of ${size(disk.total)} free` : "not known";
+  const yours = runs.yours === runs.all ? "" : `${whole(runs.yours)} of them yours, `;
+  return [
+    ["Runs under way", el("a", { href: "#/runs" }, `${whole(runs.all)} (${yours}${whole(runs.most)} at most)`)],
+    ["Waits for you", el("a", { href: "#/approvals" }, many(waiting, "question"))],
+    ["Disk of the data", disk.total && disk.free / disk.total < 0.05 ? el("strong.bad", null, free) : free],
+  ];
+}
+
+function routesOf(routes) {
+  const rows = routes.map(({ name, standing, calls, clocks, seconds, why }) => {
+    const words = standing === "benched" ? `rests ${span(seconds)}` : STANDING[standing];
+    const state = el(standing === "fit" ? "span" : "span.warn", { title: why }, words);
+    return [el("code", null, name), el("span", null, state, why && el("span.small.muted", null, ` ${why}`)), calls.calls,
+      calls.breaks, calls.stalls, calls.recovered, calls.given_up, clocksOf(clocks)];
+  });
+  return table(["Route", "Health", "Calls", "Breaks", "Stalls", "Recovered", "Gave up", "Learned clocks"], rows, [2, 3, 4, 5, 6]);
+}
+
+function clocksOf({ first_event: first, gap, gap_in_call: inCall, reading }) {
+  const times = (name, factor) => factor !== null && `${name} × ${factor.toFixed(2)}`;
+  const parts = [times("first word", first), times("silence", gap), times("in a call", inCall)].filter(Boolean);
+  if (reading !== null) parts.push(`reads 1,000 characters in ${span(reading)}`);
+  return parts.join(", ") || "none yet";
+}
+
+function wasteOf(lines) {
+  if (!lines.length) return el("p.muted", null, "Nothing broke.");
+  const rows = lines.map(({ day, cause, times, seconds, characters, cost }) => [
+    day, spaced(cause), times, span(seconds), characters, cost ? money(cost) : "",
+  ]);
+  return table(["Day (UTC)", "Cause", "Times", "Time in broken calls", "Characters lost", "Cost"], rows, [2, 3, 4, 5]);
+}
+
+function daysOf(days) {
+  if (!days.length) return el("p.muted", null, "No runs.");
+  const rows = days.map(({ day, runs, spent }) => [day, runs, spent.calls || 0, spent.input_tokens || 0, spent.output_tokens || 0,
+    spentWords(spent).replace(/^[\d,]+ tokens?,? ?/, "") || "unknown"]);
+  return table(["Day (UTC)", "Runs", "Model calls", "Tokens in", "Tokens out", "Cost"], rows, [1, 2, 3, 4, 5]);
+}
+
+/** @param {number[]} numbers columns that stand at the right */
+function table(names, rows, numbers) {
+  const side = (at) => (numbers.includes(at) ? "right" : null);
+  const head = names.map((name, at) => el("th", { scope: "col", class: side(at) }, name));
+  const body = rows.map((cells) =>
+    el("tr", null, ...cells.map((cell, at) => el("td", { class: side(at) }, typeof cell === "number" ? whole(cell) : cell))),
+  );
+  const frame = el("div.table", { tabindex: "0", role: "group", "aria-label": names.join(", ") });
+  frame.append(el("table.numbers", null, el("thead", null, el("tr", null, ...head)), el("tbody", null, ...body)));
+  return frame;
+}
+
+function pairs(rows) {
+  return rows.flatMap(([name, value]) => [el("dt", null, name), el("dd", null, value)]);
+}
